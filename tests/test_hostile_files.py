@@ -16,7 +16,7 @@ from policy_sched.cli.output.diagnostics import write_diagnostics
 from policy_sched.client.kube.auth.kubeconfig_reader import read
 from policy_sched.errors import Diagnostic
 from policy_sched.manifests.load import load
-from policy_sched.policytest.scenario_file import run_files
+from policy_sched.policytest.runner import run_files
 from policy_sched.profiles.check.check import check_files
 from policy_sched.profiles.format.formatting import format_file
 from policy_sched.profiles.reload.inputs import PolicyFiles

@@ -22,13 +22,15 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from policy_sched.bench.api_load import create_bound, create_nodes, create_pending
 from policy_sched.bench.api_processes import (
     PATIENCE,
     SchedulerProcess,
     ServerProcess,
     Usage,
     api_server,
+    create_bound,
+    create_nodes,
+    create_pending,
     scheduler,
     usage,
 )

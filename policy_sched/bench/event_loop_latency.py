@@ -18,13 +18,16 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from policy_sched.bench.api import CLOCKS, configure, options_of
-from policy_sched.bench.api_load import create, create_bound, named, side_by_side
 from policy_sched.bench.api_processes import (
     PATIENCE,
     SchedulerProcess,
     ServerProcess,
     api_server,
+    create,
+    create_bound,
+    named,
     scheduler,
+    side_by_side,
 )
 from policy_sched.bench.in_process import Document, machine
 from policy_sched.bench.manifests import Manifest, node, node_name, pod

@@ -6,7 +6,7 @@ measured, round robin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +14,9 @@ import msgspec
 
 from policy_sched.bench import manifests as make
 from policy_sched.bench.manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
+from policy_sched.errors import PolicySchedError
+from policy_sched.model import Node, Pod
+from policy_sched.policytest import load_scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,3 +294,90 @@ WORKLOADS: Final = {
     **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM)},
 }
 """Workloads by name, with the short names that people use."""
+
+
+_SAME: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+"""Resources of which nodes and pods keep the benchmark's own amounts."""
+
+
+def workload_from_test(workload: Workload, path: str) -> Workload:
+    """Return a workload whose nodes and measured pods look like those of a file's first scenario.
+
+    Raises PolicyError with every problem of the file, and PolicySchedError if it has no node or no
+    pending pod.
+    """
+    scenario = next(iter(load_scenarios(path)), None)
+    objects = () if scenario is None else scenario.objects
+    pending = () if scenario is None else scenario.pending
+    nodes = [_plain(one) for one in objects if isinstance(one, Node)]
+    if not nodes or not pending:
+        raise PolicySchedError(f"{path}: no node or no pending pod in its first scenario")
+    others = tuple(_plain(one) for one in objects if not isinstance(one, Node | Pod))
+    return replace(
+        workload,
+        node=_node_maker(workload.node, nodes),
+        pod=_pod_maker(workload.pod, _plain(pending[0])),
+        objects=(*workload.objects, *others),
+        threshold=None,
+        note=f"nodes and pods look like those of {path}",
+    )
+
+
+def _plain(value: object) -> Manifest:
+    return msgspec.json.decode(msgspec.json.encode(value), type=dict[str, object])
+
+
+def _node_maker(make: Maker, models: list[Manifest]) -> Maker:
+    def made(index: int) -> Manifest:
+        model, node = models[index % len(models)], make(index)
+        _dress(node, model, ())
+        own, other = _part(node, "spec"), _part(model, "spec")
+        own.update({key: other[key] for key in ("taints", "unschedulable") if key in other})
+        for key in ("capacity", "allocatable"):
+            amounts = _part(_part(model, "status"), key)
+            _part(node, "status")[key] = {**_part(_part(node, "status"), key), **_devices(amounts)}
+        return node
+
+    return made
+
+
+def _pod_maker(make: Maker, model: Manifest) -> Maker:
+    wanted: Manifest = {}
+    for container in _containers(model):
+        wanted |= _devices(_part(_part(container, "resources"), "requests"))
+
+    def made(index: int) -> Manifest:
+        pod = make(index)
+        _dress(pod, model, ("namespace", "ownerReferences"))
+        spec, other = _part(pod, "spec"), _part(model, "spec")
+        spec.update({k: v for k, v in other.items() if k not in ("containers", "nodeName")})
+        resources = _part(_containers(pod)[0], "resources")
+        for key in ("requests", "limits"):
+            resources[key] = {**_part(resources, key), **wanted}
+        return pod
+
+    return made
+
+
+def _dress(made: Manifest, model: Manifest, keys: tuple[str, ...]) -> None:
+    """Give an object a model's labels (its own win), annotations and some other metadata."""
+    own, other = _part(made, "metadata"), _part(model, "metadata")
+    own["labels"] = {**_part(other, "labels"), **_part(own, "labels")}
+    own["annotations"] = {**_part(own, "annotations"), **_part(other, "annotations")}
+    own.update({key: other[key] for key in keys if key in other})
+
+
+def _part(manifest: Mapping[str, object], key: str) -> Manifest:
+    found = manifest.get(key, {})
+    assert isinstance(found, dict)
+    return found
+
+
+def _containers(pod: Manifest) -> list[Manifest]:
+    found = _part(pod, "spec")["containers"]
+    assert isinstance(found, list)
+    return found
+
+
+def _devices(amounts: Manifest) -> Manifest:
+    return {name: amount for name, amount in amounts.items() if name not in _SAME}

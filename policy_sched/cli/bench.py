@@ -19,8 +19,7 @@ from policy_sched.bench import preemption as dry_run_benchmark
 from policy_sched.bench import reload as reload_benchmark
 from policy_sched.bench import rule_cost as rule_cost_benchmark
 from policy_sched.bench import snapshot as snapshot_benchmark
-from policy_sched.bench import workload_from_tests as likeness
-from policy_sched.bench.workloads import DRY_RUN, WORKLOADS
+from policy_sched.bench.workloads import DRY_RUN, WORKLOADS, workload_from_test
 from policy_sched.cli.input.policies import policy_paths
 from policy_sched.cli.output.diagnostics import OK, require_files
 from policy_sched.cli.output.progress import progress
@@ -147,7 +146,7 @@ def _workload(
     name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...], like: str | None
 ) -> Told:
     require_files([like] if like else [])
-    workload = likeness.workload_from_test(WORKLOADS[name], like) if like else WORKLOADS[name]
+    workload = workload_from_test(WORKLOADS[name], like) if like else WORKLOADS[name]
     result = benchmark.run_benchmark(
         workload, nodes or workload.nodes, pods or workload.pods, policies
     )

@@ -34,7 +34,7 @@ from policy_sched.diff import (
     as_markdown,
     compare_placements,
     compare_seeds,
-    shadow_report,
+    shadow,
     summarize,
     text_lines,
 )
@@ -184,9 +184,9 @@ def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
     for place in found.broken:
         print(f"{place}: left out, it is no whole record", file=sys.stderr)
     if output == "json":
-        sys.stdout.write(shadow_report.as_json(found))
+        sys.stdout.write(shadow.as_json(found))
     else:
-        write_lines(shadow_report.text_lines(found))
+        write_lines(shadow.text_lines(found))
     worse = _worse(found.placements) or found.results[Result.ERROR] > 0
     return FAILED if fails and worse else OK
 

@@ -4,9 +4,8 @@
 sends.
 """
 
-from policy_sched.deploy.contents import contents
+from policy_sched.deploy.contents import IMAGE, NAME, SYSTEM, Options, contents
 from policy_sched.deploy.manifests import as_json, as_yaml, manifests
-from policy_sched.deploy.options import IMAGE, NAME, SYSTEM, Options
 
 __all__ = [
     "IMAGE",

@@ -8,10 +8,8 @@ from typing import Final
 
 import yaml
 
-from policy_sched.deploy.access import Plain, access, named, priority
-from policy_sched.deploy.contents import Contents
-from policy_sched.deploy.options import APP, SYSTEM, Options
-from policy_sched.deploy.workload import monitored, workload
+from policy_sched.deploy.contents import APP, SYSTEM, Contents, Options
+from policy_sched.deploy.workload import Plain, access, monitored, named, priority, workload
 
 _OURS: Final = {"app.kubernetes.io/managed-by": "policy-sched-manifests"}
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -4,7 +4,7 @@ Compares what `simulate` returns for two sets of policies, and summarises shadow
 of meaning between policy files are in profiles/format.
 """
 
-from policy_sched.diff import shadow_report
+from policy_sched.diff import shadow
 from policy_sched.diff.markdown import as_markdown
 from policy_sched.diff.placement_diff import (
     PLACED,
@@ -14,7 +14,7 @@ from policy_sched.diff.placement_diff import (
     compare_seeds,
 )
 from policy_sched.diff.report import PolicyDiff, as_json, text_lines
-from policy_sched.diff.shadow_summary import summarize
+from policy_sched.diff.shadow import summarize
 
 __all__ = [
     "PLACED",
@@ -25,7 +25,7 @@ __all__ = [
     "as_markdown",
     "compare_placements",
     "compare_seeds",
-    "shadow_report",
+    "shadow",
     "summarize",
     "text_lines",
 ]

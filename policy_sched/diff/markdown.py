@@ -13,19 +13,17 @@ from typing import Final
 
 from policy_sched.diff.placement_diff import PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
+    KINDS,
     NOT_COMPARED,
     ONE_SEED,
     PolicyDiff,
-    sides,
-    worst_first,
-)
-from policy_sched.diff.seeds_report import (
-    KINDS,
     causes_text,
     mean_text,
     means_of_causes,
     measure_row,
     seeds_text,
+    sides,
+    worst_first,
 )
 from policy_sched.model import counted
 from policy_sched.profiles.format import Difference

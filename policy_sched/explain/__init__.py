@@ -3,11 +3,10 @@
 Pure functions over a scheduler's evaluation, shared by the command line and the HTTP endpoint.
 """
 
+from policy_sched.explain.counterfactuals import filter_parts
 from policy_sched.explain.evaluate import document, evaluated, text_lines
 from policy_sched.explain.explain import explain
-from policy_sched.explain.explanation import Explanation
-from policy_sched.explain.per_rule import filter_parts
-from policy_sched.explain.report import as_annotations, as_json
+from policy_sched.explain.report import Explanation, as_annotations, as_json
 from policy_sched.explain.report import text_lines as report_text_lines
 
 __all__ = [

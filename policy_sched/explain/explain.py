@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.explain.counterfactuals import alternatives
-from policy_sched.explain.explanation import (
+from policy_sched.explain.counterfactuals import Part, alternatives, filter_parts
+from policy_sched.explain.report import (
     Explanation,
     FilterStep,
     NodeScore,
     PlacementStep,
 )
-from policy_sched.explain.per_rule import Part, filter_parts
 from policy_sched.framework import Code, Codes
 from policy_sched.framework.evaluate import Evaluation, skipped
 from policy_sched.model import PodInfo, QueuedPod

@@ -3,12 +3,16 @@
 Reads PolicyTest files and recorded decisions, runs them against a scheduler, compares and reports.
 """
 
-from policy_sched.policytest.coverage import RuleCoverage, SpotCoverage
-from policy_sched.policytest.coverage_report import coverage_data, coverage_lines, percent
+from policy_sched.policytest.coverage import (
+    RuleCoverage,
+    SpotCoverage,
+    coverage_data,
+    coverage_lines,
+    percent,
+)
 from policy_sched.policytest.report import as_json, as_junit, as_tap, last_line, text_lines
-from policy_sched.policytest.runner import ScenarioRun
+from policy_sched.policytest.runner import FileResults, ScenarioRun, run_files
 from policy_sched.policytest.scenario import load_scenarios
-from policy_sched.policytest.scenario_file import FileResults, run_files
 from policy_sched.policytest.update_golden import update_file
 
 __all__ = [

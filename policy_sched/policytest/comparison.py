@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.policytest.outcome import (
+from policy_sched.policytest.expectations import (
     Between,
     Matching,
     NodeScore,

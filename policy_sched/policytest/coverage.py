@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import groupby
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -289,3 +290,66 @@ def _file(source: PolicySource) -> str:
     files = [text.file for text in texts if text.locate is not None]
     shipped = str(default_policies() / "policy.yaml")
     return next((file for file in files if file != shipped), files[0] if files else "")
+
+
+def percent(found: Sequence[SpotCoverage]) -> float:
+    """Return how many of the rules are covered, in percent; conditions within them do not count.
+
+    Without any rule it is 100.
+    """
+    rules = [one for one in found if one.spot.is_rule]
+    return 100.0 * sum(one.covered for one in rules) / len(rules) if rules else 100.0
+
+
+def coverage_lines(found: Sequence[SpotCoverage]) -> Iterator[str]:
+    """Yield a line for each rule and condition that lacks something, below its file."""
+    for file, group in groupby(found, key=lambda one: one.spot.file):
+        spots = list(group)
+        yield f"{file}: {_counts(spots)}"
+        for one in spots:
+            if not one.covered:
+                spot = one.spot
+                yield (
+                    f"  {file}:{spot.line}:{spot.column}: {spot.policy}.{spot.path}: "
+                    f"{_lack(one)}: {_shortened(spot.text)}"
+                )
+    yield f"rule coverage {percent(found):.1f} %: {_counts(found)}"
+
+
+def _lack(one: SpotCoverage) -> str:
+    return f"never {' or '.join(one.missing)}" + (", it failed" if "error" in one.seen else "")
+
+
+def _counts(found: Sequence[SpotCoverage]) -> str:
+    rules = [one.covered for one in found if one.spot.is_rule]
+    conditions = [one.covered for one in found if not one.spot.is_rule]
+    parts = f"{sum(conditions)} of {len(conditions)} conditions within rules"
+    return f"{sum(rules)} of {len(rules)} rules, {parts}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def coverage_data(found: Sequence[SpotCoverage]) -> dict[str, Any]:
+    """Return every rule and condition with its place, what was seen and what was not."""
+    return {
+        "percent": round(percent(found), 2),
+        "rules": [_entry(one) for one in found if one.spot.is_rule],
+        "conditions": [_entry(one) for one in found if not one.spot.is_rule],
+    }
+
+
+def _entry(one: SpotCoverage) -> dict[str, Any]:
+    spot = one.spot
+    return {
+        "file": spot.file,
+        "line": spot.line,
+        "column": spot.column,
+        "policy": spot.policy,
+        "rule": spot.path,
+        "text": spot.text,
+        "covered": one.covered,
+        "seen": list(one.seen),
+        "missing": list(one.missing),
+    }

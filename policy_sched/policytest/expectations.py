@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, get_args
 
 import re2
 
-from policy_sched.policytest.outcome import (
-    Between,
-    Eviction,
-    Matching,
-    NodeScore,
-    Number,
-    Outcome,
-    PluginOutcome,
-    Words,
-)
-from policy_sched.policytest.shorthand import full_name
-from policy_sched.policytest.yaml_reader import WRONG_VALUE, Path, Plain, Reader
+from policy_sched.policytest.reader import WRONG_VALUE, FieldPath, Plain, Reader, full_name
 from policy_sched.profiles.models import (
     AnswerCode,
     AnswerEntry,
@@ -29,11 +20,114 @@ from policy_sched.profiles.models import (
     keys_of,
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A text that is expected by a regular expression (RE2) that is found in it."""
+
+    pattern: str
+
+    def fits(self, text: str) -> bool:
+        """Tell whether the text has the pattern in it."""
+        return re2.search(self.pattern, text) is not None
+
+    def __str__(self) -> str:
+        return f"matches {self.pattern}"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number that is expected within limits, both included; None: no limit."""
+
+    least: int | None = None
+    most: int | None = None
+
+    def fits(self, number: int) -> bool:
+        """Tell whether the number is within the limits."""
+        return (self.least is None or number >= self.least) and (
+            self.most is None or number <= self.most
+        )
+
+    def __str__(self) -> str:
+        if self.least is None:
+            return f"at most {self.most}"
+        return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
+
+
+Words = str | Matching
+Number = int | Between
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOutcome:
+    """A plugin's answer: status code (kube-scheduler's word), plugin name, reasons for people.
+
+    ``rule`` names the rule of a policy that gave it, such as ``SpotNodes.filter[0]``.
+    """
+
+    code: str | None = None
+    plugin: str | None = None
+    reasons: tuple[Words, ...] | None = None
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScore:
+    """The score of one node: normalised plugin scores times their weights, and their sum."""
+
+    total: Number | None = None
+    plugins: Mapping[str, Number] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One acceptable way to make room: a node, and the pods (namespace/name) that leave it."""
+
+    node: str
+    victims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One step. ``placed`` False says that the pod fits nowhere; ``chosen`` names a node.
+
+    ``reserve`` and ``permit`` are answered about the node on which the pod is assumed.
+    Only people expect: ``not_on``, nodes on which the pod is not placed; ``order``, nodes by
+    score, the best first, those in one tuple equally good; ``victims``, the pods
+    (namespace/name) that make room, on whichever node.
+    ``nominated`` is the node that a pod that fits nowhere is nominated to from then on, empty if it
+    is to none; None: that has not changed.
+    ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
+    ``placements`` has the score of each domain that was tried, None where the group has no room.
+    """
+
+    pod: str
+    pre_enqueue: PluginOutcome | None = None
+    pre_filter: PluginOutcome | None = None
+    rejected: Mapping[str, PluginOutcome] | None = None
+    feasible: tuple[str, ...] | None = None
+    scores: Mapping[str, NodeScore] | None = None
+    best: tuple[str, ...] | None = None
+    chosen: str | None = None
+    placed: bool | None = None
+    message: Words | None = None
+    post_filter: PluginOutcome | None = None
+    preemption: tuple[Eviction, ...] | None = None
+    reserve: PluginOutcome | None = None
+    permit: PluginOutcome | None = None
+    nominated: str | None = None
+    not_on: tuple[str, ...] | None = None
+    order: tuple[tuple[str, ...], ...] | None = None
+    victims: tuple[str, ...] | None = None
+    placement: str | None = None
+    placements: Mapping[str, int | None] | None = None
+
+
 KEYS: Final = keys_of(Expectation)
 CODES: Final = get_args(AnswerCode)
 
 
-def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
+def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
     """Return the expectation at ``path``; ``chosen: null`` says that the pod fits nowhere."""
     stated = reader.mapping(value, path, KEYS)
     pod = ""
@@ -86,7 +180,7 @@ def read_outcome(reader: Reader, value: object, path: Path) -> Outcome:
     )
 
 
-def _placements(reader: Reader, stated: Plain, path: Path) -> dict[str, int | None] | None:
+def _placements(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | None] | None:
     if "placements" not in stated:
         return None
     at = (*path, "placements")
@@ -100,12 +194,12 @@ def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(full_name(name) for name in names)
 
 
-def _order(reader: Reader, value: object, path: Path) -> tuple[tuple[str, ...], ...]:
+def _order(reader: Reader, value: object, path: FieldPath) -> tuple[tuple[str, ...], ...]:
     """Return nodes that are ranked; those of a list within the list are equal."""
     return tuple(reader.texts(one, (*path, i)) for i, one in enumerate(reader.items(value, path)))
 
 
-def _words(reader: Reader, value: object, path: Path) -> Words:
+def _words(reader: Reader, value: object, path: FieldPath) -> Words:
     """Return a text, or a pattern of one."""
     if not isinstance(value, dict):
         return reader.text(value, path)
@@ -129,14 +223,14 @@ def _said(error: Exception) -> str:
     return said.decode() if isinstance(said, bytes) else str(said)
 
 
-def _reasons(reader: Reader, value: object, path: Path) -> tuple[Words, ...]:
+def _reasons(reader: Reader, value: object, path: FieldPath) -> tuple[Words, ...]:
     if isinstance(value, str | dict):
         return (_words(reader, value, path),)
     items = reader.items(value, path)
     return tuple(_words(reader, one, (*path, i)) for i, one in enumerate(items))
 
 
-def _number(reader: Reader, value: object, path: Path) -> Number:
+def _number(reader: Reader, value: object, path: FieldPath) -> Number:
     """Return a whole number, or the limits of one."""
     if not isinstance(value, dict):
         return reader.whole(value, path)
@@ -144,7 +238,7 @@ def _number(reader: Reader, value: object, path: Path) -> Number:
     return _between(reader, stated, path)
 
 
-def _between(reader: Reader, stated: Plain, path: Path) -> Between:
+def _between(reader: Reader, stated: Plain, path: FieldPath) -> Between:
     limits = {
         key: reader.whole(stated[key], (*path, key)) for key in ("min", "max") if key in stated
     }
@@ -156,7 +250,7 @@ def _between(reader: Reader, stated: Plain, path: Path) -> Between:
     return Between(least, most)
 
 
-def _answer(reader: Reader, value: object, path: Path) -> PluginOutcome:
+def _answer(reader: Reader, value: object, path: FieldPath) -> PluginOutcome:
     """A text or a list of texts stands for the reasons alone."""
     if isinstance(value, str | list):
         return PluginOutcome(reasons=_reasons(reader, value, path))
@@ -178,7 +272,7 @@ def _answer(reader: Reader, value: object, path: Path) -> PluginOutcome:
     return PluginOutcome(code, plugin, reasons, rule)
 
 
-def _score(reader: Reader, value: object, path: Path) -> NodeScore:
+def _score(reader: Reader, value: object, path: FieldPath) -> NodeScore:
     """A number stands for the total alone."""
     if not isinstance(value, dict):
         return NodeScore(total=reader.whole(value, path))
@@ -197,7 +291,7 @@ def _score(reader: Reader, value: object, path: Path) -> NodeScore:
     return NodeScore(total, {k: _number(reader, v, (*at, k)) for k, v in plugins.items()})
 
 
-def _evictions(reader: Reader, stated: Plain, path: Path) -> tuple[Eviction, ...] | None:
+def _evictions(reader: Reader, stated: Plain, path: FieldPath) -> tuple[Eviction, ...] | None:
     if "preemption" not in stated:
         return None
     at = (*path, "preemption")
@@ -207,7 +301,7 @@ def _evictions(reader: Reader, stated: Plain, path: Path) -> tuple[Eviction, ...
     )
 
 
-def _eviction(reader: Reader, value: object, path: Path) -> Eviction:
+def _eviction(reader: Reader, value: object, path: FieldPath) -> Eviction:
     stated = reader.mapping(value, path, keys_of(EvictionEntry))
     node = ""
     if reader.require(stated, "node", path):

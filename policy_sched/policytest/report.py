@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from policy_sched.errors import one_line
 from policy_sched.policytest.comparison import Difference, Value
-from policy_sched.policytest.outcome import Outcome
+from policy_sched.policytest.expectations import Outcome
 from policy_sched.source import xml_text
 
 

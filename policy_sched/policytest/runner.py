@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain import filter_parts
 from policy_sched.framework import Code, CycleState, Status, WaitingPod
 from policy_sched.framework.evaluate import Evaluation
@@ -24,9 +25,10 @@ from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
-from policy_sched.policytest.outcome import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
 from policy_sched.policytest.report import StepResult
-from policy_sched.policytest.scenario import Scenario, decision_name, pod_name
+from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios, pod_name
+from policy_sched.policytest.sequence import load_sequences, run_sequence
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import (
     Attempt,
@@ -342,3 +344,50 @@ def _nominated(decision: Preempt | Reject) -> str | None:
     if isinstance(decision, Preempt):
         return decision.node
     return None if decision.nominated else ""
+
+
+@dataclass(slots=True)
+class FileResults:
+    """One result per expected step, and what kept steps from being run."""
+
+    results: list[StepResult] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
+
+
+def run_file(path: str) -> list[StepResult]:
+    """Return one result per expected step, in file order.
+
+    Raises PolicyError with every problem of the file, and OSError where it cannot be read.
+    """
+    found = run_files([path])
+    if found.problems:
+        raise PolicyError(found.problems)
+    return found.results
+
+
+def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResults:
+    """Run the scenarios of all files that can be run; OSError where one cannot be read.
+
+    A file with a problem is not run; a broken policy stops only the scenarios that it is in.
+    """
+    run = ScenarioRun() if run is None else run
+    found = FileResults()
+    for path in paths:
+        try:
+            _run(path, run, found)
+        except PolicyError as error:
+            found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))
+    return found
+
+
+def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
+    sequences = load_sequences(path)
+    if sequences is not None:
+        results = [result for one in sequences for result in run_sequence(path, one)]
+        found.results += (r for r in results if run.wanted(r.scenario, r.pod))
+        return
+    for scenario in load_scenarios(path, run.roots):
+        try:
+            found.results += run_scenario(scenario, run)
+        except PolicyError as error:
+            found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))

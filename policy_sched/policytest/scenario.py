@@ -19,18 +19,18 @@ import msgspec
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.manifests import ApiObject, Report, decode_object
 from policy_sched.model import DEFAULT_NAMESPACE, Pod
-from policy_sched.policytest.expectations import read_outcome
-from policy_sched.policytest.outcome import Outcome
-from policy_sched.policytest.references import References
-from policy_sched.policytest.shorthand import expand, full_name
-from policy_sched.policytest.yaml_reader import (
+from policy_sched.policytest.expectations import Outcome, read_outcome
+from policy_sched.policytest.reader import (
     DUPLICATE,
     MISSING_KEY,
     WRONG_TYPE,
     WRONG_VALUE,
-    Path,
+    FieldPath,
     Plain,
     Reader,
+    References,
+    expand,
+    full_name,
 )
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import Operation as TestOperation
@@ -171,7 +171,7 @@ class _Places:
         self._file = file
         self._document = document
 
-    def blank(self, path: Path, key: bool) -> Diagnostic:
+    def blank(self, path: FieldPath, key: bool) -> Diagnostic:
         """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
         if self._document is None:
             short = len(self._file.text) <= MAX_POLICY_BYTES
@@ -248,7 +248,7 @@ def _name(reader: Reader, fields: Plain) -> str:
     return ""
 
 
-def _check_reference(reader: Reader, references: References, name: str, at: Path) -> None:
+def _check_reference(reader: Reader, references: References, name: str, at: FieldPath) -> None:
     fault = references.fault(name)
     if fault is not None:
         reader.problem(at, WRONG_VALUE, fault[0], hint=fault[1])
@@ -284,14 +284,14 @@ def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, Api
         yield i, decoded
 
 
-def _reporter(reader: Reader, at: Path, written: object) -> Report:
+def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
     """Return the function that notes a problem of a manifest where it, or its short form, stands.
 
     A short form has no ``spec.containers[0].resources.requests.cpu``, but it may have ``cpu``.
     """
     short = written if isinstance(written, dict) and "kind" not in written else None
 
-    def report(path: Path, code: str, message: str, hint: str) -> None:
+    def report(path: FieldPath, code: str, message: str, hint: str) -> None:
         place = path
         if short is not None:
             place = path[-1:] if path and path[-1] in short else ()

@@ -18,12 +18,11 @@ from yaml.nodes import MappingNode
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.policytest.comparison import as_far_as
-from policy_sched.policytest.outcome import NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.reader import FieldPath, Plain, full_name
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import ScenarioRun, observe_scenario
 from policy_sched.policytest.scenario import MAX_YAML, decision_name, load_scenarios
-from policy_sched.policytest.shorthand import full_name
-from policy_sched.policytest.yaml_reader import Path, Plain
 from policy_sched.source import Marked, SourceFile, decode_text, parse_documents, read_bytes
 
 ROUNDS: Final = 20
@@ -78,7 +77,7 @@ def _edits(
         pod = full_name(stated["pod"])
         times[pod] += 1
         name = decision_name(pod, times[pod])
-        at: Path = ("expect", i)
+        at: FieldPath = ("expect", i)
         if set(stated) == {"pod"} and name in seen:
             full = _placement(stated["pod"], seen[name])
             yield from _extended(document, at, full)
@@ -221,7 +220,7 @@ def _items(value: object) -> list[Any]:
 # Editing the text.
 
 
-def _changes(document: Marked, at: Path, old: object, new: object) -> Iterator[_Edit]:
+def _changes(document: Marked, at: FieldPath, old: object, new: object) -> Iterator[_Edit]:
     """Yield the edits that turn the value at ``at`` into ``new``: as few as can be."""
     if old == new:
         return
@@ -239,7 +238,7 @@ def _changes(document: Marked, at: Path, old: object, new: object) -> Iterator[_
             yield _removed(document, (*at, key))
 
 
-def _removed(document: Marked, at: Path) -> _Edit:
+def _removed(document: Marked, at: FieldPath) -> _Edit:
     """Return the edit that takes an entry of a block mapping away, with its lines."""
     text = document.file.text
     start, end = document.key_span(at)[0], document.span(at)[1]
@@ -247,7 +246,7 @@ def _removed(document: Marked, at: Path) -> _Edit:
     return (begin, end, "") if not text[begin + 1 : start].strip() else (start, end, "")
 
 
-def _extended(document: Marked, at: Path, full: Plain) -> Iterator[_Edit]:
+def _extended(document: Marked, at: FieldPath, full: Plain) -> Iterator[_Edit]:
     """Yield the edit that adds to a step of which nothing is stated but the pod."""
     node = document.node(at)
     if isinstance(node, MappingNode) and not node.flow_style:

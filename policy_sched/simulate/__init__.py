@@ -4,30 +4,30 @@ One shot or over virtual time, without an API server.
 """
 
 from policy_sched.simulate import report, timeline_report
-from policy_sched.simulate.cluster_load import load_cluster
-from policy_sched.simulate.node_generator import generated_nodes
-from policy_sched.simulate.one_shot import MAIN_RESOURCES, resource_names, run_queue
+from policy_sched.simulate.one_shot import (
+    MAIN_RESOURCES,
+    explain_after_queue,
+    explain_now,
+    resource_names,
+    run_queue,
+    waiting_with,
+)
 from policy_sched.simulate.policy_application import Application, Applied
-from policy_sched.simulate.queue_turn import explain_after_queue, explain_now, waiting_with
 from policy_sched.simulate.report import Run, applied_text, policy_document, policy_lines
-from policy_sched.simulate.statistics import Estimate, Paired, Significance, estimate, paired
 from policy_sched.simulate.timeline import play, waits
-from policy_sched.simulate.timeline_stats import bucket_width, never_placed
-from policy_sched.simulate.trace_readers import is_trace, load_traces
+from policy_sched.simulate.timeline_result import bucket_width, never_placed
+from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
+from policy_sched.simulate.virtual_cluster import load_cluster
 from policy_sched.simulate.workloads import ExpansionError, expand
 
 __all__ = [
     "MAIN_RESOURCES",
     "Application",
     "Applied",
-    "Estimate",
     "ExpansionError",
-    "Paired",
     "Run",
-    "Significance",
     "applied_text",
     "bucket_width",
-    "estimate",
     "expand",
     "explain_after_queue",
     "explain_now",
@@ -36,7 +36,6 @@ __all__ = [
     "load_cluster",
     "load_traces",
     "never_placed",
-    "paired",
     "play",
     "policy_document",
     "policy_lines",

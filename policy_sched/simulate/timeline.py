@@ -36,7 +36,6 @@ from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND
 from policy_sched.scheduler import Outcome, Preempt, node_seen, pod_gone, pod_seen
 from policy_sched.scheduler.setup import EPOCH, assemble
-from policy_sched.simulate.cluster_load import ENDED
 from policy_sched.simulate.one_shot import resource_names, turned_away
 from policy_sched.simulate.policy_application import Application
 from policy_sched.simulate.timeline_result import (
@@ -46,6 +45,7 @@ from policy_sched.simulate.timeline_result import (
     TimelineResult,
 )
 from policy_sched.simulate.virtual_cluster import (
+    ENDED,
     VirtualClient,
     VirtualClock,
     bound_form,

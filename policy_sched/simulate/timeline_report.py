@@ -14,10 +14,11 @@ import msgspec
 
 from policy_sched.model import counted, quantity_text
 from policy_sched.simulate.report import policy_document, policy_lines
-from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
-from policy_sched.simulate.timeline_stats import (
+from policy_sched.simulate.timeline_result import (
     SECOND,
     Buckets,
+    PodTimeline,
+    TimelineResult,
     Waiting,
     duration_text,
     never_placed,

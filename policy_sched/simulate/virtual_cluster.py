@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -9,7 +10,28 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy_sched.client import Done, MemoryClient
-from policy_sched.model import Condition, Pod, PodGroup, PodInfo
+from policy_sched.cluster import Cache
+from policy_sched.model import ApiObject, Condition, Namespace, Node, Pod, PodGroup, PodInfo
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
+
+
+def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
+    """Take in nodes, namespaces and running pods; return the pods that have no node, in order."""
+    running: list[Pod] = []
+    pending: list[Pod] = []
+    for one in objects:
+        if isinstance(one, Node):
+            cache.add_node(one)
+        elif isinstance(one, Namespace):
+            cache.set_namespace(one)
+        elif isinstance(one, Pod) and one.status.phase not in ENDED:
+            (running if one.spec.node_name else pending).append(one)
+    for pod in running:
+        cache.add_pod(PodInfo.of(pod))
+    return pending
+
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")

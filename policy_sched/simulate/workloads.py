@@ -15,12 +15,20 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from policy_sched.manifests import MOST_PODS, Priorities, fill_in, object_key, should_run
+from policy_sched.manifests import (
+    JOB_INDEX,
+    MOST_PODS,
+    TEMPLATE_HASH,
+    Priorities,
+    fill_in,
+    object_key,
+    should_run,
+)
 from policy_sched.manifests import workload_expansion as expansion
 from policy_sched.model import (
     ApiObject,
@@ -31,6 +39,7 @@ from policy_sched.model import (
     OwnerReference,
     PersistentVolumeClaim,
     Pod,
+    PodTemplate,
     PriorityClass,
     RejectedError,
     ReplicaSet,
@@ -39,9 +48,71 @@ from policy_sched.model import (
     StatefulSet,
     Workload,
     admit,
+    job_indexes,
+    required_node_names,
 )
-from policy_sched.simulate.workloads_job import missing_of_job
-from policy_sched.simulate.workloads_owned import active, daemon_nodes, same_template
+from policy_sched.simulate.virtual_cluster import ENDED
+
+
+def active(pod: Pod) -> bool:
+    """Tell whether a pod counts for its controller: it has not ended and is not leaving."""
+    return pod.status.phase not in ENDED and pod.metadata.deletion_timestamp is None
+
+
+def daemon_nodes(pod: Pod) -> frozenset[str]:
+    """Return the node that a daemon's pod runs on or was made for."""
+    if pod.spec.node_name:
+        return frozenset({pod.spec.node_name})
+    affinity = pod.spec.affinity
+    names = required_node_names(affinity.node_affinity) if affinity is not None else None
+    return names or frozenset()
+
+
+def same_template(one: PodTemplate, other: PodTemplate) -> bool:
+    """Tell whether two templates are one, but for the label that the controller adds."""
+    if one.spec != other.spec or one.metadata.annotations != other.metadata.annotations:
+        return False
+    labels, others = dict(one.metadata.labels), dict(other.metadata.labels)
+    labels.pop(TEMPLATE_HASH, None)
+    others.pop(TEMPLATE_HASH, None)
+    return labels == others
+
+
+#: Conditions of a job that makes no more pods.
+OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+
+
+def missing_of_job(job: Job, pods: Sequence[Pod]) -> Iterator[int | None]:
+    """Yield the completion index of each pod that is to be made, None where pods have none.
+
+    ``pods``: the job's own, of any phase.
+    """
+    spec, status = job.spec, job.status
+    if spec.suspend or any(c.type in OVER and c.status == "True" for c in status.conditions):
+        return
+    running = [pod for pod in pods if active(pod)]
+    done = [pod for pod in pods if pod.status.phase == "Succeeded"]
+    succeeded = max(status.succeeded, len(done))
+    at_a_time = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completions is None and spec.parallelism is not None:
+        # A work queue: once one pod has succeeded the others finish, and no more are made.
+        wanted = at_a_time if not succeeded else 0
+    else:
+        completions = 1 if spec.completions is None else spec.completions
+        wanted = min(at_a_time, completions - succeeded)
+    missing = max(0, wanted - len(running))
+    if spec.completion_mode != "Indexed" or spec.completions is None:
+        yield from repeat(None, missing)
+        return
+    taken = {_index(pod) for pod in (*running, *done)}
+    runs = job_indexes.runs_of(status.completed_indexes, spec.completions)
+    yield from islice(job_indexes.open_indexes(runs, taken, spec.completions), missing)
+
+
+def _index(pod: Pod) -> int:
+    text = pod.metadata.labels.get(JOB_INDEX) or pod.metadata.annotations.get(JOB_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
 
 T = TypeVar("T", bound=ApiObject)
 Key = tuple[str, str, str]

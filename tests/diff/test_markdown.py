@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.diff.attribution import Cause
 from policy_sched.diff.markdown import DIFFERENCES, as_markdown, code
-from policy_sched.diff.placement_diff import Move, PlacementDiff, SeedsDiff, Side, Spread
+from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff, Side, Spread
 from policy_sched.diff.report import PolicyDiff
 from policy_sched.profiles.format.policy_diff import Difference
 from policy_sched.profiles.reload.policy_set import PolicySet

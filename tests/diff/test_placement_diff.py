@@ -10,17 +10,17 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.diff.attribution import Cause
 from policy_sched.diff.placement_diff import (
     PLACED,
+    Cause,
     PlacementDiff,
     compare_placements,
     compare_seeds,
 )
+from policy_sched.diff.statistics import Significance
 from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.factory import read
-from policy_sched.simulate.statistics import Significance
 from policy_sched.testing import make_node, make_pod
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.explain.explain import explain
-from policy_sched.explain.explanation import Explanation
+from policy_sched.explain.report import Explanation
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from policy_sched.policytest.comparison import Difference, Rules, compare
-from policy_sched.policytest.outcome import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
 
 RECORD = Rules(complete=True)
 STATED = Rules(complete=False)

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.policytest.coverage import RuleCoverage, SpotCoverage
-from policy_sched.policytest.coverage_report import coverage_data, coverage_lines, percent
-from policy_sched.policytest.runner import ScenarioRun
-from policy_sched.policytest.scenario_file import run_files
+from policy_sched.policytest.coverage import (
+    RuleCoverage,
+    SpotCoverage,
+    coverage_data,
+    coverage_lines,
+    percent,
+)
+from policy_sched.policytest.runner import ScenarioRun, run_files
 from policy_sched.profiles.models.package_data import policies_directory
 
 POLICY = """\

@@ -12,7 +12,7 @@ from policy_sched.errors import PolicyError
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.quantity import FORMAT_WRONG
-from policy_sched.policytest.outcome import Eviction, NodeScore, PluginOutcome
+from policy_sched.policytest.expectations import Eviction, NodeScore, PluginOutcome
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.policytest.runner import ScenarioRun
-from policy_sched.policytest.scenario_file import run_file
+from policy_sched.policytest.runner import ScenarioRun, run_file
 from policy_sched.policytest.update_golden import update_file
 
 HEAD = """\

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from policy_sched.policytest.report import last_line, text_lines
-from policy_sched.policytest.scenario_file import run_file
+from policy_sched.policytest.runner import run_file
 
 HERE = Path(__file__).parents[1] / "conformance"
 CONFORMANCE = Path(os.environ.get("POLICY_SCHED_CONFORMANCE") or HERE)

@@ -16,11 +16,10 @@ from policy_sched.model.meta import ApiObject, OwnerReference
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.scheduler.setup.factory import EPOCH, read
-from policy_sched.simulate.node_generator import generated_nodes
 from policy_sched.simulate.timeline import play
 from policy_sched.simulate.timeline_report import as_json, as_jsonl
 from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
-from policy_sched.simulate.trace_readers import load_traces
+from policy_sched.simulate.traces import generated_nodes, load_traces
 from policy_sched.simulate.virtual_cluster import datetime_of
 from policy_sched.testing import make_node, make_pod
 

@@ -5,10 +5,25 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.simulate.timeline_result import PodTimeline, StepFunction
+from policy_sched.errors import PolicySchedError
+from policy_sched.simulate.timeline_result import (
+    SECOND,
+    Buckets,
+    Eviction,
+    PodTimeline,
+    StepFunction,
+    TimelineResult,
+    Waiting,
+    bucket_width,
+    duration_text,
+    never_placed,
+    victims_of,
+    waiting_by_priority,
+)
 
 
 def test_a_pod_waits_from_creation_to_binding() -> None:
@@ -51,3 +66,94 @@ def test_means_and_peaks_are_those_of_every_instant(
         here = by_time[a:b]
         assert abs(mean[i] - sum(here) / len(here)) < 1e-6
         assert peak[i] == max(here)
+
+
+def story_of(*lives: PodTimeline, seconds: int = 100) -> TimelineResult:
+    """Return a story in which one node of 4 cpu is used by half from second 10 on."""
+    used, allocatable = StepFunction(), StepFunction()
+    allocatable.note(0, 4000)
+    used.note(10 * SECOND, 2000)
+    return TimelineResult(
+        start=0,
+        end=seconds * SECOND,
+        nodes=1,
+        lives=lives,
+        evictions=(Eviction(0, "a", "n", ("b", "c")), Eviction(1, "a", "n", ("d",))),
+        pending=StepFunction([20 * SECOND, 21 * SECOND], [5, 0]),
+        running=StepFunction([10 * SECOND], [1]),
+        used={"cpu": used},
+        allocatable={"cpu": allocatable},
+        seconds=0.0,
+    )
+
+
+def bound(waited: int, priority: int = 0) -> PodTimeline:
+    """Return a pod that waited so many nanoseconds."""
+    return PodTimeline(f"p{waited}", priority, created=0, bound=waited)
+
+
+def test_percentiles_are_of_the_nearest_rank() -> None:
+    """A time that a pod really waited, within which so many of a hundred were bound."""
+    waiting = Waiting.of(bound(waited) for waited in range(200, 0, -1))
+    assert waiting == Waiting(200, 100, 180, 198, 200)
+    assert Waiting.of([bound(7)]) == Waiting(1, 7, 7, 7, 7)
+    assert Waiting.of([PodTimeline("p", 0, 0)]) == Waiting(0, 0, 0, 0, 0)
+
+
+def test_waiting_times_go_by_priority_the_highest_first() -> None:
+    """A priority of which no pod was bound is there with none."""
+    found = waiting_by_priority(story_of(bound(3), bound(9, 10), PodTimeline("p", 5, 0)))
+    assert list(found) == [10, 5, 0]
+    assert [waiting.pods for waiting in found.values()] == [1, 0, 1]
+
+
+def test_pods_without_a_node_and_victims_are_counted() -> None:
+    """Pods that were never bound; pods that were evicted."""
+    story = story_of(bound(3), PodTimeline("lost", 0, 0))
+    assert [life.pod for life in never_placed(story)] == ["lost"]
+    assert victims_of(story) == 3
+
+
+def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
+    """The last one is as long as what is left."""
+    buckets = Buckets.of(story_of(), 40 * SECOND)
+    assert buckets.edges.tolist() == [0, 40 * SECOND, 80 * SECOND, 100 * SECOND]
+    assert buckets.pending.tolist() == [5, 0, 0]
+    assert buckets.running.tolist() == [0.75, 1, 1]
+    assert buckets.percent["cpu"].tolist() == [37.5, 50, 50]
+    assert buckets.used["cpu"][1].tolist() == [2000, 2000, 2000]
+
+
+def test_a_play_without_time_is_one_stretch() -> None:
+    """Everything happened at once."""
+    assert Buckets.of(story_of(seconds=0), SECOND).pending.tolist() == [0]
+
+
+def test_too_many_stretches_are_refused() -> None:
+    """Nobody reads a million lines."""
+    with pytest.raises(PolicySchedError, match="1,000,000 buckets of 0s are too many"):
+        Buckets.of(story_of(seconds=1), 1000)
+
+
+def test_a_stretch_is_a_length_that_people_think_in() -> None:
+    """There are some two dozen of them at most."""
+    assert bucket_width(story_of(seconds=100)) == 5 * SECOND
+    assert bucket_width(story_of(seconds=86400)) == 3600 * SECOND
+    assert bucket_width(story_of(seconds=100 * 365 * 86400)) == 365 * 86400 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (0.25, "0.25s"),
+        (59, "59s"),
+        (90, "1m30s"),
+        (3600, "1h00m"),
+        (7384, "2h03m"),
+        (90000, "1d01h"),
+    ],
+)
+def test_lengths_of_time_are_short(seconds: float, text: str) -> None:
+    """The two largest units."""
+    assert duration_text(round(seconds * SECOND)) == text

@@ -10,16 +10,24 @@ import msgspec
 import pytest
 
 from policy_sched.manifests.load import load
+from policy_sched.manifests.workload_expansion import JOB_INDEX, TEMPLATE_HASH
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.node import Node
-from policy_sched.model.pod import Pod
+from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
-from policy_sched.model.workloads import Deployment, ReplicaSet
+from policy_sched.model.workloads import Deployment, Job, ReplicaSet
 from policy_sched.scheduler.setup.factory import build
-from policy_sched.simulate.cluster_load import load_cluster
 from policy_sched.simulate.one_shot import run_cluster
-from policy_sched.simulate.workloads import ExpansionError, expand
+from policy_sched.simulate.virtual_cluster import load_cluster
+from policy_sched.simulate.workloads import (
+    ExpansionError,
+    active,
+    daemon_nodes,
+    expand,
+    missing_of_job,
+    same_template,
+)
 from policy_sched.testing import make_node
 
 HERE = Path(__file__).parent / "manifests"
@@ -230,3 +238,97 @@ def test_pods_of_workloads_have_what_their_runtime_class_says() -> None:
     assert pods[0].spec.node_selector == {"x": "1", "y": "2"}
     with pytest.raises(ExpansionError, match="ReplicaSet default/web: conflict: runtimeClass"):
         expand([web, runtime_class(nodeSelector={"x": "2"})])
+
+
+def job(status: dict[str, object] | None = None, **spec: object) -> Job:
+    """Return a job."""
+    manifest = {"metadata": {"name": "j"}, "spec": spec, "status": status or {}}
+    return msgspec.convert(manifest, Job)
+
+
+def pod(phase: str, index: int | None = None) -> Pod:
+    """Return a pod of the job, with its completion index."""
+    labels = {} if index is None else {JOB_INDEX: str(index)}
+    manifest = {"metadata": {"name": "p", "labels": labels}, "status": {"phase": phase}}
+    return msgspec.convert(manifest, Pod)
+
+
+@pytest.mark.parametrize(
+    ("spec", "phases", "wanted"),
+    [
+        ({}, [], 1),
+        ({"parallelism": 3}, [], 3),
+        ({"completions": 5}, [], 1),
+        ({"completions": 5, "parallelism": 3}, [], 3),
+        ({"completions": 5, "parallelism": 3}, ["Running", "Succeeded"], 2),
+        ({"completions": 5, "parallelism": 3}, ["Succeeded"] * 4, 1),
+        ({"completions": 2, "parallelism": 3}, ["Failed"], 2),
+        ({"parallelism": 3}, ["Succeeded", "Running"], 0),
+        ({"parallelism": 3, "suspend": True}, [], 0),
+        ({"parallelism": 0}, [], 0),
+    ],
+)
+def test_so_many_pods_at_a_time(spec: dict[str, object], phases: list[str], wanted: int) -> None:
+    """Not more than are missing to the completions; a work queue ends with the first success."""
+    assert list(missing_of_job(job(**spec), [pod(phase) for phase in phases])) == [None] * wanted
+
+
+def test_indexes_that_are_taken_or_done_are_left_out() -> None:
+    """The lowest free ones come first; the status may name some as done."""
+    indexed = job(
+        {"completedIndexes": "0-1,4", "succeeded": 3},
+        completions=8,
+        parallelism=3,
+        completionMode="Indexed",
+    )
+    assert list(missing_of_job(indexed, [pod("Running", 2)])) == [3, 5]
+
+
+@pytest.mark.parametrize("condition", ["Complete", "Failed"])
+def test_a_job_that_is_over_wants_nothing(condition: str) -> None:
+    """Its conditions say so."""
+    over = job({"conditions": [{"type": condition, "status": "True"}]}, parallelism=2)
+    assert list(missing_of_job(over, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "deleted", "counts"),
+    [
+        ("", None, True),
+        ("Running", None, True),
+        ("Succeeded", None, False),
+        ("Failed", None, False),
+        ("Running", "2026-01-01T00:00:00Z", False),
+    ],
+)
+def test_a_pod_counts_until_it_has_ended_or_leaves(
+    phase: str, deleted: str | None, *, counts: bool
+) -> None:
+    """One that is being deleted is replaced at once."""
+    metadata = {"name": "p", "deletionTimestamp": deleted}
+    pod = msgspec.convert({"metadata": metadata, "status": {"phase": phase}}, Pod)
+    assert active(pod) is counts
+
+
+def test_a_daemon_is_for_the_node_that_it_runs_on_or_was_made_for() -> None:
+    """The node's name, or the one that its affinity requires; else nobody's."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    for spec, nodes in (
+        ({"nodeName": "n1"}, {"n1"}),
+        ({"affinity": affinity}, {"n2"}),
+        ({}, set()),
+    ):
+        pod = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, Pod)
+        assert daemon_nodes(pod) == nodes
+
+
+def test_templates_are_the_same_but_for_the_hash() -> None:
+    """The label that the controller adds does not count; any other does."""
+    plain, hashed, other = (
+        msgspec.convert({"metadata": {"labels": labels}}, PodTemplate)
+        for labels in ({"a": "1"}, {"a": "1", TEMPLATE_HASH: "x"}, {"a": "2"})
+    )
+    assert same_template(plain, hashed)
+    assert not same_template(plain, other)

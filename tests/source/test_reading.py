@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from policy_sched.manifests.load import load
-from policy_sched.policytest.scenario_file import run_files
+from policy_sched.policytest.runner import run_files
 from policy_sched.profiles.check.check import check_files
-from policy_sched.simulate.trace_readers import load_traces
+from policy_sched.simulate.traces import load_traces
 from policy_sched.source.reading import MAX_BYTES, SMALL, read_bytes, read_stream
 
 

@@ -17,7 +17,7 @@ import msgspec
 from cyclopts import Parameter
 
 from policy_sched.cli.input.times import nanoseconds
-from policy_sched.cli.options.embedded_auth import embedded_door
+from policy_sched.cli.options.embedded_api import embedded_door
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.auth import Anonymous, load, paths_in
 from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings

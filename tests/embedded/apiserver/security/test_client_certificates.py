@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from policy_sched.cli.options.self_signed import certified
+from policy_sched.cli.options.embedded_api import certified
 from policy_sched.embedded.apiserver.security.client_certificates import user_of
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access, address_of
 from policy_sched.errors import ClusterError

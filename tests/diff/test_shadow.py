@@ -11,8 +11,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.diff.placement_diff import Move
-from policy_sched.diff.shadow_report import text_lines
-from policy_sched.diff.shadow_summary import ShadowSummary, summarize
+from policy_sched.diff.shadow import ShadowSummary, summarize, text_lines
 from policy_sched.instance.shadow.records import (
     Comparison,
     NodeFill,
