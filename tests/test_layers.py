@@ -30,7 +30,7 @@ LAYERS = (
     "manifests",
     "model",
     "source",
-    "errors",
+    "errors report",
 )
 """Packages, top to bottom. Imports point down, and never sideways."""
 

@@ -34,11 +34,12 @@ from policy_sched.bench.api_processes import (
     scheduler,
     usage,
 )
-from policy_sched.bench.in_process import Document, Latency, machine
+from policy_sched.bench.in_process import Latency, machine
 from policy_sched.client.kube.auth import load
 from policy_sched.client.kube.rest import Api, Environment, Settings
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import PolicySchedError
+from policy_sched.report import Document
 
 NAME: Final = "API"
 NODES: Final = 5_000
@@ -101,6 +102,61 @@ class Result:
     sync_seconds: float
     blocked: float
     blocked_busy: float
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield (
+            f"{NAME}: {self.nodes} nodes, {self.existing} pods there before; API server, scheduler"
+            f" and creator of pods in processes of their own, {'TLS' if self.tls else 'no TLS'};"
+            f" client limited to {QPS} requests/s"
+        )
+        for phase in self.phases:
+            yield f"  {phase.name}: {phase.pods} pods, {phase.pods_per_second:,.0f} pods/s bound"
+            p50, p99, longest = (
+                one / 1e3
+                for one in (phase.latency.p50_us, phase.latency.p99_us, phase.latency.max_us)
+            )
+            yield (
+                f"    from creation to binding p50 {p50:,.0f} ms   p99 {p99:,.0f} ms"
+                f"   max {longest:,.0f} ms; created within {phase.creating:.1f} s,"
+                f" bound within {phase.seconds:.1f} s"
+            )
+            for name, used in (("scheduler", phase.scheduler), ("server", phase.server)):
+                if used is not None:
+                    each = used.cpu_seconds / phase.pods * 1e6
+                    yield (
+                        f"    {name}: {used.cpu_seconds:.2f} s of CPU ({each:,.0f} us a pod),"
+                        f" {used.rss_mib:,.0f} MiB resident, {used.peak_mib:,.0f} MiB at most"
+                    )
+            found = sorted(phase.requests.items(), key=lambda one: -one[1])
+            yield "    requests: " + ", ".join(f"{count} {name}" for name, count in found)
+        yield f"  the cluster was read {self.sync_seconds:.1f} s after the scheduler's start"
+        blocked, busy = self.blocked * 1e3, self.blocked_busy * 1e3
+        verdict = "below" if self.blocked < _MAY_BLOCK else "NOT below"
+        yield (
+            f"  the event loop was never held longer than {blocked:.0f} ms, {verdict} 50 ms,"
+            f" and no turn of it used more than {busy:.0f} ms of a processor"
+        )
+
+    def document(self) -> Document:
+        """Return the result as plain data; rate and latencies at its top are those of phase one."""
+        first = self.phases[0]
+        return {
+            "workload": NAME,
+            "nodes": self.nodes,
+            "existing": self.existing,
+            "tls": self.tls,
+            "pods": first.pods,
+            "pods_per_second": round(first.pods_per_second),
+            "p50_ms": round(first.latency.p50_us / 1e3, 1),
+            "p99_ms": round(first.latency.p99_us / 1e3, 1),
+            "longest_block_ms": round(self.blocked * 1e3, 1),
+            "longest_block_cpu_ms": round(self.blocked_busy * 1e3, 1),
+            "first_sync_seconds": round(self.sync_seconds, 2),
+            "client_qps": QPS,
+            "phases": {phase.name: _phase_document(phase) for phase in self.phases},
+            **machine(),
+        }
 
 
 async def run_api(
@@ -224,27 +280,6 @@ def _values(text: str) -> dict[str, float]:
     return {s.name: s.value for family in families for s in family.samples if not s.labels}
 
 
-def document(result: Result) -> Document:
-    """Return the result as plain data; rate and latencies at its top are those of phase one."""
-    first = result.phases[0]
-    return {
-        "workload": NAME,
-        "nodes": result.nodes,
-        "existing": result.existing,
-        "tls": result.tls,
-        "pods": first.pods,
-        "pods_per_second": round(first.pods_per_second),
-        "p50_ms": round(first.latency.p50_us / 1e3, 1),
-        "p99_ms": round(first.latency.p99_us / 1e3, 1),
-        "longest_block_ms": round(result.blocked * 1e3, 1),
-        "longest_block_cpu_ms": round(result.blocked_busy * 1e3, 1),
-        "first_sync_seconds": round(result.sync_seconds, 2),
-        "client_qps": QPS,
-        "phases": {phase.name: _phase_document(phase) for phase in result.phases},
-        **machine(),
-    }
-
-
 def _phase_document(phase: Phase) -> Document:
     return {
         "pods": phase.pods,
@@ -264,38 +299,3 @@ def _usage_document(used: Usage | None) -> dict[str, Any] | None:
     if used is None:
         return None
     return {name: round(value, 2) for name, value in asdict(used).items()}
-
-
-def text_lines(result: Result) -> Iterator[str]:
-    """Yield the result for people."""
-    yield (
-        f"{NAME}: {result.nodes} nodes, {result.existing} pods there before; API server, scheduler"
-        f" and creator of pods in processes of their own, {'TLS' if result.tls else 'no TLS'};"
-        f" client limited to {QPS} requests/s"
-    )
-    for phase in result.phases:
-        yield f"  {phase.name}: {phase.pods} pods, {phase.pods_per_second:,.0f} pods/s bound"
-        p50, p99, longest = (
-            one / 1e3 for one in (phase.latency.p50_us, phase.latency.p99_us, phase.latency.max_us)
-        )
-        yield (
-            f"    from creation to binding p50 {p50:,.0f} ms   p99 {p99:,.0f} ms"
-            f"   max {longest:,.0f} ms; created within {phase.creating:.1f} s,"
-            f" bound within {phase.seconds:.1f} s"
-        )
-        for name, used in (("scheduler", phase.scheduler), ("server", phase.server)):
-            if used is not None:
-                each = used.cpu_seconds / phase.pods * 1e6
-                yield (
-                    f"    {name}: {used.cpu_seconds:.2f} s of CPU ({each:,.0f} us a pod),"
-                    f" {used.rss_mib:,.0f} MiB resident, {used.peak_mib:,.0f} MiB at most"
-                )
-        found = sorted(phase.requests.items(), key=lambda one: -one[1])
-        yield "    requests: " + ", ".join(f"{count} {name}" for name, count in found)
-    yield f"  the cluster was read {result.sync_seconds:.1f} s after the scheduler's start"
-    blocked, busy = result.blocked * 1e3, result.blocked_busy * 1e3
-    verdict = "below" if result.blocked < _MAY_BLOCK else "NOT below"
-    yield (
-        f"  the event loop was never held longer than {blocked:.0f} ms, {verdict} 50 ms,"
-        f" and no turn of it used more than {busy:.0f} ms of a processor"
-    )

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import yaml
 
-from policy_sched.bench.in_process import Document, machine
+from policy_sched.bench.in_process import machine
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.models import default_policies, policies_directory
+from policy_sched.report import Document
 
 NAME: Final = "Check"
 POLICIES: Final = 200
@@ -36,6 +37,22 @@ class Checks:
     policies: int
     rules: int
     seconds: tuple[float, ...]
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield f"{NAME}: {self.policies} policies with {self.rules} rules, a fresh process each time"
+        yield f"  best of {len(self.seconds)}  {min(self.seconds):.2f} s"
+
+    def document(self) -> Document:
+        """Return the result as plain data; ``seconds`` is the best run."""
+        return {
+            "workload": NAME,
+            "policies": self.policies,
+            "rules": self.rules,
+            "seconds": round(min(self.seconds), 3),
+            "runs": [round(one, 3) for one in self.seconds],
+            **machine(),
+        }
 
 
 def run_checks(policies: int, runs: int = RUNS) -> Checks:
@@ -87,21 +104,3 @@ def _vary(value: Any, number: int) -> int:
         elif key != "params":
             found += _vary(part, number)
     return found
-
-
-def document(checks: Checks) -> Document:
-    """Return the result as plain data; ``seconds`` is the best run."""
-    return {
-        "workload": NAME,
-        "policies": checks.policies,
-        "rules": checks.rules,
-        "seconds": round(min(checks.seconds), 3),
-        "runs": [round(one, 3) for one in checks.seconds],
-        **machine(),
-    }
-
-
-def text_lines(checks: Checks) -> Iterator[str]:
-    """Yield the result for people."""
-    yield f"{NAME}: {checks.policies} policies with {checks.rules} rules, a fresh process each time"
-    yield f"  best of {len(checks.seconds)}  {min(checks.seconds):.2f} s"

@@ -29,12 +29,13 @@ from policy_sched.bench.api_processes import (
     scheduler,
     side_by_side,
 )
-from policy_sched.bench.in_process import Document, machine
+from policy_sched.bench.in_process import machine
 from policy_sched.bench.manifests import Manifest, node, node_name, pod
 from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.client.kube.auth import load
 from policy_sched.client.kube.rest import Api, Environment, Settings, collection_path, object_path
 from policy_sched.errors import PolicySchedError
+from policy_sched.report import Document
 
 NAME: Final = "Turns"
 NODES: Final = 5_000
@@ -91,6 +92,43 @@ class Result:
     def busiest(self) -> float:
         """The most processor time that a turn used, in seconds."""
         return max(case.busiest for case in self.cases)
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield (
+            f"{NAME}: {self.nodes} nodes, {self.existing} pods there before; how long turns of the"
+            " scheduler's event loop take at most, and how much of a processor they use"
+        )
+        for case in self.cases:
+            longest, busiest = case.longest * 1e3, case.busiest * 1e3
+            yield f"  {longest:6.1f} ms {busiest:6.1f} ms  {case.name} ({case.took:.1f} s)"
+        verdict = "below" if self.longest < MAY_BLOCK else "NOT below"
+        longest, busiest = self.longest * 1e3, self.busiest * 1e3
+        yield (
+            f"  the longest turn of all took {longest:.0f} ms, {verdict} 50 ms,"
+            f" and none used more than {busiest:.0f} ms of a processor"
+        )
+
+    def document(self) -> Document:
+        """Return the result as plain data."""
+        cases: dict[str, Any] = {
+            case.name: {
+                "longest_ms": round(case.longest * 1e3, 1),
+                "cpu_ms": round(case.busiest * 1e3, 1),
+                "seconds": round(case.took, 2),
+            }
+            for case in self.cases
+        }
+        return {
+            "workload": NAME,
+            "nodes": self.nodes,
+            "existing": self.existing,
+            "pods": self.pods,
+            "longest_block_ms": round(self.longest * 1e3, 1),
+            "longest_block_cpu_ms": round(self.busiest * 1e3, 1),
+            "cases": cases,
+            **machine(),
+        }
 
 
 async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTING) -> Result:
@@ -231,42 +269,3 @@ def _wide(
     wanted = {"cpu": "3900m", "memory": "1Gi"}
     resources: Manifest = {"requests": wanted, "limits": wanted}
     return named(pod(prefix, index, spec, labels=labels, resources=resources))
-
-
-def document(result: Result) -> Document:
-    """Return the result as plain data."""
-    cases: dict[str, Any] = {
-        case.name: {
-            "longest_ms": round(case.longest * 1e3, 1),
-            "cpu_ms": round(case.busiest * 1e3, 1),
-            "seconds": round(case.took, 2),
-        }
-        for case in result.cases
-    }
-    return {
-        "workload": NAME,
-        "nodes": result.nodes,
-        "existing": result.existing,
-        "pods": result.pods,
-        "longest_block_ms": round(result.longest * 1e3, 1),
-        "longest_block_cpu_ms": round(result.busiest * 1e3, 1),
-        "cases": cases,
-        **machine(),
-    }
-
-
-def text_lines(result: Result) -> Iterator[str]:
-    """Yield the result for people."""
-    yield (
-        f"{NAME}: {result.nodes} nodes, {result.existing} pods there before; how long turns of the"
-        " scheduler's event loop take at most, and how much of a processor they use"
-    )
-    for case in result.cases:
-        longest, busiest = case.longest * 1e3, case.busiest * 1e3
-        yield f"  {longest:6.1f} ms {busiest:6.1f} ms  {case.name} ({case.took:.1f} s)"
-    verdict = "below" if result.longest < MAY_BLOCK else "NOT below"
-    longest, busiest = result.longest * 1e3, result.busiest * 1e3
-    yield (
-        f"  the longest turn of all took {longest:.0f} ms, {verdict} 50 ms,"
-        f" and none used more than {busiest:.0f} ms of a processor"
-    )

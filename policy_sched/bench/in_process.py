@@ -40,6 +40,7 @@ from policy_sched.bench.workloads import (
 )
 from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo
 from policy_sched.profiles.reload import Config
+from policy_sched.report import Document
 from policy_sched.scheduler import Outcome, Preempt, Scheduler, pod_gone
 from policy_sched.scheduler.setup import build
 
@@ -48,8 +49,6 @@ GC_THRESHOLDS: Final = (50_000, 50, 1000)
 
 COLD: Final = "cold"
 WARM: Final = "warm"
-
-Document = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +116,45 @@ class Result:
     def warm(self) -> Phase:
         """The phase whose numbers speak for the workload."""
         return self.phases[-1]
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield (
+            f"{self.workload}: {self.nodes} nodes, {self.init_pods} init pods, "
+            f"{self.pods} pods; every node filtered and scored for every pod"
+        )
+        for phase in self.phases:
+            rate = f"{phase.decisions_per_second:>9,.0f} decisions/s"
+            yield f"  {phase.name}  {rate}   {_latency_text(phase.latency)}"
+            if phase.churned:
+                yield f"        {phase.churned} pods churned: {_latency_text(phase.churn)}"
+            if phase.evicted:
+                yield f"        {phase.evicted} pods were evicted"
+            if phase.unschedulable:
+                pods = phase.pods + phase.churned
+                yield f"        {phase.unschedulable} of {pods} pods did not fit"
+        if self.ratio is not None:
+            yield f"  {self.ratio:,} times the {self.threshold} pods/s that scheduler_perf asks for"
+        if self.note:
+            yield f"  note: {self.note}"
+
+    def document(self) -> Document:
+        """Return the result as plain data; the numbers at the top are those of the warm phase."""
+        return {
+            "workload": self.workload,
+            "nodes": self.nodes,
+            "pods": self.pods,
+            "decisions_per_second": round(self.warm.decisions_per_second),
+            "p50_us": self.warm.latency.p50_us,
+            "p99_us": self.warm.latency.p99_us,
+            "threshold": self.threshold,
+            "ratio": self.ratio,
+            "init_pods": self.init_pods,
+            "unschedulable": self.warm.unschedulable,
+            "phases": {phase.name: _phase_document(phase) for phase in self.phases},
+            "note": self.note,
+            **machine(),
+        }
 
 
 def run_benchmark(
@@ -252,25 +290,6 @@ def quiet_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def document(result: Result) -> Document:
-    """Return the result as plain data; the numbers at the top are those of the warm phase."""
-    return {
-        "workload": result.workload,
-        "nodes": result.nodes,
-        "pods": result.pods,
-        "decisions_per_second": round(result.warm.decisions_per_second),
-        "p50_us": result.warm.latency.p50_us,
-        "p99_us": result.warm.latency.p99_us,
-        "threshold": result.threshold,
-        "ratio": result.ratio,
-        "init_pods": result.init_pods,
-        "unschedulable": result.warm.unschedulable,
-        "phases": {phase.name: _phase_document(phase) for phase in result.phases},
-        "note": result.note,
-        **machine(),
-    }
-
-
 def machine() -> Document:
     """Return what was measured with, as plain data."""
     return {
@@ -279,27 +298,6 @@ def machine() -> Document:
         "cpus": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
         "peak_rss_mib": round(_peak_rss() / 2**20),
     }
-
-
-def text_lines(result: Result) -> Iterator[str]:
-    """Yield the result for people."""
-    yield (
-        f"{result.workload}: {result.nodes} nodes, {result.init_pods} init pods, "
-        f"{result.pods} pods; every node filtered and scored for every pod"
-    )
-    for phase in result.phases:
-        rate = f"{phase.decisions_per_second:>9,.0f} decisions/s"
-        yield f"  {phase.name}  {rate}   {_latency_text(phase.latency)}"
-        if phase.churned:
-            yield f"        {phase.churned} pods churned: {_latency_text(phase.churn)}"
-        if phase.evicted:
-            yield f"        {phase.evicted} pods were evicted"
-        if phase.unschedulable:
-            yield f"        {phase.unschedulable} of {phase.pods + phase.churned} pods did not fit"
-    if result.ratio is not None:
-        yield f"  {result.ratio:,} times the {result.threshold} pods/s that scheduler_perf asks for"
-    if result.note:
-        yield f"  note: {result.note}"
 
 
 def _latency_text(latency: Latency) -> str:

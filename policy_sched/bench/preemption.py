@@ -17,11 +17,12 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from policy_sched.bench.in_process import Document, loaded, machine, quiet_collector
+from policy_sched.bench.in_process import loaded, machine, quiet_collector
 from policy_sched.bench.workloads import DRY_RUN, pod_json
 from policy_sched.framework import Diagnosis, PostFilterResult
 from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles.load import load_policies
+from policy_sched.report import Document
 from policy_sched.scheduler import Scheduler
 
 SHARE: Final = "minCandidateNodesPercentage"
@@ -50,6 +51,34 @@ class DryRuns:
     median_ms: float
     p99_ms: float
     max_ms: float
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield (
+            f"{DRY_RUN.name}: {self.nodes} nodes, {self.pods} pods, {self.budgets} disruption "
+            f"budgets, {self.searches} searches; all nodes dry run in each"
+        )
+        yield (
+            f"  median {self.median_ms:,.3f} ms   p99 {self.p99_ms:,.3f} ms   "
+            f"max {self.max_ms:,.3f} ms   {self.victims} victims"
+        )
+        yield f"  note: {DRY_RUN.note}"
+
+    def document(self) -> Document:
+        """Return the result as plain data."""
+        return {
+            "workload": DRY_RUN.name,
+            "nodes": self.nodes,
+            "pods": self.pods,
+            "disruption_budgets": self.budgets,
+            "searches": self.searches,
+            "victims": self.victims,
+            "median_ms": self.median_ms,
+            "p99_ms": self.p99_ms,
+            "max_ms": self.max_ms,
+            "note": DRY_RUN.note,
+            **machine(),
+        }
 
 
 def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> DryRuns:
@@ -115,33 +144,3 @@ def _searched(scheduler: Scheduler, index: int) -> tuple[int, PostFilterResult |
     before = time.perf_counter_ns()
     result = profile.runner.post_filter(evaluation.state, pod, diagnosis)
     return time.perf_counter_ns() - before, result
-
-
-def document(result: DryRuns) -> Document:
-    """Return the result as plain data."""
-    return {
-        "workload": DRY_RUN.name,
-        "nodes": result.nodes,
-        "pods": result.pods,
-        "disruption_budgets": result.budgets,
-        "searches": result.searches,
-        "victims": result.victims,
-        "median_ms": result.median_ms,
-        "p99_ms": result.p99_ms,
-        "max_ms": result.max_ms,
-        "note": DRY_RUN.note,
-        **machine(),
-    }
-
-
-def text_lines(result: DryRuns) -> Iterator[str]:
-    """Yield the result for people."""
-    yield (
-        f"{DRY_RUN.name}: {result.nodes} nodes, {result.pods} pods, {result.budgets} disruption "
-        f"budgets, {result.searches} searches; all nodes dry run in each"
-    )
-    yield (
-        f"  median {result.median_ms:,.3f} ms   p99 {result.p99_ms:,.3f} ms   "
-        f"max {result.max_ms:,.3f} ms   {result.victims} victims"
-    )
-    yield f"  note: {DRY_RUN.note}"

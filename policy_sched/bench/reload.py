@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.bench.in_process import Document, Latency, machine, quiet_collector
+from policy_sched.bench.in_process import Latency, machine, quiet_collector
 from policy_sched.bench.workloads import WORKLOADS, node_json, pod_json
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import Node, Pod, PodInfo
@@ -33,6 +33,7 @@ from policy_sched.profiles.reload import (
     PolicyStore,
     Result,
 )
+from policy_sched.report import Document
 from policy_sched.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 
@@ -85,6 +86,38 @@ class Reloads:
     pods: int
     phases: tuple[Phase, ...]
     directory_ms: float
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield (
+            f"{NAME}: {self.nodes} nodes, {self.pods} pods in each phase, no two alike; "
+            "no pod lost, none decided by two sets of policies"
+        )
+        for phase in self.phases:
+            rate = f"{phase.decisions_per_second:>7,.0f} decisions/s"
+            p50, p99 = phase.latency.p50_us / 1e3, phase.latency.p99_us / 1e3
+            yield f"  {phase.name:<17}{rate}   p50 {p50:.2f} ms  p99 {p99:.2f} ms"
+            if phase.results:
+                count = sum(phase.results.values())
+                found = ", ".join(
+                    f"{number} {name}" for name, number in sorted(phase.results.items())
+                )
+                p50, p99 = phase.reload.p50_us / 1e3, phase.reload.p99_us / 1e3
+                held = f"p50 {p50:.2f} ms  p99 {p99:.2f} ms"
+                yield f"    {count} reloads ({found}) held it up for {held}"
+        took = f"{self.directory_ms:.0f} ms"
+        yield f"  a directory of {POLICIES} policies, all changed, is in force after {took}"
+
+    def document(self) -> Document:
+        """Return the result as plain data."""
+        return {
+            "workload": NAME,
+            "nodes": self.nodes,
+            "pods": self.pods,
+            "directory_ms": round(self.directory_ms, 1),
+            "phases": {phase.name: _phase_document(phase) for phase in self.phases},
+            **machine(),
+        }
 
 
 class _Load:
@@ -321,18 +354,6 @@ def _write(file: Path, text: str) -> None:
     os.replace(other, file)
 
 
-def document(result: Reloads) -> Document:
-    """Return the result as plain data."""
-    return {
-        "workload": NAME,
-        "nodes": result.nodes,
-        "pods": result.pods,
-        "directory_ms": round(result.directory_ms, 1),
-        "phases": {phase.name: _phase_document(phase) for phase in result.phases},
-        **machine(),
-    }
-
-
 def _phase_document(phase: Phase) -> Document:
     return {
         "decisions_per_second": round(phase.decisions_per_second, 1),
@@ -342,22 +363,3 @@ def _phase_document(phase: Phase) -> Document:
         "reload_p50_us": phase.reload.p50_us,
         "reload_p99_us": phase.reload.p99_us,
     }
-
-
-def text_lines(result: Reloads) -> Iterator[str]:
-    """Yield the result for people."""
-    yield (
-        f"{NAME}: {result.nodes} nodes, {result.pods} pods in each phase, no two alike; "
-        "no pod lost, none decided by two sets of policies"
-    )
-    for phase in result.phases:
-        rate = f"{phase.decisions_per_second:>7,.0f} decisions/s"
-        p50, p99 = phase.latency.p50_us / 1e3, phase.latency.p99_us / 1e3
-        yield f"  {phase.name:<17}{rate}   p50 {p50:.2f} ms  p99 {p99:.2f} ms"
-        if phase.results:
-            count = sum(phase.results.values())
-            found = ", ".join(f"{number} {name}" for name, number in sorted(phase.results.items()))
-            p50, p99 = phase.reload.p50_us / 1e3, phase.reload.p99_us / 1e3
-            yield f"    {count} reloads ({found}) held it up for p50 {p50:.2f} ms  p99 {p99:.2f} ms"
-    took = f"{result.directory_ms:.0f} ms"
-    yield f"  a directory of {POLICIES} policies, all changed, is in force after {took}"

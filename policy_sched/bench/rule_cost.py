@@ -8,14 +8,14 @@ every node had changed, and the shortest time is held against the estimate.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from policy_sched.bench.in_process import Document, machine, quiet_collector
+from policy_sched.bench.in_process import machine, quiet_collector
 from policy_sched.cluster import Cache
 from policy_sched.language import Unit, make_unit
 from policy_sched.language.check import check_expression
@@ -23,6 +23,7 @@ from policy_sched.language.lower import make_lowering
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import RecordType
 from policy_sched.model import Node, Pod, PodInfo
+from policy_sched.report import Document
 
 NAME: Final = "RuleCost"
 NODES: Final = 5_000
@@ -81,11 +82,50 @@ class Measured:
         return 1 / BOUND <= self.ratio <= BOUND
 
 
-def run_rule_costs(nodes: int) -> list[Measured]:
+@dataclass(frozen=True, slots=True)
+class RuleCosts:
+    """Every rule, measured on so many nodes."""
+
+    nodes: int
+    rules: Sequence[Measured]
+
+    def document(self) -> Document:
+        """Return what was measured as plain data."""
+        return {
+            "workload": NAME,
+            "nodes": self.nodes,
+            "bound": BOUND,
+            "within": sum(one.within for one in self.rules),
+            "rules": [
+                {
+                    "rule": one.rule,
+                    "expression": one.text,
+                    "estimate_us": one.estimate_us,
+                    "measured_us": one.measured_us,
+                    "ratio": round(one.ratio, 2),
+                }
+                for one in self.rules
+            ],
+            **machine(),
+        }
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield what was measured for people."""
+        yield f"{NAME}: {self.nodes} nodes, a pass over all of them, microseconds"
+        yield f"  {'RULE':<20}{'ESTIMATE':>10}{'MEASURED':>10}{'RATIO':>8}"
+        for one in self.rules:
+            mark = "" if one.within else f"  beyond a factor of {BOUND:g}"
+            numbers = f"{one.estimate_us:>10,.1f}{one.measured_us:>10,.1f}{one.ratio:>8.2f}"
+            yield f"  {one.rule:<20}{numbers}{mark}"
+        within = sum(one.within for one in self.rules)
+        yield f"  {within} of {len(self.rules)} within a factor of {BOUND:g}"
+
+
+def run_rule_costs(nodes: int) -> RuleCosts:
     """Measure every rule on so many nodes."""
     cache, pod = _cluster(nodes)
     with quiet_collector():
-        return [_measured(rule, text, cache, pod) for rule, text in RULES.items()]
+        return RuleCosts(nodes, [_measured(*one, cache, pod) for one in RULES.items()])
 
 
 def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:
@@ -169,35 +209,3 @@ def _pod(
         "spec": {"containers": [container], **spec},
     }
     return PodInfo.of(msgspec.convert(manifest, Pod))
-
-
-def document(found: list[Measured], nodes: int) -> Document:
-    """Return what was measured as plain data."""
-    return {
-        "workload": NAME,
-        "nodes": nodes,
-        "bound": BOUND,
-        "within": sum(one.within for one in found),
-        "rules": [
-            {
-                "rule": one.rule,
-                "expression": one.text,
-                "estimate_us": one.estimate_us,
-                "measured_us": one.measured_us,
-                "ratio": round(one.ratio, 2),
-            }
-            for one in found
-        ],
-        **machine(),
-    }
-
-
-def text_lines(found: list[Measured], nodes: int) -> Iterator[str]:
-    """Yield what was measured for people."""
-    yield f"{NAME}: {nodes} nodes, a pass over all of them, microseconds"
-    yield f"  {'RULE':<20}{'ESTIMATE':>10}{'MEASURED':>10}{'RATIO':>8}"
-    for one in found:
-        mark = "" if one.within else f"  beyond a factor of {BOUND:g}"
-        numbers = f"{one.estimate_us:>10,.1f}{one.measured_us:>10,.1f}{one.ratio:>8.2f}"
-        yield f"  {one.rule:<20}{numbers}{mark}"
-    yield f"  {sum(one.within for one in found)} of {len(found)} within a factor of {BOUND:g}"

@@ -16,8 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from policy_sched.bench.in_process import Document, machine
+from policy_sched.bench.in_process import machine
 from policy_sched.errors import PolicySchedError
+from policy_sched.report import Document
 
 NAME: Final = "Snapshot"
 NODES: Final = 1_600
@@ -40,13 +41,41 @@ class Reading:
     memory: int
 
 
-def run_snapshot(nodes: int, pods: int) -> list[Reading]:
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """How each form of one snapshot was read."""
+
+    forms: tuple[Reading, ...]
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield f"{NAME}: the same objects in each form, a fresh process each time"
+        for one in self.forms:
+            size, memory = one.size / 1e6, one.memory / 1e6
+            yield f"  {one.form:<18} {size:6.1f} MB  {one.cpu:6.2f} s of CPU  {memory:5.0f} MB"
+
+    def document(self) -> Document:
+        """Return the result as plain data."""
+        forms = [
+            {
+                "form": one.form,
+                "megabytes": round(one.size / 1e6, 1),
+                "cpuSeconds": round(one.cpu, 2),
+                "peakMegabytes": round(one.memory / 1e6),
+            }
+            for one in self.forms
+        ]
+        return {"workload": NAME, "forms": forms, **machine()}
+
+
+def run_snapshot(nodes: int, pods: int) -> Readings:
     """Write a snapshot in each form, and read each in a fresh process.
 
     Raises PolicySchedError if a form cannot be read.
     """
     with TemporaryDirectory() as directory:
-        return [_read(form, path) for form, path in _written(Path(directory), nodes, pods)]
+        written = _written(Path(directory), nodes, pods)
+        return Readings(tuple(_read(form, path) for form, path in written))
 
 
 def _read(form: str, path: Path) -> Reading:
@@ -162,25 +191,3 @@ def _pod(number: int, nodes: int) -> dict[str, Any]:
         },
         "status": {"phase": "Running", "qosClass": "Burstable", "podIP": "10.0.0.1"},
     }
-
-
-def document(readings: list[Reading]) -> Document:
-    """Return the result as plain data."""
-    forms = [
-        {
-            "form": one.form,
-            "megabytes": round(one.size / 1e6, 1),
-            "cpuSeconds": round(one.cpu, 2),
-            "peakMegabytes": round(one.memory / 1e6),
-        }
-        for one in readings
-    ]
-    return {"workload": NAME, "forms": forms, **machine()}
-
-
-def text_lines(readings: list[Reading]) -> Iterator[str]:
-    """Yield the result for people."""
-    yield f"{NAME}: the same objects in each form, a fresh process each time"
-    for one in readings:
-        size, memory = one.size / 1e6, one.memory / 1e6
-        yield f"  {one.form:<18} {size:6.1f} MB  {one.cpu:6.2f} s of CPU  {memory:5.0f} MB"

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from collections.abc import Iterator
+from types import ModuleType
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.bench import api as api_benchmark
-from policy_sched.bench import check as check_benchmark
-from policy_sched.bench import event_loop_latency as turns_benchmark
-from policy_sched.bench import in_process as benchmark
-from policy_sched.bench import preemption as dry_run_benchmark
-from policy_sched.bench import reload as reload_benchmark
-from policy_sched.bench import rule_cost as rule_cost_benchmark
-from policy_sched.bench import snapshot as snapshot_benchmark
+from policy_sched.bench import (
+    api,
+    check,
+    event_loop_latency,
+    in_process,
+    preemption,
+    reload,
+    rule_cost,
+    snapshot,
+)
 from policy_sched.bench.workloads import DRY_RUN, WORKLOADS, workload_from_test
 from policy_sched.cli.input.policies import policy_paths
 from policy_sched.cli.output.diagnostics import OK, require_files
 from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
+from policy_sched.report import Report
 
 Name = Literal[
     "SchedulingBasic",
@@ -52,8 +54,6 @@ Name = Literal[
     "API",
     "Turns",
 ]
-Told = tuple[benchmark.Document, Iterator[str]]
-"""What was measured: as plain data, and in lines for people."""
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
 
@@ -104,30 +104,33 @@ def bench(  # noqa: PLR0913  # the options of the verb
     """
     policies = policy_paths(policies)
     _check_read(name, nodes, policies or None, like, existing, tls or None)
+    require_files([like] if like else [])
     with progress(f"measuring {name}"):
         if name in WORKLOADS:
-            found, lines = _workload(name, nodes, pods, policies, like)
-        elif name == api_benchmark.NAME:
-            found, lines = _api(nodes, pods, existing, tls=tls)
-        elif name == turns_benchmark.NAME:
-            found, lines = _turns(nodes, pods, existing)
+            workload = (
+                WORKLOADS[name] if like is None else workload_from_test(WORKLOADS[name], like)
+            )
+            size = nodes or workload.nodes, pods or workload.pods
+            report: Report = in_process.run_benchmark(workload, *size, policies)
+        elif name == api.NAME:
+            report = asyncio.run(api.run_api(*_load(api, nodes, pods, existing), tls=tls))
+        elif name == event_loop_latency.NAME:
+            load = _load(event_loop_latency, nodes, pods, existing)
+            report = asyncio.run(event_loop_latency.run_turns(*load))
         else:
-            found, lines = _other(name, nodes, pods, policies)
-    if output == "json":
-        print(json.dumps(found, indent=2))
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+            report = _other(name, nodes, pods, policies)
+    write_report(report, output)
     return OK
 
 
 _READ: Final = {
     DRY_RUN.name: ("--nodes", "--policies"),
-    reload_benchmark.NAME: ("--nodes",),
-    check_benchmark.NAME: (),
-    rule_cost_benchmark.NAME: ("--nodes",),
-    snapshot_benchmark.NAME: ("--nodes",),
-    api_benchmark.NAME: ("--nodes", "--existing", "--tls"),
-    turns_benchmark.NAME: ("--nodes", "--existing"),
+    reload.NAME: ("--nodes",),
+    check.NAME: (),
+    rule_cost.NAME: ("--nodes",),
+    snapshot.NAME: ("--nodes",),
+    api.NAME: ("--nodes", "--existing", "--tls"),
+    event_loop_latency.NAME: ("--nodes", "--existing"),
 }
 """Options that count for what is no workload of scheduler_perf."""
 _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")
@@ -142,52 +145,23 @@ def _check_read(name: str, *given: object) -> None:
         raise PolicySchedError(f"bench {name} has no use for {', '.join(unread)}")
 
 
-def _workload(
-    name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...], like: str | None
-) -> Told:
-    require_files([like] if like else [])
-    workload = workload_from_test(WORKLOADS[name], like) if like else WORKLOADS[name]
-    result = benchmark.run_benchmark(
-        workload, nodes or workload.nodes, pods or workload.pods, policies
-    )
-    return benchmark.document(result), benchmark.text_lines(result)
+def _load(
+    module: ModuleType, nodes: int | None, pods: int | None, existing: int | None
+) -> tuple[int, int, int]:
+    """Return nodes, pods and pods that are bound before, the module's own unless given."""
+    bound = module.EXISTING if existing is None else existing
+    return nodes or module.NODES, pods or module.PODS, bound
 
 
-def _api(nodes: int | None, pods: int | None, existing: int | None, *, tls: bool) -> Told:
-    here = api_benchmark.EXISTING if existing is None else existing
-    load = nodes or api_benchmark.NODES, pods or api_benchmark.PODS, here
-    result = asyncio.run(api_benchmark.run_api(*load, tls=tls))
-    return api_benchmark.document(result), api_benchmark.text_lines(result)
-
-
-def _turns(nodes: int | None, pods: int | None, existing: int | None) -> Told:
-    here = turns_benchmark.EXISTING if existing is None else existing
-    load = nodes or turns_benchmark.NODES, pods or turns_benchmark.PODS, here
-    result = asyncio.run(turns_benchmark.run_turns(*load))
-    return turns_benchmark.document(result), turns_benchmark.text_lines(result)
-
-
-def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...]) -> Told:
-    """Run what is no workload of scheduler_perf."""
+def _other(name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...]) -> Report:
+    """Run what is no workload of scheduler_perf and needs no event loop."""
     if name == DRY_RUN.name:
         size = nodes or DRY_RUN.nodes, pods or DRY_RUN.pods
-        dry_runs = dry_run_benchmark.run_dry_runs(*size, policies)
-        return dry_run_benchmark.document(dry_runs), dry_run_benchmark.text_lines(dry_runs)
-    if name == reload_benchmark.NAME:
-        reloads = reload_benchmark.run_reloads(
-            nodes or reload_benchmark.NODES, pods or reload_benchmark.PODS
-        )
-        return reload_benchmark.document(reloads), reload_benchmark.text_lines(reloads)
-    if name == check_benchmark.NAME:
-        checks = check_benchmark.run_checks(pods or check_benchmark.POLICIES)
-        return check_benchmark.document(checks), check_benchmark.text_lines(checks)
-    if name == snapshot_benchmark.NAME:
-        size = nodes or snapshot_benchmark.NODES, pods or snapshot_benchmark.PODS
-        readings = snapshot_benchmark.run_snapshot(*size)
-        return snapshot_benchmark.document(readings), snapshot_benchmark.text_lines(readings)
-    number = nodes or rule_cost_benchmark.NODES
-    costs = rule_cost_benchmark.run_rule_costs(number)
-    return (
-        rule_cost_benchmark.document(costs, number),
-        rule_cost_benchmark.text_lines(costs, number),
-    )
+        return preemption.run_dry_runs(*size, policies)
+    if name == reload.NAME:
+        return reload.run_reloads(nodes or reload.NODES, pods or reload.PODS)
+    if name == check.NAME:
+        return check.run_checks(pods or check.POLICIES)
+    if name == snapshot.NAME:
+        return snapshot.run_snapshot(nodes or snapshot.NODES, pods or snapshot.PODS)
+    return rule_cost.run_rule_costs(nodes or rule_cost.NODES)

@@ -25,7 +25,14 @@ from policy_sched.cli.output.diagnostics import (
     write_hints,
     write_lines,
 )
-from policy_sched.cli.output.junit_tap_sarif import as_gitlab, as_junit, as_sarif, as_tap, failures
+from policy_sched.cli.output.junit_tap_sarif import (
+    as_gitlab,
+    as_junit,
+    as_sarif,
+    as_tap,
+    cases_of,
+    failures,
+)
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.load import files_of_ours
@@ -144,9 +151,8 @@ def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:
         write_diagnostics(found, sys.stdout, output)
         if output == "text" and not found:
             print("no problems found")
-    elif output == "junit":
-        print(as_junit(checkup.files, found, checkup.seconds, strict=strict))
-    elif output == "tap":
-        print(as_tap(checkup.files, found, strict=strict))
+    elif output in ("junit", "tap"):
+        cases = cases_of(checkup.files, found, checkup.seconds, strict=strict)
+        sys.stdout.write(as_junit(cases) if output == "junit" else as_tap(cases))
     else:
-        print(as_gitlab(found) if output == "gitlab" else as_sarif(found))
+        sys.stdout.write(as_gitlab(found) if output == "gitlab" else as_sarif(found))

@@ -22,21 +22,17 @@ from policy_sched.cli.output.diagnostics import (
     require_files,
     write_diagnostics,
     write_hints,
-    write_lines,
 )
 from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.report import write_report
 from policy_sched.diff import (
     PLACED,
     PlacementDiff,
     PolicyDiff,
     SeedsDiff,
-    as_json,
-    as_markdown,
     compare_placements,
     compare_seeds,
-    shadow,
     summarize,
-    text_lines,
 )
 from policy_sched.errors import PolicySchedError
 from policy_sched.instance.shadow import Result
@@ -153,16 +149,8 @@ def diff(  # noqa: PLR0913  # the options of the verb
     before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
     objects = on.objects()
     placements = None if objects is None else _placements(before, after, objects, on, now)
-    _write(PolicyDiff(before, after, differences(before, after)), placements, output)
+    write_report(PolicyDiff(before, after, differences(before, after), placements), output)
     return FAILED if fail_on and _worse(placements) else OK
-
-
-def _write(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None, output: Output) -> None:
-    if output == "text":
-        write_lines(text_lines(found, placements))
-    else:
-        write = as_json if output == "json" else as_markdown
-        sys.stdout.write(write(found, placements))
 
 
 def _placements(
@@ -183,10 +171,7 @@ def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
     found = summarize(paths)
     for place in found.broken:
         print(f"{place}: left out, it is no whole record", file=sys.stderr)
-    if output == "json":
-        sys.stdout.write(shadow.as_json(found))
-    else:
-        write_lines(shadow.text_lines(found))
+    write_report(found, output)
     worse = _worse(found.placements) or found.results[Result.ERROR] > 0
     return FAILED if fails and worse else OK
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,11 +19,11 @@ from policy_sched.cli.output.diagnostics import (
     require_files,
     write_diagnostics,
     write_hints,
-    write_lines,
 )
+from policy_sched.cli.output.report import write_report
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.explain import document, evaluated, text_lines
+from policy_sched.explain import evaluated
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource, did_you_mean
 from policy_sched.language.stdlib import ANY, policy_environment
 from policy_sched.manifests import load
@@ -32,8 +31,6 @@ from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
 from policy_sched.simulate import load_cluster
 
-#: What a rule's cost is told for where the cluster has fewer nodes.
-USUAL_NODES: Final = 5_000
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 
@@ -95,11 +92,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         None if pod is None else _pod(pod),
         seen,
     )
-    if output == "json":
-        print(json.dumps(document(found), indent=2))
-    else:
-        nodes = max(USUAL_NODES, cache.nodes.live_count)
-        write_lines(text_lines(found, nodes))
+    write_report(found, output)
     return OK
 
 

@@ -13,13 +13,13 @@ from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.times import clock
 from policy_sched.cli.options.policies import PolicyFlags
-from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics, write_lines
+from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics
 from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
-from policy_sched.explain import Explanation, as_annotations, as_json
-from policy_sched.explain import report_text_lines as text_lines
 from policy_sched.language.diagnostics import nearest
 from policy_sched.model import Pod, PodInfo
+from policy_sched.report import json_text
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.simulate import (
     Application,
@@ -85,15 +85,11 @@ def explain(  # noqa: PLR0913  # the options of the verb
     with progress("deciding"):
         found = act(scheduler, infos, info.uid, shown)
     found.unmatched = _unmatched(Application(scheduler, plans), info)
-    _write(found, output)
-    return OK
-
-
-def _write(found: Explanation, output: str) -> None:
-    if output == "text":
-        write_lines(text_lines(found))
+    if output == "annotations":
+        sys.stdout.write(json_text(found.annotations()))
     else:
-        sys.stdout.write(as_json(found) if output == "json" else as_annotations(found))
+        write_report(found, output)
+    return OK
 
 
 def _unmatched(application: Application, info: PodInfo) -> list[str]:

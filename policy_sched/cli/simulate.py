@@ -23,22 +23,19 @@ from policy_sched.cli.output.diagnostics import (
     write_lines,
 )
 from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.simulate import (
     Application,
-    Run,
-    bucket_width,
     load_cluster,
     never_placed,
     play,
-    report,
     run_queue,
     waits,
 )
-from policy_sched.simulate import timeline_report as story_report
 
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 
@@ -117,7 +114,11 @@ def _decided(
     with progress("deciding", len(infos)) as advance:
         run = run_queue(scheduler, infos, advance)
     run = replace(run, policies=application.report(infos))
-    _write(run, output)
+    if output == "wide":
+        write_lines(run.text_lines(wide=True))
+    else:
+        write_report(run, output)
+    print(run.speed_line(), file=sys.stderr)
     return run.placed == len(run.placements)
 
 
@@ -133,15 +134,9 @@ def _played(
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
     with progress("deciding", sum(waits(one) for one in objects)) as advance:
         story = play(objects, plans, seed=seed, until=times.until, advance=advance)
-    if output == "jsonl":
-        sys.stdout.write(story_report.as_jsonl(story))
-    else:
-        width = bucket_width(story) if times.bucket is None else times.bucket
-        if output == "json":
-            sys.stdout.write(story_report.as_json(story, width))
-        else:
-            write_lines(story_report.table_lines(story, width))
-    print(story_report.speed_line(story), file=sys.stderr)
+    story = replace(story, bucket=times.bucket)
+    write_report(story, output)
+    print(story.speed_line(), file=sys.stderr)
     return not never_placed(story)
 
 
@@ -182,16 +177,3 @@ def _stretch(name: str, text: str | None, *, timeline: bool) -> int | None:
     if time == 0:
         raise PolicySchedError(f"{name}: a stretch of time cannot be empty")
     return time
-
-
-def _write(run: Run, output: Output) -> None:
-    if output == "jsonl":
-        sys.stdout.write(report.as_jsonl(run))
-    elif output == "json":
-        sys.stdout.write(report.as_json(run))
-    elif output == "yaml":
-        sys.stdout.write(report.as_yaml(run))
-    else:
-        lines = [*report.table_lines(run, wide=output == "wide"), "", *report.summary_lines(run)]
-        write_lines(lines)
-    print(report.speed_line(run), file=sys.stderr)

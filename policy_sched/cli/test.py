@@ -21,23 +21,19 @@ from policy_sched.cli.output.diagnostics import (
     write_lines,
 )
 from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.report import write_report
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.policytest import (
     FileResults,
     RuleCoverage,
+    ScenarioReport,
     ScenarioRun,
     SpotCoverage,
-    as_json,
-    as_junit,
-    as_tap,
-    coverage_data,
     coverage_lines,
-    last_line,
     percent,
     run_files,
-    text_lines,
     update_file,
 )
 from policy_sched.profiles.load import load_policies, policy_source
@@ -142,20 +138,17 @@ def _update(paths: list[str], wanted: ScenarioRun) -> None:
 def _write(found: FileResults, output: Output, spots: list[SpotCoverage] | None) -> None:
     """Write the results; the machine formats have standard output for themselves."""
     write_diagnostics(found.problems, sys.stderr)
-    results = found.results
+    report = ScenarioReport(found.results, spots)
     if output == "text":
-        if results or not found.problems:
-            write_lines(text_lines(results))
-        if spots is not None:
+        if found.results or not found.problems:
+            write_report(report, output)
+        elif spots is not None:
             write_lines(coverage_lines(spots))
         return
-    if output == "json":
-        print(as_json(results, None if spots is None else coverage_data(spots)))
-    else:
-        print(as_junit(results) if output == "junit" else as_tap(results))
-        if spots is not None:
-            write_lines(coverage_lines(spots), sys.stderr)
-    print(last_line(results), file=sys.stderr)
+    write_report(report, output)
+    if output != "json" and spots is not None:
+        write_lines(coverage_lines(spots), sys.stderr)
+    print(report.last_line(), file=sys.stderr)
 
 
 def _scenario_files(paths: tuple[str, ...]) -> list[str]:

@@ -4,8 +4,6 @@ Compares what `simulate` returns for two sets of policies, and summarises shadow
 of meaning between policy files are in profiles/format.
 """
 
-from policy_sched.diff import shadow
-from policy_sched.diff.markdown import as_markdown
 from policy_sched.diff.placement_diff import (
     PLACED,
     PlacementDiff,
@@ -13,7 +11,7 @@ from policy_sched.diff.placement_diff import (
     compare_placements,
     compare_seeds,
 )
-from policy_sched.diff.report import PolicyDiff, as_json, text_lines
+from policy_sched.diff.policy_diff import PolicyDiff
 from policy_sched.diff.shadow import summarize
 
 __all__ = [
@@ -21,11 +19,7 @@ __all__ = [
     "PlacementDiff",
     "PolicyDiff",
     "SeedsDiff",
-    "as_json",
-    "as_markdown",
     "compare_placements",
     "compare_seeds",
-    "shadow",
     "summarize",
-    "text_lines",
 ]

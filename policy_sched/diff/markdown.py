@@ -14,9 +14,7 @@ from typing import Final
 from policy_sched.diff.placement_diff import PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
     KINDS,
-    NOT_COMPARED,
     ONE_SEED,
-    PolicyDiff,
     causes_text,
     mean_text,
     means_of_causes,
@@ -37,17 +35,6 @@ LONGEST: Final = 400
 characters, and an entity is up to ten of them."""
 _HARMLESS: Final = re.compile(r"[A-Za-z0-9 ./:,;()'%=+\[\]{}\"-]+")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 /-]")
-
-
-def as_markdown(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> str:
-    """Return the differences, and what they do to placements, as one Markdown document."""
-    lines = ["## What the policies change", "", *_configurations(found)]
-    lines += _differences(found.differences)
-    if placements is not None:
-        lines += ["", "### On the cluster", ""]
-        lines += [NOT_COMPARED, ""] if found.idle_only else []
-        lines += _placements(placements)
-    return "\n".join(lines) + "\n"
 
 
 def code(text: str) -> str:
@@ -74,10 +61,11 @@ def _visible(text: str) -> str:
     )
 
 
-def _configurations(found: PolicyDiff) -> Iterator[str]:
-    if found.old.config is None and found.new.config is None:
+def configurations(old: PolicySet, new: PolicySet) -> Iterator[str]:
+    """Yield which configuration decides what is enabled, if one does, and what is not."""
+    if old.config is None and new.config is None:
         return
-    for name, side in (("Before", found.old), ("After", found.new)):
+    for name, side in (("Before", old), ("After", new)):
         yield f"- {name}: {_configuration(side)}"
     yield ""
 
@@ -90,7 +78,8 @@ def _configuration(side: PolicySet) -> str:
     return f"{text}; not enabled, and not compared on a cluster: {idle}" if idle else text
 
 
-def _differences(found: Sequence[Difference]) -> Iterator[str]:
+def differences(found: Sequence[Difference]) -> Iterator[str]:
+    """Yield what the policy sets say differently."""
     if not found:
         yield "The policy sets say the same."
     for one in found[:DIFFERENCES]:
@@ -119,7 +108,8 @@ def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
     yield fence
 
 
-def _placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
+def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
+    """Yield the pods that move and the change of the cluster."""
     if isinstance(found, SeedsDiff):
         yield from _with_seeds(found)
         run, with_seed = found.runs[0], f", with seed {found.seeds[0]}"

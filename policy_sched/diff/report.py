@@ -1,20 +1,18 @@
-"""Shows what differs between two policy sets, and what that does to placements."""
+"""Shows a comparison of placements: one run or several seeds, as text and as plain data."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
 from policy_sched.diff.placement_diff import Cause, Measure, Move, PlacementDiff, SeedsDiff, Side
 from policy_sched.diff.statistics import Estimate, Significance
 from policy_sched.model import counted
-from policy_sched.profiles.format import Difference
-from policy_sched.profiles.reload import PolicySet
+from policy_sched.report import Document, table
 from policy_sched.simulate import policy_document, policy_lines
 
-NAMED_PODS: Final = 20
+NAMED: Final = 20
 """Pods that the text names at most."""
 KINDS: Final = ("moved", "unschedulable", "schedulable")
 CAUSES: Final = {
@@ -44,20 +42,17 @@ def seeds_lines(found: SeedsDiff) -> Iterator[str]:
 def _fates(found: SeedsDiff) -> Iterator[str]:
     """Yield the pods that have a node with fewer seeds, or with more."""
     fates = found.fates
-    for one in fates[:NAMED_PODS]:
+    for one in fates[:NAMED]:
         more = "fewer" if one.change < 0 else "more"
         yield f"  {one.pod}: placed with {counted(abs(one.change), f'{more} seed')}"
-    if len(fates) > NAMED_PODS:
-        yield f"  and {len(fates) - NAMED_PODS:,} more"
+    if len(fates) > NAMED:
+        yield f"  and {len(fates) - NAMED:,} more"
 
 
 def seeds_table(measures: Sequence[Measure]) -> Iterator[str]:
     """Yield a row per measure: means, difference, interval and verdict."""
     rows = [("", "OLD", "NEW", "NEW - OLD", "95 % INTERVAL", ""), *map(measure_row, measures)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells, verdict in rows:
-        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=False))
-        yield "  ".join([name.ljust(widths[0]), *padded, verdict]).rstrip()
+    yield from table(rows, range(1, 5), gap="  ")
 
 
 def measure_row(one: Measure) -> tuple[str, str, str, str, str, str]:
@@ -74,7 +69,7 @@ def measure_row(one: Measure) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def seeds_document(found: SeedsDiff) -> dict[str, object]:
+def seeds_document(found: SeedsDiff) -> Document:
     """Return the comparison as plain data."""
     return {
         "pods": found.runs[0].pods,
@@ -100,7 +95,7 @@ def seeds_document(found: SeedsDiff) -> dict[str, object]:
     }
 
 
-def counts_document(run: PlacementDiff) -> dict[str, object]:
+def counts_document(run: PlacementDiff) -> Document:
     """Return how many pods moved, and by what."""
     causes = {cause.value: run.causes[cause] for cause in Cause} if run.causes else {}
     return {**{kind: run.counts[kind] for kind in KINDS}, **({"causes": causes} if causes else {})}
@@ -136,57 +131,9 @@ def seeds_text(seeds: Sequence[int]) -> str:
     return str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
 
 
-NOT_COMPARED: Final = (
-    "No profile enables a policy that differs: the placements say nothing about the difference."
-)
-
 ONE_SEED: Final = (
     "This is one seed: another one breaks ties otherwise. --seeds 10 tells differences from noise."
 )
-
-#: Moved pods that the text names at most.
-NAMED: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyDiff:
-    """Two policy sets, and what they say differently."""
-
-    old: PolicySet
-    new: PolicySet
-    differences: Sequence[Difference]
-
-    @property
-    def idle_only(self) -> bool:
-        """Is there a difference, and none in what a profile enables?"""
-        return bool(self.differences) and not any(one.enabled for one in self.differences)
-
-
-def text_lines(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> Iterator[str]:
-    """Yield the differences for people."""
-    yield from configuration_lines(found)
-    if not found.differences:
-        yield "The policy sets say the same."
-    for one in found.differences:
-        yield one.where
-        if one.old:
-            yield from (f"  - {line}" for line in one.old.split("\n"))
-        if one.new:
-            yield from (f"  + {line}" for line in one.new.split("\n"))
-    if placements is not None:
-        yield ""
-        if found.idle_only:
-            yield NOT_COMPARED
-            yield ""
-        if isinstance(placements, SeedsDiff):
-            yield from seeds_lines(placements)
-            yield from applied_lines(placements.runs[0], f", with seed {placements.seeds[0]}")
-        else:
-            yield from placement_lines(placements)
-            yield from applied_lines(placements)
-            if placements.causes.keys() - {Cause.POLICY}:
-                yield ""
-                yield ONE_SEED
 
 
 def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
@@ -195,20 +142,6 @@ def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
         if side.policies:
             yield ""
             yield from policy_lines(side.policies, f"Policies of {name}{seed}:")
-
-
-def configuration_lines(found: PolicyDiff) -> Iterator[str]:
-    """Yield which configuration decides what is enabled, if one does, and what is not."""
-    if found.old.config is None and found.new.config is None:
-        return
-    for name, side in (("OLD", found.old), ("NEW", found.new)):
-        if side.config is None:
-            yield f"{name}: no KubeSchedulerConfiguration; each policy is enabled"
-        else:
-            yield f"{name}: {side.config} decides which policies are enabled"
-        if side.idle:
-            yield f"  not enabled, and not compared on a cluster: {', '.join(side.idle)}"
-    yield ""
 
 
 def placement_lines(found: PlacementDiff) -> Iterator[str]:
@@ -229,9 +162,7 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
         yield f"  and {len(ordered) - NAMED:,} more"
     yield ""
     rows = [("", "OLD", "NEW"), *sides(found.old, found.new)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, old, new in rows:
-        yield f"{name:<{widths[0]}}  {old:>{widths[1]}}  {new:>{widths[2]}}".rstrip()
+    yield from table(rows, (1, 2), gap="  ")
 
 
 def worst_first(moves: Sequence[Move]) -> list[Move]:
@@ -258,35 +189,13 @@ def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
         yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
 
 
-def as_json(found: PolicyDiff, placements: PlacementDiff | SeedsDiff | None) -> str:
-    """Return one JSON document; the same bytes for the same input."""
-    document: dict[str, object] = {
-        "configurations": {
-            name: {"file": side.config, "notEnabled": list(side.idle)}
-            for name, side in (("old", found.old), ("new", found.new))
-        },
-        "differences": [asdict(one) for one in found.differences],
-    }
-    if isinstance(placements, SeedsDiff):
-        document["placements"] = {
-            **seeds_document(placements),
-            "policies": policies_document(placements.runs[0]),
-        }
-    elif placements is not None:
-        document["placements"] = {
-            **placement_document(placements),
-            "policies": policies_document(placements),
-        }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def policies_document(found: PlacementDiff) -> dict[str, object]:
+def policies_document(found: PlacementDiff) -> Document:
     """Return what the policies of each side applied to, as plain data."""
     both = (("old", found.old), ("new", found.new))
     return {name: policy_document(side.policies) for name, side in both}
 
 
-def placement_document(placements: PlacementDiff) -> dict[str, object]:
+def placement_document(placements: PlacementDiff) -> Document:
     """Return the pods that move and the change of the cluster, as plain data."""
     return {
         "pods": placements.pods,
@@ -298,14 +207,14 @@ def placement_document(placements: PlacementDiff) -> dict[str, object]:
     }
 
 
-def _move(move: Move) -> dict[str, object]:
+def _move(move: Move) -> Document:
     found = asdict(move)
     if move.cause is None:
         del found["cause"]
     return found
 
 
-def _side(side: Side) -> dict[str, object]:
+def _side(side: Side) -> Document:
     return {
         "placed": side.placed,
         "nodesInUse": side.nodes_in_use,

@@ -9,7 +9,6 @@ left for later pods no shadow can know.
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +31,7 @@ from policy_sched.instance.shadow import (
     Start,
 )
 from policy_sched.model import counted
+from policy_sched.report import Document
 from policy_sched.simulate import MAIN_RESOURCES
 
 PODS: Final = "pods"
@@ -60,6 +60,43 @@ class ShadowSummary:
     preferences: Counter[str]
     placements: PlacementDiff
     broken: tuple[str, ...] = ()
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the summary for people."""
+        yield f"pods of {self.scheduler}, {_time(self.since)} to {_time(self.until)}"
+        yield f"OLD is what {self.scheduler} did, NEW what profile {self.profile} would have done"
+        yield ""
+        yield from placement_lines(self.placements)
+        causes = [
+            *(f"{count:>3}  {name} rejects the node" for name, count in _top(self.rejections)),
+            *(f"{count:>3}  {name} prefers another node" for name, count in _top(self.preferences)),
+        ]
+        if causes:
+            yield ""
+            yield "Why pods would be elsewhere:"
+            yield from (f"  {line}" for line in causes)
+        for result, what in (
+            (Result.UNDECIDED, f"{self.scheduler} had not answered for"),
+            (Result.ERROR, "could not be decided"),
+        ):
+            if self.results[result]:
+                yield ""
+                yield f"Left out: {counted(self.results[result], 'pod')} that {what}"
+
+    def document(self) -> Document:
+        """Return the summary as plain data."""
+        return {
+            "shadow": {
+                "scheduler": self.scheduler,
+                "profile": self.profile,
+                "since": _time(self.since),
+                "until": _time(self.until),
+                "results": {result.value: self.results[result] for result in Result},
+                "rejections": dict(_ordered(self.rejections)),
+                "preferences": dict(_ordered(self.preferences)),
+            },
+            "placements": placement_document(self.placements),
+        }
 
 
 @dataclass(slots=True)
@@ -235,46 +272,6 @@ def _spread(reading: _Reading, fill: Fill, resource: str) -> Spread:
 
 #: Plugins that the text names at most, of each kind.
 NAMED: Final = 10
-
-
-def text_lines(found: ShadowSummary) -> Iterator[str]:
-    """Yield the summary for people."""
-    yield f"pods of {found.scheduler}, {_time(found.since)} to {_time(found.until)}"
-    yield f"OLD is what {found.scheduler} did, NEW what profile {found.profile} would have done"
-    yield ""
-    yield from placement_lines(found.placements)
-    causes = [
-        *(f"{count:>3}  {name} rejects the node" for name, count in _top(found.rejections)),
-        *(f"{count:>3}  {name} prefers another node" for name, count in _top(found.preferences)),
-    ]
-    if causes:
-        yield ""
-        yield "Why pods would be elsewhere:"
-        yield from (f"  {line}" for line in causes)
-    for result, what in (
-        (Result.UNDECIDED, f"{found.scheduler} had not answered for"),
-        (Result.ERROR, "could not be decided"),
-    ):
-        if found.results[result]:
-            yield ""
-            yield f"Left out: {counted(found.results[result], 'pod')} that {what}"
-
-
-def as_json(found: ShadowSummary) -> str:
-    """Return one JSON document; the same bytes for the same input."""
-    document = {
-        "shadow": {
-            "scheduler": found.scheduler,
-            "profile": found.profile,
-            "since": _time(found.since),
-            "until": _time(found.until),
-            "results": {result.value: found.results[result] for result in Result},
-            "rejections": dict(_ordered(found.rejections)),
-            "preferences": dict(_ordered(found.preferences)),
-        },
-        "placements": placement_document(found.placements),
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -35,9 +35,12 @@ from policy_sched.language.values import (
     weigh,
 )
 from policy_sched.model import Pod, PodInfo
+from policy_sched.report import Document
 
 #: What the expression is called where a file would be.
 FILE: Final = "<expression>"
+#: What a rule's cost is told for where the cluster has fewer nodes.
+USUAL_NODES: Final = 5_000
 _OF_A_DECISION: Final = frozenset(
     {"score", "scores", "victim", "victims", "pdbViolations", "placement"}
 )
@@ -57,7 +60,7 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """An expression and all that was found out about it."""
+    """An expression, its type, cost and values; the cost is told for so many ``nodes``."""
 
     text: str
     type: Type
@@ -66,6 +69,47 @@ class Evaluated:
     renewed: Cost
     part: CostPart
     values: tuple[NodeValue, ...]
+    nodes: int
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result as text."""
+        yield f"type   {self.type}" + (f", range {self.range}" if self.range else "")
+        yield f"cost   {_cost_text(self)}"
+        yield ""
+        yield from _tree(self)
+        yield ""
+        shown = [(one.node, _shown(one, self.type)) for one in self.values]
+        if [name for name, _ in shown] == [""]:
+            yield f"value  {shown[0][1]}"
+            return
+        width = max(len(name) for name, _ in shown)
+        yield from (f"{name:<{width}}  {value}" for name, value in shown)
+        failed = Counter(f"{one.error} ({one.code})" for one in self.values if one.code)
+        if failed:
+            yield ""
+            whole = f"{sum(failed.values())} of {len(shown)} nodes have no value: "
+            yield whole + ", ".join(f"{count} {error}" for error, count in failed.most_common())
+
+    def document(self) -> Document:
+        """Return what was found out as plain data."""
+        return {
+            "expression": self.text,
+            "type": str(self.type),
+            "range": self.range or None,
+            "cost": {
+                "perNode": round(self.cost.units, 2),
+                "perChangedNode": round(self.renewed.units, 2),
+                "oncePerPod": round(self.cost.fixed),
+                "unit": "ns",
+            },
+            "parts": _part_document(self.text, self.part),
+            "values": [
+                {"node": one.node or None, "error": one.error, "code": one.code}
+                if one.code
+                else {"node": one.node or None, "value": value_data(one.value, self.type)}
+                for one in self.values
+            ],
+        }
 
 
 def evaluated(
@@ -126,6 +170,7 @@ def evaluated(
         renewed=expression.program.full,
         part=part,
         values=tuple(values),
+        nodes=max(USUAL_NODES, cache.nodes.live_count),
     )
 
 
@@ -164,39 +209,16 @@ def _words(site: Site) -> str:
     return f"{words} '{site.detail}'" if site.detail else words
 
 
-# How it is shown.
-
-
-def text_lines(found: Evaluated, nodes: int) -> Iterator[str]:
-    """Yield the result as text; the cost is given for so many nodes."""
-    yield f"type   {found.type}" + (f", range {found.range}" if found.range else "")
-    yield f"cost   {_cost_text(found, nodes)}"
-    yield ""
-    yield from _tree(found)
-    yield ""
-    shown = [(one.node, _shown(one, found.type)) for one in found.values]
-    if [name for name, _ in shown] == [""]:
-        yield f"value  {shown[0][1]}"
-        return
-    width = max(len(name) for name, _ in shown)
-    yield from (f"{name:<{width}}  {value}" for name, value in shown)
-    failed = Counter(f"{one.error} ({one.code})" for one in found.values if one.code)
-    if failed:
-        yield ""
-        whole = f"{sum(failed.values())} of {len(shown)} nodes have no value: "
-        yield whole + ", ".join(f"{count} {error}" for error, count in failed.most_common())
-
-
 def _shown(one: NodeValue, kind: Type) -> str:
     return f"error {one.code}: {one.error}" if one.code else value_text(one.value, kind)
 
 
-def _cost_text(found: Evaluated, nodes: int) -> str:
+def _cost_text(found: Evaluated) -> str:
     kept, anew = found.cost, found.renewed
     if not kept.units and not anew.units:
         return "no work per node"
-    told = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(nodes) / 1e3:.0f} us"
-    told += f" for {nodes:,} nodes)"
+    told = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(found.nodes) / 1e3:.0f} us"
+    told += f" for {found.nodes:,} nodes)"
     if anew.units > kept.units:
         told += f"; {anew.units:.1f} ns where the node has changed"
     return told
@@ -216,28 +238,6 @@ def _rows_of(text: str, part: CostPart, depth: int) -> Iterator[tuple[str, str]]
     yield _INDENT * depth + shown, part.place.value
     for inner in part.parts:
         yield from _rows_of(text, inner, depth + 1)
-
-
-def document(found: Evaluated) -> dict[str, Any]:
-    """Return what was found out as plain data."""
-    return {
-        "expression": found.text,
-        "type": str(found.type),
-        "range": found.range or None,
-        "cost": {
-            "perNode": round(found.cost.units, 2),
-            "perChangedNode": round(found.renewed.units, 2),
-            "oncePerPod": round(found.cost.fixed),
-            "unit": "ns",
-        },
-        "parts": _part_document(found.text, found.part),
-        "values": [
-            {"node": one.node or None, "error": one.error, "code": one.code}
-            if one.code
-            else {"node": one.node or None, "value": value_data(one.value, found.type)}
-            for one in found.values
-        ],
-    }
 
 
 def _part_document(text: str, part: CostPart) -> dict[str, Any]:

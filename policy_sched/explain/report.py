@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from policy_sched.model import counted, quantity_text
+from policy_sched.report import Document, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +114,73 @@ class Explanation:
     node: str = ""
     skipped_extenders: dict[str, str] = field(default_factory=dict)
 
+    def text_lines(self) -> Iterator[str]:
+        """Yield the explanation for people."""
+        yield from _head(self)
+        for extender, error in self.skipped_extenders.items():
+            yield f"  extender {extender} failed and is ignored: {error}"
+        yield from _queue(self)
+        for name in self.unmatched:
+            yield f"  {name} does not apply to it: a matchCondition is false"
+        if self.placements:
+            yield ""
+            yield from _placements(self)
+        if self.filters and self.nodes:
+            yield ""
+            yield from _filters(self)
+        if self.scores:
+            yield ""
+            yield from _scores(self.scores)
+            yield ""
+            yield from _what_decided(self)
+        told = [_alternative(one, self) for one in self.alternatives]
+        if told:
+            yield ""
+            yield "What would change that:"
+            yield from (f"  {line}" for line in told)
+
+    def document(self) -> Document:
+        """Return the explanation as plain data; amounts are in the scheduler's units."""
+        found: Document = _camel(asdict(self))
+        return found
+
+    def annotations(self) -> dict[str, str]:
+        """Return the annotations that kube-scheduler-simulator writes on a pod.
+
+        Each value is JSON text: by node and plugin ``passed``, a reason or a score; its web
+        interface shows the first three.
+        """
+        plugins = list(dict.fromkeys(step.plugin for step in self.filters))
+        filters: dict[str, dict[str, str]] = {}
+        for node, (plugin, reasons) in self.rejections.items():
+            before = plugins[: plugins.index(plugin)] if plugin in plugins else []
+            filters[node] = {**dict.fromkeys(before, "passed"), plugin: ", ".join(reasons)}
+        for score in self.scores:
+            filters[score.node] = dict.fromkeys(plugins, "passed")
+        final = {
+            score.node: {plugin: str(share) for plugin, share in score.plugins.items()}
+            for score in self.scores
+        }
+        raw = {
+            score.node: {plugin: str(said) for plugin, said in score.raw.items()}
+            for score in self.scores
+        }
+        values: dict[str, Any] = {
+            "filter-result": filters,
+            "score-result": raw,
+            "finalscore-result": final,
+        }
+        if self.nominated_node:
+            victims = {self.nominated_node: {"DefaultPreemption": "preemption victim"}}
+            values["postfilter-result"] = victims
+        written = {PREFIX + key: json.dumps(value, sort_keys=True) for key, value in values.items()}
+        if len(self.best) == 1:
+            written[f"{PREFIX}selected-node"] = self.best[0]
+        return written
+
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 """Of the annotations that kube-scheduler-simulator's web interface shows."""
-
-
-def text_lines(found: Explanation) -> Iterator[str]:
-    """Yield the explanation for people."""
-    yield from _head(found)
-    for extender, error in found.skipped_extenders.items():
-        yield f"  extender {extender} failed and is ignored: {error}"
-    yield from _queue(found)
-    for name in found.unmatched:
-        yield f"  {name} does not apply to it: a matchCondition is false"
-    if found.placements:
-        yield ""
-        yield from _placements(found)
-    if found.filters and found.nodes:
-        yield ""
-        yield from _filters(found)
-    if found.scores:
-        yield ""
-        yield from _scores(found.scores)
-        yield ""
-        yield from _what_decided(found)
-    told = [_alternative(one, found) for one in found.alternatives]
-    if told:
-        yield ""
-        yield "What would change that:"
-        yield from (f"  {line}" for line in told)
 
 
 def _head(found: Explanation) -> Iterator[str]:
@@ -202,7 +241,7 @@ def _placements(found: Explanation) -> Iterator[str]:
     """Yield a row per domain in which the pod's group was tried."""
     plugins = sorted({plugin for one in found.placements for plugin in one.plugins})
     several = plugins if len(plugins) > 1 else []
-    yield from _table(
+    yield from table(
         [
             ("PLACEMENT", "NODES", "PODS PLACED", "SCORE", *several),
             *(
@@ -216,7 +255,8 @@ def _placements(found: Explanation) -> Iterator[str]:
                 for one in found.placements
             ),
         ],
-        numbers=range(1, 4 + len(several)),
+        range(1, 4 + len(several)),
+        gap="  ",
     )
 
 
@@ -235,7 +275,7 @@ def _filters(found: Explanation) -> Iterator[str]:
         for step in telling
     ]
     if rows:
-        yield from _table([heads, *rows], numbers=(1, 2, 3))
+        yield from table([heads, *rows], (1, 2, 3), gap="  ")
     silent = len(found.filters) - len(telling)
     if silent:
         others = "filters" if silent > 1 else "filter"
@@ -254,7 +294,7 @@ def _scores(scores: Sequence[NodeScore]) -> Iterator[str]:
         count = "1 plugin" if len(alike) == 1 else f"{len(alike)} plugins"
         rows.append((f"the same for each: {count}", *(str(total) for _ in scores)))
     rows.append(("total", *(str(score.total) for score in scores)))
-    yield from _table(rows, numbers=range(1, len(scores) + 1))
+    yield from table(rows, range(1, len(scores) + 1), gap="  ")
 
 
 def _what_decided(found: Explanation) -> Iterator[str]:
@@ -292,21 +332,6 @@ def _nodes(count: int) -> str:
     return counted(count, "node")
 
 
-def _table(rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if i in numbers else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
-
-
-def as_json(found: Explanation) -> str:
-    """Return the explanation as one JSON document; amounts are in the scheduler's units."""
-    return json.dumps(_camel(asdict(found)), indent=2, ensure_ascii=False) + "\n"
-
-
 def _camel(value: Any) -> Any:
     """Return plain data with the keys of records, not of maps by name, in camelCase."""
     if isinstance(value, dict):
@@ -326,38 +351,3 @@ _FIELDS: Final = {
 
 def _name(key: str) -> str:
     return _FIELDS.get(key, key)
-
-
-def as_annotations(found: Explanation) -> str:
-    """Return the annotations that kube-scheduler-simulator writes on a pod, as a JSON object.
-
-    Each value is JSON text: by node and plugin ``passed``, a reason or a score; its web interface
-    shows the first three.
-    """
-    plugins = list(dict.fromkeys(step.plugin for step in found.filters))
-    filters: dict[str, dict[str, str]] = {}
-    for node, (plugin, reasons) in found.rejections.items():
-        before = plugins[: plugins.index(plugin)] if plugin in plugins else []
-        filters[node] = {**dict.fromkeys(before, "passed"), plugin: ", ".join(reasons)}
-    for score in found.scores:
-        filters[score.node] = dict.fromkeys(plugins, "passed")
-    final = {
-        score.node: {plugin: str(share) for plugin, share in score.plugins.items()}
-        for score in found.scores
-    }
-    raw = {
-        score.node: {plugin: str(said) for plugin, said in score.raw.items()}
-        for score in found.scores
-    }
-    values: dict[str, Any] = {
-        "filter-result": filters,
-        "score-result": raw,
-        "finalscore-result": final,
-    }
-    if found.nominated_node:
-        victims = {found.nominated_node: {"DefaultPreemption": "preemption victim"}}
-        values["postfilter-result"] = victims
-    written = {PREFIX + key: json.dumps(value, sort_keys=True) for key, value in values.items()}
-    if len(found.best) == 1:
-        written[f"{PREFIX}selected-node"] = found.best[0]
-    return json.dumps(written, indent=2) + "\n"

@@ -3,7 +3,6 @@
 One shot or over virtual time, without an API server.
 """
 
-from policy_sched.simulate import report, timeline_report
 from policy_sched.simulate.one_shot import (
     MAIN_RESOURCES,
     explain_after_queue,
@@ -15,7 +14,7 @@ from policy_sched.simulate.one_shot import (
 from policy_sched.simulate.policy_application import Application, Applied
 from policy_sched.simulate.report import Run, applied_text, policy_document, policy_lines
 from policy_sched.simulate.timeline import play, waits
-from policy_sched.simulate.timeline_result import bucket_width, never_placed
+from policy_sched.simulate.timeline_result import never_placed
 from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
 from policy_sched.simulate.virtual_cluster import load_cluster
 from policy_sched.simulate.workloads import ExpansionError, expand
@@ -27,7 +26,6 @@ __all__ = [
     "ExpansionError",
     "Run",
     "applied_text",
-    "bucket_width",
     "expand",
     "explain_after_queue",
     "explain_now",
@@ -39,10 +37,8 @@ __all__ = [
     "play",
     "policy_document",
     "policy_lines",
-    "report",
     "resource_names",
     "run_queue",
-    "timeline_report",
     "waiting_with",
     "waits",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.errors import PolicySchedError
+from policy_sched.model import counted, quantity_text
+from policy_sched.report import Document, table
 from policy_sched.simulate.policy_application import Applied
+from policy_sched.simulate.report import policy_document, policy_lines
+from policy_sched.simulate.virtual_cluster import datetime_of
 
 
 @dataclass(slots=True)
@@ -89,7 +93,8 @@ class TimelineResult:
 
     ``lives``: every pod that was to be placed, in order of arrival. ``used`` and ``allocatable``
     are by resource, in the scheduler's units. ``policies``: what each policy applied to.
-    ``seconds`` is what playing took; everything else is deterministic.
+    ``seconds`` is what playing took; everything else is deterministic. ``bucket``: nanoseconds of
+    the stretches of time that a report sums up, some two dozen of them unless given.
     """
 
     start: int
@@ -103,6 +108,83 @@ class TimelineResult:
     allocatable: Mapping[str, StepFunction]
     seconds: float
     policies: tuple[Applied, ...] = ()
+    bucket: int | None = None
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the story for people."""
+        lost = never_placed(self)
+        pods, nodes = len(self.lives), self.nodes
+        placed, on = f"{pods - len(lost):,}", counted(nodes, "node")
+        yield f"{placed} of {counted(pods, 'pod')} placed on {on}"
+        yield f"  makespan      {duration_text(self.end - self.start)}"
+        yield f"  attempts      {sum(life.attempts for life in self.lives)}"
+        yield f"  preemptions   {len(self.evictions)}, of {counted(victims_of(self), 'pod')}"
+        yield f"  longest queue {max(self.pending.values, default=0)}"
+        yield ""
+        yield from _waiting_lines(self)
+        yield ""
+        yield from _bucket_lines(Buckets.of(self), self)
+        if self.policies:
+            yield ""
+            yield from policy_lines(self.policies)
+        if self.evictions:
+            yield ""
+            yield "Preemptions:"
+            lines = [
+                f"  {duration_text(one.at - self.start)}  {one.pod} takes {one.node} from "
+                + ", ".join(one.victims)
+                for one in self.evictions
+            ]
+            yield from _shortened(lines)
+        if lost:
+            yield ""
+            yield "Never placed:"
+            yield from _shortened([f"  {life.pod}  {life.message}" for life in lost])
+
+    def document(self) -> Document:
+        """Return the story as plain data; amounts are quantities."""
+        lost = never_placed(self)
+        return {
+            "summary": {
+                "start": _timestamp(self.start),
+                "makespan": _seconds(self.end - self.start),
+                "nodes": self.nodes,
+                "pods": len(self.lives),
+                "placed": len(self.lives) - len(lost),
+                "ended": sum(life.ended is not None and not life.evicted for life in self.lives),
+                "attempts": sum(life.attempts for life in self.lives),
+                "preemptions": len(self.evictions),
+                "evicted": victims_of(self),
+                "longestQueue": max(self.pending.values, default=0),
+                "policies": policy_document(self.policies),
+            },
+            "waiting": {
+                "all": _waiting(Waiting.of(self.lives)),
+                "byPriority": {str(p): _waiting(w) for p, w in waiting_by_priority(self).items()},
+            },
+            "buckets": list(_bucket_documents(Buckets.of(self), self)),
+            "preemptions": [
+                {
+                    "at": _seconds(one.at - self.start),
+                    "pod": one.pod,
+                    "node": one.node,
+                    "victims": list(one.victims),
+                }
+                for one in self.evictions
+            ],
+            "neverPlaced": [{"pod": life.pod, "message": life.message} for life in lost],
+        }
+
+    def records(self) -> Iterator[Document]:
+        """Yield what became of each pod, in order of arrival."""
+        for life in self.lives:
+            yield _life(life, self)
+
+    def speed_line(self) -> str:
+        """Return how fast the play was."""
+        attempts = sum(life.attempts for life in self.lives)
+        span = duration_text(self.end - self.start)
+        return f"{span} played in {self.seconds:.1f} s, {attempts} attempts"
 
 
 SECOND: Final = 1_000_000_000
@@ -157,11 +239,12 @@ class Buckets:
     percent: dict[str, NDArray[np.float64]]
 
     @staticmethod
-    def of(story: TimelineResult, width: int) -> Buckets:
-        """Cut a story into stretches of ``width`` nanoseconds; the last one is the rest.
+    def of(story: TimelineResult) -> Buckets:
+        """Cut a story into its buckets; the last one is the rest.
 
         Raises PolicySchedError if there would be more than MAX_BUCKETS.
         """
+        width = story.bucket or bucket_width(story)
         count = max(1, -(-(story.end - story.start) // width))
         if count > MAX_BUCKETS:
             raise PolicySchedError(
@@ -216,3 +299,93 @@ def duration_text(nanoseconds: int) -> str:
     if hours:
         return f"{hours}h{minutes:02}m"
     return f"{minutes}m{rest // SECOND:02}s"
+
+
+SHOWN: Final = 10
+"""Evictions and pods without a node that the table names; json has all of them."""
+
+
+def _waiting_lines(story: TimelineResult) -> Iterator[str]:
+    rows = [["WAITING", "PODS", "P50", "P90", "P99", "MAX"]]
+    found = waiting_by_priority(story)
+    named = {f"priority {priority}": waiting for priority, waiting in found.items()}
+    if len(named) != 1:
+        named = {"all": Waiting.of(story.lives), **named}
+    for name, w in named.items():
+        times = (duration_text(time) for time in (w.p50, w.p90, w.p99, w.longest))
+        rows.append([name, str(w.pods), *times])
+    yield from table(rows, range(1, len(rows[0])))
+
+
+def _bucket_lines(buckets: Buckets, story: TimelineResult) -> Iterator[str]:
+    shown = [name for name in buckets.percent if any(story.allocatable[name].values)]
+    rows = [["FROM", "QUEUE", "RUNNING", *(name.rpartition("/")[2].upper() for name in shown)]]
+    for i, start in enumerate(buckets.edges[:-1].tolist()):
+        rows.append(
+            [
+                duration_text(start - story.start),
+                str(buckets.pending[i]),
+                f"{buckets.running[i]:.1f}",
+                *(f"{buckets.percent[name][i]:.1f} %" for name in shown),
+            ]
+        )
+    yield from table(rows, range(1, len(rows[0])))
+
+
+def _shortened(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:SHOWN]
+    if len(lines) > SHOWN:
+        yield f"  ... and {len(lines) - SHOWN} more"
+
+
+def _bucket_documents(buckets: Buckets, story: TimelineResult) -> Iterator[dict[str, object]]:
+    for i, start in enumerate(buckets.edges[:-1].tolist()):
+        yield {
+            "from": _seconds(start - story.start),
+            "queue": int(buckets.pending[i]),
+            "running": round(float(buckets.running[i]), 3),
+            "resources": {
+                name: {
+                    "mean": quantity_text(name, round(mean[i])),
+                    "peak": quantity_text(name, int(peak[i])),
+                    "percent": round(float(buckets.percent[name][i]), 2),
+                }
+                for name, (mean, peak) in buckets.used.items()
+            },
+        }
+
+
+def _life(life: PodTimeline, story: TimelineResult) -> dict[str, object]:
+    def since_start(time: int | None) -> float | None:
+        return None if time is None else _seconds(time - story.start)
+
+    return {
+        "pod": life.pod,
+        "priority": life.priority,
+        "created": since_start(life.created),
+        "bound": since_start(life.bound),
+        "ended": since_start(life.ended),
+        "waited": None if life.waited is None else _seconds(life.waited),
+        "node": life.node or None,
+        "attempts": life.attempts,
+        "evicted": life.evicted,
+        "message": life.message,
+    }
+
+
+def _waiting(found: Waiting) -> dict[str, object]:
+    return {
+        "pods": found.pods,
+        "p50": _seconds(found.p50),
+        "p90": _seconds(found.p90),
+        "p99": _seconds(found.p99),
+        "max": _seconds(found.longest),
+    }
+
+
+def _seconds(nanoseconds: int) -> float:
+    return nanoseconds / SECOND
+
+
+def _timestamp(nanoseconds: int) -> str:
+    return datetime_of(nanoseconds).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.bench.preemption import document, run_dry_runs, text_lines
+from policy_sched.bench.preemption import run_dry_runs
 from policy_sched.profiles.models.package_data import policies_directory
 
 
@@ -12,8 +12,8 @@ def test_every_search_finds_the_victims_of_one_node() -> None:
     assert (result.nodes, result.pods, result.budgets, result.searches) == (10, 100, 3, 4)
     assert result.victims == 8
     assert 0 < result.median_ms <= result.p99_ms <= result.max_ms
-    assert document(result)["victims"] == result.victims
-    assert list(text_lines(result))[1].endswith("8 victims")
+    assert result.document()["victims"] == result.victims
+    assert list(result.text_lines())[1].endswith("8 victims")
 
 
 def test_a_policy_searches_in_place_of_the_default() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.bench.reload import Reloads, document, run_reloads, text_lines
+from policy_sched.bench.reload import Reloads, run_reloads
 from policy_sched.errors import PolicySchedError
 
 
@@ -25,11 +25,11 @@ def test_every_pod_is_decided_while_policies_change_and_break(result: Reloads) -
 
 def test_what_is_shown(result: Reloads) -> None:
     """Text has a line for each phase, data the same numbers."""
-    lines = list(text_lines(result))
+    lines = list(result.text_lines())
     assert "no pod lost" in lines[0]
     assert sum("decisions/s" in line for line in lines) == len(result.phases)
     assert "50 policies" in lines[-1]
-    found = document(result)
+    found = result.document()
     assert found["pods"] == 120
     assert found["workload"] == "Reload"
 

@@ -6,18 +6,17 @@ from policy_sched.bench.rule_cost import (
     NAME,
     RULES,
     Measured,
-    document,
+    RuleCosts,
     run_rule_costs,
-    text_lines,
 )
 
 
 def test_every_rule_is_measured() -> None:
     """Each rule has an estimate and a time, both above zero; JSON has the same numbers."""
     found = run_rule_costs(50)
-    assert [one.rule for one in found] == list(RULES)
-    assert all(one.estimate_us > 0 and one.measured_us > 0 for one in found)
-    told = document(found, 50)
+    assert [one.rule for one in found.rules] == list(RULES)
+    assert all(one.estimate_us > 0 and one.measured_us > 0 for one in found.rules)
+    told = found.document()
     assert told["workload"] == NAME
     assert told["nodes"] == 50
 
@@ -30,6 +29,6 @@ def test_what_is_too_far_off_is_marked() -> None:
         Measured("high", "true", 40.0, 10.0),
     ]
     assert [one.within for one in found] == [True, False, False]
-    lines = list(text_lines(found, 5))
+    lines = list(RuleCosts(5, found).text_lines())
     assert lines[-1] == "  1 of 3 within a factor of 3"
     assert [line.endswith("beyond a factor of 3") for line in lines[2:5]] == [False, True, True]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.diff.markdown import DIFFERENCES, as_markdown, code
+from policy_sched.diff.markdown import DIFFERENCES, code
 from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff, Side, Spread
-from policy_sched.diff.report import PolicyDiff
+from policy_sched.diff.policy_diff import PolicyDiff
 from policy_sched.profiles.format.policy_diff import Difference
 from policy_sched.profiles.reload.policy_set import PolicySet
 from policy_sched.simulate.policy_application import Applied
@@ -37,7 +37,7 @@ RUN = PlacementDiff(
 
 def written(*differences: Difference, run: PlacementDiff | SeedsDiff | None = None) -> str:
     """Return the comment of a difference."""
-    return as_markdown(PolicyDiff(SET, SET, differences), run)
+    return "".join(f"{line}\n" for line in PolicyDiff(SET, SET, differences, run).markdown_lines())
 
 
 @given(st.text())

@@ -11,7 +11,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.diff.placement_diff import Move
-from policy_sched.diff.shadow import ShadowSummary, summarize, text_lines
+from policy_sched.diff.shadow import ShadowSummary, summarize
 from policy_sched.instance.shadow.records import (
     Comparison,
     NodeFill,
@@ -159,7 +159,7 @@ def test_files_that_were_rotated_are_one(tmp_path: Path) -> None:
 
 def test_the_text_names_the_causes_and_what_is_left_out(tmp_path: Path) -> None:
     """The table is diff's own."""
-    lines = list(text_lines(summary(tmp_path, MOVES, LOST, SLOW, BROKEN)))
+    lines = list(summary(tmp_path, MOVES, LOST, SLOW, BROKEN).text_lines())
     assert lines[:2] == [
         "pods of default-scheduler, 1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z",
         "OLD is what default-scheduler did, NEW what profile ours would have done",
@@ -174,7 +174,7 @@ def test_the_text_names_the_causes_and_what_is_left_out(tmp_path: Path) -> None:
         "",
         "Left out: 1 pod that could not be decided",
     ]
-    assert "Why pods would be elsewhere:" not in list(text_lines(summary(tmp_path)))
+    assert "Why pods would be elsewhere:" not in list(summary(tmp_path).text_lines())
 
 
 def test_the_verb_fails_a_build_where_that_is_asked_for(

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from policy_sched.explain.report import as_json, text_lines
 from policy_sched.instance.app.cache_debugger import Comparer
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.http.delegated_auth import AlwaysAllow
 from policy_sched.instance.http.endpoints import Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining, Shown
+from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import Reload
@@ -52,7 +51,7 @@ async def asking(instance: ClusterInstance) -> AsyncIterator[Ask]:
         raise AssertionError("nobody asks for it")
 
     settings = instance.reloader.store.current.settings
-    explaining = Explaining(instance, Shown(text_lines, as_json))
+    explaining = Explaining(instance)
     offered = Offered(instance, nothing, explaining, instance.checks(), lambda: settings)
     async with (
         Listener(Endpoints(offered, AlwaysAllow()).answer, ("127.0.0.1", 0), None) as listener,

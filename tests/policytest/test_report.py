@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from xml.etree import ElementTree as ET
 
+from policy_sched.cli.output.junit_tap_sarif import as_junit
 from policy_sched.policytest.comparison import Difference
-from policy_sched.policytest.report import StepResult, as_json, as_junit, text_lines
+from policy_sched.policytest.report import ScenarioReport, StepResult
 
 RESULTS = [
     StepResult("a.jsonl", "one", "default/p", ()),
@@ -17,7 +17,7 @@ RESULTS = [
 
 def test_text_shows_every_difference_and_ends_with_the_count() -> None:
     """Scenario, pod, field, expected and got; a line per file; the sentence that all wait for."""
-    assert list(text_lines(RESULTS)) == [
+    assert list(ScenarioReport(RESULTS).text_lines()) == [
         "a.jsonl: two",
         "  default/q",
         "    best",
@@ -36,12 +36,12 @@ def test_text_shows_every_difference_and_ends_with_the_count() -> None:
 
 def test_nothing_to_run_is_said_plainly() -> None:
     """No steps are no failure, and no silence."""
-    assert list(text_lines([])) == ["0 of 0 steps as expected"]
+    assert list(ScenarioReport([]).text_lines()) == ["0 of 0 steps as expected"]
 
 
 def test_json_keeps_the_types_of_values() -> None:
     """Lists stay lists, so that a program can work with them."""
-    document = json.loads(as_json(RESULTS))
+    document = ScenarioReport(RESULTS).document()
     assert document["steps"] == 3
     assert document["asExpected"] == 1
     assert document["differences"][0]["got"] == ["n2", "n3"]
@@ -49,7 +49,7 @@ def test_json_keeps_the_types_of_values() -> None:
 
 def test_junit_has_a_suite_per_file_and_a_case_per_step() -> None:
     """Counts are right, and names survive as they are."""
-    root = ET.fromstring(as_junit(RESULTS))
+    root = ET.fromstring(as_junit(ScenarioReport(RESULTS).cases()))
     assert root.attrib == {"tests": "3", "failures": "2", "errors": "0", "time": "0.000"}
     assert [case.get("file") for case in root.iter("testcase")] == [one.file for one in RESULTS]
     assert [suite.get("name") for suite in root] == ["a.jsonl", "b.yaml"]

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from policy_sched.policytest.report import last_line, text_lines
+from policy_sched.policytest.report import ScenarioReport
 from policy_sched.policytest.runner import run_file
 
 HERE = Path(__file__).parents[1] / "conformance"
@@ -46,7 +46,8 @@ def test_every_decision_is_kube_schedulers(family: str, steps: int) -> None:
     if CONFORMANCE != HERE:
         steps = len(results)
     expected = f"{steps} of {steps} steps as expected"
-    assert last_line(results) == expected, "\n".join(text_lines(results))
+    report = ScenarioReport(results)
+    assert report.last_line() == expected, "\n".join(report.text_lines())
 
 
 @pytest.mark.parametrize("path", sorted((HERE / "differences").iterdir()), ids=lambda p: p.stem)
@@ -54,7 +55,7 @@ def test_odd_decisions_are_kube_schedulers_too(path: Path) -> None:
     """Cases in which a scheduler that does what upstream means decides something else."""
     results = run_file(str(path))
     assert results
-    assert all(result.ok for result in results), "\n".join(text_lines(results))
+    assert all(result.ok for result in results), "\n".join(ScenarioReport(results).text_lines())
 
 
 PINNED: Final = """\

@@ -8,17 +8,12 @@ import pytest
 import yaml
 
 from policy_sched.model.quantity import quantity_text
+from policy_sched.report import json_text, jsonl_text, yaml_text
 from policy_sched.simulate.report import (
     Allocation,
     PodPlacement,
     Preemption,
     Run,
-    as_json,
-    as_jsonl,
-    as_yaml,
-    speed_line,
-    summary_lines,
-    table_lines,
 )
 
 REFUSED = '0/1 nodes are available: 1 node(s) didn\'t match "é".'
@@ -41,7 +36,7 @@ RUN = Run(
 
 def test_the_table_has_a_line_per_pod_in_input_order() -> None:
     """Columns are aligned, a pod without a node shows a dash and its message."""
-    assert list(table_lines(RUN, wide=False)) == [
+    assert list(RUN.table_lines(wide=False)) == [
         "POD            NODE   MESSAGE",
         "a/first        n1",
         f"a/second-pod   -      {REFUSED}",
@@ -50,7 +45,7 @@ def test_the_table_has_a_line_per_pod_in_input_order() -> None:
 
 def test_the_wide_table_adds_what_the_decision_saw() -> None:
     """Feasible nodes, the score of the chosen node, and the requests."""
-    assert list(table_lines(RUN, wide=True)) == [
+    assert list(RUN.table_lines(wide=True)) == [
         "POD            NODE   FEASIBLE   SCORE   CPU    MEMORY   MESSAGE",
         "a/first        n1     1          433     100m   1Gi",
         f"a/second-pod   -      0          -       2      0        {REFUSED}",
@@ -59,7 +54,7 @@ def test_the_wide_table_adds_what_the_decision_saw() -> None:
 
 def test_the_summary_counts_and_adds_up() -> None:
     """Placed pods, pods by reason (most frequent first), preemption, allocation."""
-    assert list(summary_lines(RUN)) == [
+    assert list(RUN.summary_lines()) == [
         "1 of 2 pods placed on 1 node",
         "",
         "Unschedulable pods by reason:",
@@ -74,27 +69,27 @@ def test_the_summary_counts_and_adds_up() -> None:
         "  memory              1Gi of 4Gi  25.0 %",
         "  example.com/none      0 of   0   0.0 %",
     ]
-    assert speed_line(RUN) == "2 decisions in 0.50 s (4 decisions/s)"
+    assert RUN.speed_line() == "2 decisions in 0.50 s (4 decisions/s)"
 
 
 def test_jsonl_has_one_line_per_pod() -> None:
     """Pod, node or null, message; nothing else."""
-    first, second = as_jsonl(RUN).splitlines()
+    first, second = jsonl_text(RUN.records()).splitlines()
     assert json.loads(first) == {"pod": "a/first", "node": "n1", "message": ""}
     assert json.loads(second) == {"pod": "a/second-pod", "node": None, "message": REFUSED}
 
 
 def test_json_and_yaml_say_the_same() -> None:
     """One document, two notations, and no times in it."""
-    document = json.loads(as_json(RUN))
-    assert yaml.safe_load(as_yaml(RUN)) == document
+    document = json.loads(json_text(RUN.document()))
+    assert yaml.safe_load(yaml_text(RUN.document())) == document
     assert document["summary"]["placed"] == 1
     assert document["summary"]["allocation"]["cpu"] == {
         "requested": "1500m",
         "allocatable": "4",
         "percent": 37.5,
     }
-    assert "0.5" not in as_json(RUN).replace("37.5", "")
+    assert "0.5" not in json_text(RUN.document()).replace("37.5", "")
 
 
 @pytest.mark.parametrize(

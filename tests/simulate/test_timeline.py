@@ -15,9 +15,9 @@ from policy_sched.model.duration import DURATION_ANNOTATION
 from policy_sched.model.meta import ApiObject, OwnerReference
 from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
+from policy_sched.report import json_text, jsonl_text
 from policy_sched.scheduler.setup.factory import EPOCH, read
 from policy_sched.simulate.timeline import play
-from policy_sched.simulate.timeline_report import as_json, as_jsonl
 from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
 from policy_sched.simulate.traces import generated_nodes, load_traces
 from policy_sched.simulate.virtual_cluster import datetime_of
@@ -274,7 +274,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
         ),
     ]
     first, second = played(objects), played(objects)
-    assert as_json(first, 10 * SECOND) == as_json(second, 10 * SECOND)
-    assert as_jsonl(first) == as_jsonl(second)
+    assert json_text(first.document()) == json_text(second.document())
+    assert jsonl_text(first.records()) == jsonl_text(second.records())
     assert first.evictions, "the example should have some"
     assert all(life.ended is not None for life in first.lives)

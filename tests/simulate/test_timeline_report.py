@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from policy_sched.simulate.timeline_report import as_json, as_jsonl, speed_line, table_lines
+from policy_sched.report import jsonl_text
 from policy_sched.simulate.timeline_result import (
     Eviction,
     PodTimeline,
@@ -34,6 +34,7 @@ STORY = TimelineResult(
         "nvidia.com/gpu": StepFunction([START], [8]),
     },
     seconds=0.5,
+    bucket=60 * SECOND,
 )
 
 TABLE = """\
@@ -62,13 +63,13 @@ Never placed:
 
 def test_the_table_is_for_people() -> None:
     """Summary, waiting times by priority, stretches of time, preemptions, pods without a node."""
-    assert "".join(f"{line}\n" for line in table_lines(STORY, 60 * SECOND)) == TABLE
-    assert speed_line(STORY) == "2m00s played in 0.5 s, 6 attempts"
+    assert "".join(f"{line}\n" for line in STORY.text_lines()) == TABLE
+    assert STORY.speed_line() == "2m00s played in 0.5 s, 6 attempts"
 
 
 def test_the_document_is_for_programs() -> None:
     """Seconds since the start, quantities, and everything by name."""
-    found = json.loads(as_json(STORY, 60 * SECOND))
+    found = STORY.document()
     assert found["summary"] == {
         "start": "2026-01-01T00:00:00Z",
         "makespan": 120.0,
@@ -108,7 +109,7 @@ def test_the_document_is_for_programs() -> None:
 
 def test_a_line_per_pod_tells_its_life() -> None:
     """In order of arrival; what did not come to pass is null."""
-    a, b, c = map(json.loads, as_jsonl(STORY).splitlines())
+    a, b, c = map(json.loads, jsonl_text(STORY.records()).splitlines())
     assert a == {
         "pod": "default/a",
         "priority": 0,
@@ -129,5 +130,5 @@ def test_long_lists_are_cut_in_the_table() -> None:
     """The table names ten of them and says how many more there are."""
     lost = tuple(PodTimeline(f"default/p{i}", 0, START, message="no") for i in range(13))
     story = TimelineResult(START, START, 0, lost, (), StepFunction(), StepFunction(), {}, {}, 0.0)
-    lines = list(table_lines(story, SECOND))
+    lines = list(story.text_lines())
     assert lines[-2:] == ["  default/p9  no", "  ... and 3 more"]

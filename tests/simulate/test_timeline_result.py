@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_pods_without_a_node_and_victims_are_counted() -> None:
 
 def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
     """The last one is as long as what is left."""
-    buckets = Buckets.of(story_of(), 40 * SECOND)
+    buckets = Buckets.of(replace(story_of(), bucket=40 * SECOND))
     assert buckets.edges.tolist() == [0, 40 * SECOND, 80 * SECOND, 100 * SECOND]
     assert buckets.pending.tolist() == [5, 0, 0]
     assert buckets.running.tolist() == [0.75, 1, 1]
@@ -126,13 +127,13 @@ def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
 
 def test_a_play_without_time_is_one_stretch() -> None:
     """Everything happened at once."""
-    assert Buckets.of(story_of(seconds=0), SECOND).pending.tolist() == [0]
+    assert Buckets.of(replace(story_of(seconds=0), bucket=SECOND)).pending.tolist() == [0]
 
 
 def test_too_many_stretches_are_refused() -> None:
     """Nobody reads a million lines."""
     with pytest.raises(PolicySchedError, match="1,000,000 buckets of 0s are too many"):
-        Buckets.of(story_of(seconds=1), 1000)
+        Buckets.of(replace(story_of(seconds=1), bucket=1000))
 
 
 def test_a_stretch_is_a_length_that_people_think_in() -> None:

@@ -24,8 +24,6 @@ from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Setting
 from policy_sched.client.kube.time import Clocks
 from policy_sched.embedded.apiserver.security import Access, Address
 from policy_sched.errors import ClusterError
-from policy_sched.explain import as_json
-from policy_sched.explain import report_text_lines as text_lines
 from policy_sched.instance.app import ClusterInstance, EmbeddedInstance, Instance, RunLoop
 from policy_sched.instance.http import (
     OPEN,
@@ -37,7 +35,6 @@ from policy_sched.instance.http import (
     Listener,
     Offered,
     Plain,
-    Shown,
     renew,
     self_signed,
     server_context,
@@ -178,7 +175,7 @@ async def endpoints(
         offered = Offered(
             instance,
             running.reload,
-            Explaining(instance, Shown(text_lines, as_json)),
+            Explaining(instance),
             instance.checks(),
             lambda: _in_force(instance, overrides),
             flags.open_paths,

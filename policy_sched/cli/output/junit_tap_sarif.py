@@ -1,11 +1,11 @@
-"""Diagnostics in the forms that build servers read: JUnit XML, TAP, SARIF and GitLab's."""
+"""What build servers read: cases as JUnit XML and TAP, diagnostics as SARIF and Code Quality."""
 
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any, Final
@@ -16,6 +16,8 @@ from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity, one_line
 from policy_sched.language.diagnostics import Code
 from policy_sched.language.diagnostics import codes as catalogue
+from policy_sched.model import counted
+from policy_sched.report import CaseResult, json_text
 from policy_sched.source import xml_text
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -36,52 +38,70 @@ def failures(found: Sequence[Diagnostic], *, strict: bool) -> list[Diagnostic]:
     return [one for one in found if one.severity in fatal]
 
 
-def as_junit(
+def cases_of(
     files: Sequence[str],
     diagnostics: Sequence[Diagnostic],
     seconds: Mapping[str, float],
     *,
     strict: bool = False,
-) -> str:
-    """Return JUnit XML: a suite and a case per file; what does not fail a build is its output.
+) -> Iterator[CaseResult]:
+    """Yield a case per file; what does not fail a build is a note.
 
     ``seconds``: how long each file took.
     """
-    root = ET.Element("testsuites")
-    failed = total = 0
     for file, found in by_file(files, diagnostics):
         bad = failures(found, strict=strict)
-        total += 1
-        failed += bool(bad)
+        yield CaseResult(
+            file,
+            "policy-sched.check",
+            file,
+            file,
+            seconds.get(file, 0.0),
+            counted(len(bad), "problem") if bad else "",
+            tuple(one.render() for one in bad),
+            tuple(one.render() for one in found if one not in bad),
+        )
+
+
+def as_junit(cases: Iterable[CaseResult]) -> str:
+    """Return JUnit XML: a suite per file."""
+    every = list(cases)
+    root = ET.Element("testsuites", _counts(every))
+    for file, group in groupby(every, key=lambda case: case.file):
+        of_file = list(group)
         name = xml_text(file)
-        counts = {"tests": "1", "failures": str(int(bool(bad))), "errors": "0", "skipped": "0"}
-        spent = {"time": f"{seconds.get(file, 0.0):.3f}", "file": name}
-        suite = ET.SubElement(root, "testsuite", {"name": name, **counts, **spent})
-        of_case = {"classname": "policy-sched.check", "name": name, **spent}
-        case = ET.SubElement(suite, "testcase", of_case)
-        if bad:
-            failure = ET.SubElement(case, "failure", {"message": _count(len(bad))})
-            failure.text = _rendered(bad)
-        rest = [one for one in found if one not in bad]
-        if rest:
-            ET.SubElement(case, "system-out").text = _rendered(rest)
-    spent_in_all = f"{sum(seconds.values()):.3f}"
-    root.attrib.update({"tests": str(total), "failures": str(failed), "errors": "0"})
-    root.set("time", spent_in_all)
+        attributes = {"name": name, **_counts(of_file), "skipped": "0", "file": name}
+        suite = ET.SubElement(root, "testsuite", attributes)
+        for one in of_file:
+            facts = {"classname": xml_text(one.group), "name": xml_text(one.name)}
+            facts |= {"time": f"{one.seconds:.3f}", "file": name}
+            case = ET.SubElement(suite, "testcase", facts)
+            if one.failure:
+                failure = ET.SubElement(case, "failure", {"message": xml_text(one.failure)})
+                failure.text = xml_text("\n".join(one.problems))
+            if one.notes:
+                ET.SubElement(case, "system-out").text = xml_text("\n".join(one.notes))
     ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def as_tap(files: Sequence[str], diagnostics: Sequence[Diagnostic], *, strict: bool = False) -> str:
-    """Return TAP version 14: a test per file, with its diagnostics as comments."""
-    groups = list(by_file(files, diagnostics))
-    lines = ["TAP version 14", f"1..{len(groups)}"]
-    for number, (file, found) in enumerate(groups, start=1):
-        bad = failures(found, strict=strict)
-        shown = one_line(file).replace("\\", "\\\\").replace("#", "\\#")
-        lines.append(f"{'not ok' if bad else 'ok'} {number} - {shown}")
-        lines += (f"# {line}" for one in found for line in one.render().split("\n"))
-    return "\n".join(lines)
+def _counts(cases: Sequence[CaseResult]) -> dict[str, str]:
+    failed = sum(bool(case.failure) for case in cases)
+    seconds = math.fsum(case.seconds for case in cases)
+    counts = {"tests": str(len(cases)), "failures": str(failed), "errors": "0"}
+    return {**counts, "time": f"{seconds:.3f}"}
+
+
+def as_tap(cases: Iterable[CaseResult]) -> str:
+    """Return TAP version 14: a test per case, with what was found as comments."""
+    every = list(cases)
+    lines = ["TAP version 14", f"1..{len(every)}"]
+    for number, case in enumerate(every, start=1):
+        title = one_line(case.title).replace("\\", "\\\\").replace("#", "\\#")
+        lines.append(f"{'not ok' if case.failure else 'ok'} {number} - {title}")
+        found = (*case.problems, *case.notes)
+        lines += (f"# {line}" for text in found for line in text.split("\n"))
+    return "\n".join(lines) + "\n"
 
 
 def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
@@ -100,7 +120,7 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
         "results": [_result(one, numbers) for one in sorted(diagnostics)],
     }
     log = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False)
+    return json_text(log)
 
 
 def _rule(code: str) -> dict[str, Any]:
@@ -156,12 +176,4 @@ def as_gitlab(diagnostics: Sequence[Diagnostic]) -> str:
                 "location": {"path": path, "lines": {"begin": one.line}},
             }
         )
-    return json.dumps(entries, indent=2, ensure_ascii=False)
-
-
-def _rendered(diagnostics: Sequence[Diagnostic]) -> str:
-    return xml_text("\n".join(one.render() for one in diagnostics))
-
-
-def _count(problems: int) -> str:
-    return "1 problem" if problems == 1 else f"{problems} problems"
+    return json_text(entries)

@@ -16,7 +16,7 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
 )
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining, Shown
+from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener, renew, server_context
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "Permission",
     "Plain",
     "RequestAttributes",
-    "Shown",
     "renew",
     "self_signed",
     "server_context",

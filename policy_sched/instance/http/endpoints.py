@@ -53,6 +53,7 @@ from policy_sched.instance.observability import (
 )
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, Result
+from policy_sched.report import json_text
 
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -298,9 +299,9 @@ class Endpoints:
             return _status(404, "NotFound", str(unknown))
         # Thousands of nodes are a long text: others have their turns while it is put together.
         if JSON in request.headers.get("Accept", ""):
-            text = await asyncio.to_thread(told.json)
+            text = await asyncio.to_thread(lambda: json_text(told.document()))
             return web.Response(body=text.encode(), headers=_headers(JSON))
-        return _text("".join(f"{line}\n" for line in told.lines()))
+        return _text("".join(f"{line}\n" for line in told.text_lines()))
 
 
 def _line(problem: Diagnostic) -> str:

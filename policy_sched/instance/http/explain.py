@@ -7,51 +7,20 @@ each filter removes, but no single node.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation, explain
 from policy_sched.instance.app import Instance
 from policy_sched.instance.observability import Decided
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo
+from policy_sched.report import Document, Report
 
 
 class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
     """No pod of that name waits here, or runs where we know of it."""
-
-
-class Told(Protocol):
-    """An explanation as text and as JSON."""
-
-    def lines(self) -> Iterable[str]:
-        """Return lines for people."""
-
-    def json(self) -> str:
-        """Return it for programs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How an explanation is shown in full."""
-
-    as_lines: Callable[[Explanation], Iterable[str]]
-    as_json: Callable[[Explanation], str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Full:
-    found: Explanation
-    shown: Shown
-
-    def lines(self) -> Iterable[str]:
-        return self.shown.as_lines(self.found)
-
-    def json(self) -> str:
-        return self.shown.as_json(self.found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +29,7 @@ class _Limited:
 
     found: Explanation
 
-    def lines(self) -> Iterable[str]:
+    def text_lines(self) -> Iterable[str]:
         found = self.found
         if found.ignored:
             yield f"{found.pod} is not scheduled here"
@@ -75,9 +44,9 @@ class _Limited:
                 reasons = ", ".join(f"{count} {why}" for why, count in step.reasons.items())
                 yield f"  {step.name} removes {step.removed}: {reasons}"
 
-    def json(self) -> str:
+    def document(self) -> Document:
         found = self.found
-        kept = {
+        return {
             "pod": found.pod,
             "profile": found.profile,
             "nodes": found.nodes,
@@ -87,7 +56,6 @@ class _Limited:
             "rejectedBy": found.rejected_by,
             "filters": [asdict(step) for step in found.filters],
         }
-        return json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,27 +66,25 @@ class _Placed:
     node: str
     decided: Decided | None
 
-    def lines(self) -> Iterable[str]:
+    def text_lines(self) -> Iterable[str]:
         yield f"{self.pod} has a node: {self.node}"
         if self.decided is None:
             yield "  It was not decided here, or that was too long ago."
         else:
             yield f"  {self.decided.why} (generation {self.decided.generation})"
 
-    def json(self) -> str:
+    def document(self) -> Document:
         decided = None if self.decided is None else asdict(self.decided)
-        told = {"pod": self.pod, "node": self.node, "decided": decided}
-        return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+        return {"pod": self.pod, "node": self.node, "decided": decided}
 
 
 class Explaining:
     """Explains the pods of one instance."""
 
-    def __init__(self, instance: Instance, shown: Shown) -> None:
+    def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._shown = shown
 
-    async def of(self, namespace: str, name: str, *, detailed: bool) -> Told:
+    async def of(self, namespace: str, name: str, *, detailed: bool) -> Report:
         """Explain one pod. Raises Unknown if there is none of that name here."""
         instance = self._instance
         await instance.settled()
@@ -139,7 +105,7 @@ class Explaining:
             raise Unknown(f"pod {key} does not wait here: the scheduler {scheduler} decides")
         info, profile = waiting
         found = await instance.undisturbed(partial(self._explained, info, profile))
-        return _Full(found, self._shown) if detailed else _Limited(found)
+        return found if detailed else _Limited(found)
 
     def _explained(self, pod: PodInfo, profile: str) -> Explanation:
         with self._instance.metrics.unmeasured():

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.cli.output.junit_tap_sarif import as_gitlab, as_junit, as_sarif, as_tap
+from policy_sched.cli.output.junit_tap_sarif import as_gitlab, as_junit, as_sarif, as_tap, cases_of
 from policy_sched.errors import Diagnostic, Severity
 
 ERROR = Diagnostic("b.yaml", 3, 5, "PS102", "Node has no field 'x'", "did you mean 'y'?", width=2)
@@ -21,7 +21,7 @@ FILES = ["a.yaml", "b.yaml", "c#.yaml"]
 def test_junit_has_a_suite_per_file(strict: bool, failed: int) -> None:
     """Files without a problem are there, too; warnings fail only if that is asked for."""
     seconds = {"a.yaml": 0.25, "b.yaml": 1.0, "c#.yaml": 0.5}
-    root = ET.fromstring(as_junit(FILES, [WARNING, ERROR], seconds, strict=strict))
+    root = ET.fromstring(as_junit(cases_of(FILES, [WARNING, ERROR], seconds, strict=strict)))
     counts = {"tests": "3", "failures": str(failed), "errors": "0", "time": "1.750"}
     assert root.attrib == counts
     cases = [(case.get("file"), case.get("time")) for case in root.iter("testcase")]
@@ -38,7 +38,7 @@ def test_junit_has_a_suite_per_file(strict: bool, failed: int) -> None:
 
 def test_tap_counts_the_files() -> None:
     """A hash in a name is escaped, and diagnostics are comments."""
-    lines = as_tap(FILES, [ERROR, WARNING]).split("\n")
+    lines = as_tap(cases_of(FILES, [ERROR, WARNING], {})).rstrip().split("\n")
     assert lines[:3] == ["TAP version 14", "1..3", "ok 1 - a.yaml"]
     assert "not ok 2 - b.yaml" in lines
     assert "ok 3 - c\\#.yaml" in lines
@@ -64,12 +64,12 @@ def test_sarif_names_rules_and_places() -> None:
 def test_what_a_file_says_breaks_no_format() -> None:
     """Control characters in XML, spaces in an address, line breaks in the name of a test."""
     odd = Diagnostic("my dir/é#1.yaml", 1, 1, "PS012", "bad quantity '\x01\x1b[31m\ufffe'")
-    text = as_junit([], [odd], {})
+    text = as_junit(cases_of([], [odd], {}))
     assert r"bad quantity '\x01\e[31m" in "".join(ET.fromstring(text).itertext())
     place = json.loads(as_sarif([odd]))["runs"][0]["results"][0]["locations"][0]
     uri = place["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "my%20dir/%C3%A9%231.yaml"
-    assert as_tap(["a\nb.yaml"], []).split("\n")[2:] == [r"ok 1 - a\\nb.yaml"]
+    assert as_tap(cases_of(["a\nb.yaml"], [], {})).splitlines()[2:] == [r"ok 1 - a\\nb.yaml"]
 
 
 @pytest.mark.parametrize("form", ["junit", "tap", "sarif", "gitlab"])

@@ -14,7 +14,6 @@ import aiohttp
 import pytest
 
 from policy_sched.errors import ClusterError
-from policy_sched.explain.report import as_json, text_lines
 from policy_sched.instance.http.delegated_auth import (
     ANONYMOUS,
     AlwaysAllow,
@@ -23,12 +22,11 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
 )
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining, Shown
+from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener
 from tests.instance.app.test_embedded_instance import World, pod
 
 Plain = dict[str, Any]
-SHOWN = Shown(text_lines, as_json)
 
 
 @dataclass
@@ -97,7 +95,7 @@ class Served:
         offered = Offered(
             self.instance,
             self.reload,
-            Explaining(self.instance, SHOWN),
+            Explaining(self.instance),
             self.instance.checks(),
             lambda: self.instance.reloader.store.current.settings,
             open_paths=self.open_paths,

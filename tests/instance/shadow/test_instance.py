@@ -18,9 +18,8 @@ from policy_sched.client.kube.rest.client import Api, Environment, Settings, Wri
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.explain.report import as_json, text_lines
 from policy_sched.instance.app.cluster_instance import ClusterInstance
-from policy_sched.instance.http.explain import Explaining, Shown
+from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.observability.log import Record
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions, why
 from policy_sched.instance.shadow.records import (
@@ -215,7 +214,7 @@ def test_a_pod_that_waits_for_the_other_scheduler_is_explained(tmp_path: Path) -
             beside = Beside(world, tmp_path)
             world.apply(node("a"), pod("p", schedulerName="other"))
             async with beside.running("other") as instance:
-                explaining = Explaining(instance, Shown(text_lines, as_json))
+                explaining = Explaining(instance)
                 await until(lambda: len(instance.shadow) == 1)
                 found = await explaining.of("default", "p", detailed=True)
                 told = "\n".join(found.lines())
