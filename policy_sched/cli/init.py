@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from pathlib import Path
 from shlex import quote
+from string import Template
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
@@ -20,62 +22,9 @@ WHEEL: Final = f"./policy_sched-{__version__}-py3-none-any.whl"
 """What the CI job installs where no address is known."""
 _NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 
-POLICY: Final = """\
-# Checked by `policy-sched check`, tested by tests.yaml beside it.
-apiVersion: policysched.dev/v1alpha1
-kind: Policy
-metadata: {{name: {name}}}
-spec:
-  params: {{maxPods: 50}}
-  filter:
-  - expression: node.labels[?"example.com/reserved"].orValue("no") != "yes"
-    message: node(s) were reserved
-  score:
-    expression: 100 - percent(node.podCount, params.maxPods)
-"""
-TESTS: Final = """\
-name: Reserved nodes are left alone, and nodes with fewer pods are preferred
-policies: [policy.yaml]
-objects:
-- {node: full}
-- {node: empty}
-- {node: kept, labels: {example.com/reserved: "yes"}}
-- {pod: running, node: full}
-pending:
-- {pod: web}
-expect:
-- {pod: web, chosen: empty, rejected: {kept: node(s) were reserved}}
-"""
-GITHUB: Final = """\
-name: policies
-on: [push, pull_request]
-jobs:
-  policies:
-    runs-on: ubuntu-latest
-    steps:
-    - uses: actions/checkout@v4
-    - uses: actions/setup-python@v5
-      with: {{python-version: "3.12"}}
-    - run: pip install '{package}'
-    - run: policy-sched fmt --check '{folder}'
-    - run: policy-sched check --strict --output github '{folder}'
-    - run: policy-sched test '{folder}'
-"""
-GITLAB: Final = """\
-policies:
-  image: python:3.12
-  script:
-  - pip install '{package}'
-  - policy-sched fmt --check '{folder}'
-  - policy-sched check --strict '{folder}'
-  - policy-sched test --output junit '{folder}' > policies.xml
-  artifacts:
-    when: always
-    reports: {{junit: policies.xml}}
-"""
 _JOBS: Final = {
-    "github": (Path(".github/workflows/policies.yaml"), GITHUB),
-    "gitlab": (Path(".gitlab-ci.yml"), GITLAB),
+    "github": Path(".github/workflows/policies.yaml"),
+    "gitlab": Path(".gitlab-ci.yml"),
 }
 
 
@@ -117,18 +66,19 @@ def init(
     package = package or _installed_from() or WHEEL
     if Path(folder).exists() and not Path(folder).is_dir():
         raise PolicySchedError(f"{folder} is a file; DIR is the directory of a policy")
-    files = {
-        Path(folder, "policy.yaml"): POLICY.format(name=found),
-        Path(folder, "tests.yaml"): TESTS,
+    new = {
+        Path(folder, "policy.yaml"): _template("policy", name=found),
+        Path(folder, "tests.yaml"): _template("tests"),
     }
-    there = [str(path) for path in files if path.exists()]
+    there = [str(path) for path in new if path.exists()]
     if there:
         raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")
-    for path, text in files.items():
+    for path, text in new.items():
         _write(path, text)
     quoted = quote(folder)
     if ci != "none":
-        _write_job(*_JOBS[ci], package, Path(folder).as_posix())
+        job = _template(ci, package=package, folder=Path(folder).as_posix())
+        _write_job(_JOBS[ci], job, package)
     print(f"next: policy-sched check {quoted} && policy-sched test {quoted}")
     return OK
 
@@ -139,16 +89,21 @@ def _write(path: Path, text: str) -> None:
     print(f"wrote {path}")
 
 
-def _write_job(path: Path, template: str, package: str, folder: str) -> None:
+def _write_job(path: Path, text: str, package: str) -> None:
     """Write the CI job, or tell what to add to the one that exists."""
     if path.exists():
-        commands = [line for line in template.splitlines() if "policy-sched " in line]
         print(f"kept {path}, which exists already; for this policy it needs the lines")
-        print("\n".join(commands).format(folder=folder))
+        print("\n".join(line for line in text.splitlines() if "policy-sched " in line))
         return
-    _write(path, template.format(package=package, folder=folder))
+    _write(path, text)
     if package == WHEEL:
         print(f"the CI job installs {WHEEL}: add that file (pip wheel --no-deps), or use --package")
+
+
+def _template(file: str, **values: str) -> str:
+    """Return a file of ``templates/`` with its values filled in."""
+    text = files(__package__).joinpath(f"templates/{file}.yaml").read_text("utf-8")
+    return Template(text).substitute(values)
 
 
 def _stem(folder: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port for whoever is told its number: nobody else is given it while the test runs."""
+    """A port that is reserved for one test while it runs."""
     with socket.socket() as place:  # bound and not listening, so that one other may listen
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         place.bind(("127.0.0.1", 0))

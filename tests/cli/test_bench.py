@@ -107,7 +107,7 @@ def test_policies_take_part(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_namespaces_of_the_scenario_are_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """Pods of one tenant share nodes, though init pods of nobody keep them off one of five."""
+    """Pods of one tenant share nodes, though init pods of no tenant keep them off one of five."""
     folder = POLICIES / "tenant-isolation"
     arguments = ["bench", "SchedulingBasic", "--nodes", "10", "--pods", "50", "-o", "json"]
     assert run([*arguments, "--like", str(folder / "tests.yaml"), "--policies", str(folder)]) == 0

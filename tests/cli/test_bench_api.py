@@ -31,7 +31,7 @@ def test_all_pods_are_bound_while_the_cluster_is_read_again(
 
 
 def test_it_tells_people_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    """The rate, the latency, who used what, and whether the loop was held for too long."""
+    """The rate, the latency, what each process used, and how long the event loop was blocked."""
     assert run(["bench", "API", "--nodes", "5", "--pods", "5", "--existing", "1", "--tls"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("API: 5 nodes, 1 pods there before; ")

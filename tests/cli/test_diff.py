@@ -28,7 +28,7 @@ spec:
 
 
 def test_placements_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the policies say first, then who goes elsewhere, then the cluster as a whole."""
+    """Policies come first, then the pods that move, then the cluster as a whole."""
     old, new = str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")
     assert run(["diff", old, new, "--cluster", CLUSTER, "--fail-on", "regression"]) == 0
     shown = capsys.readouterr().out

@@ -25,7 +25,7 @@ def test_what_is_missing_is_said(
 
 
 def test_another_module_that_is_missing_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not told as a package that somebody has to install."""
+    """It is not reported as a package to install."""
     monkeypatch.delitem(sys.modules, "policy_sched.lsp.server", raising=False)
     monkeypatch.setitem(sys.modules, "policy_sched.lsp.suggestions", None)
     with pytest.raises(ModuleNotFoundError):

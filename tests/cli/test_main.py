@@ -122,7 +122,7 @@ def test_a_closed_pipe_is_no_error_to_tell() -> None:
     ("streams", "code"), [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0)]
 )
 def test_closed_streams_are_as_good_as_empty_ones(streams: str, code: int) -> None:
-    """What nobody can read is not written, and what nobody writes is not read."""
+    """Output to a closed stream is dropped, and a closed standard input reads as empty."""
     line = f"exec {sys.executable} -m policy_sched simulate - {streams}"
     finished = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert (finished.returncode, "Traceback" in finished.stderr) == (code, False)

@@ -58,7 +58,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=["night", "noon", "midnight unless it is stated"],
 )
 def test_a_test_states_its_time(folder: Path, now: str, chosen: str) -> None:
-    """Rules that read the time could only be tested at the one time that nobody was told of."""
+    """A test may state the time that rules see; without it the documented default counts."""
     (folder / "tests.yaml").write_text(TEST % (now, chosen))
     assert run(["test", "tests.yaml"]) == 0
     assert run(["check", "tests.yaml", "policy.yaml"]) == 0

@@ -71,7 +71,7 @@ def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def shadowed(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A shadow looks on while somebody else binds."""
+    """A shadow observes while another scheduler binds."""
     options = Options(shadow="other")
     return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _looked_on))
 

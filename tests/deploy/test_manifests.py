@@ -62,7 +62,7 @@ def documents(text: str) -> dict[tuple[str, str], Plain]:
 def test_the_objects_are_there_in_an_order_in_which_they_can_be_made(
     capsys: pytest.CaptureFixture[str], policies: Path
 ) -> None:
-    """A namespace before what is in it, an account before who uses it."""
+    """A namespace before what is in it, an account before what uses it."""
     text = printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
     assert list(documents(text)) == [
         ("Namespace", "s"),

@@ -59,7 +59,7 @@ def test_pods_pass_the_restricted_profile(found: list[Plain]) -> None:
 
 
 def test_a_namespace_of_its_own_enforces_that_profile(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever gets into it gets no further."""
+    """Access to the container gives no further access."""
     first = printed(capsys, "--namespace", "sched")[0]
     assert first["kind"] == "Namespace"
     assert first["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

@@ -1,4 +1,4 @@
-"""Two policy sets over one cluster: who moves, for which cause, and what several seeds tell."""
+"""Two policy sets on one cluster: which pods move, for which cause, and what several seeds show."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def used(found: ShadowSummary) -> list[tuple[float, float]]:
 
 
 def test_moves_and_counts(tmp_path: Path) -> None:
-    """Who would be elsewhere, or nowhere; what cannot be compared is left out."""
+    """Pods that would be elsewhere, or nowhere; what cannot be compared is left out."""
     found = summary(tmp_path, MOVES, SAME, LOST, WON, SLOW, BROKEN, MAKES_ROOM)
     assert found.placements.pods == 5
     assert found.placements.moves == (

@@ -137,7 +137,7 @@ class TestPreemption:
         assert fields(head, REFUSED, STATED) == ["message"]
 
     def test_a_record_without_eviction_refutes_one(self) -> None:
-        """Nobody is evicted where the machine's record has no preemption."""
+        """No pod is evicted where the machine's record has no preemption."""
         evicting = replace(REFUSED, preemption=(Eviction("n1", ("default/x",)),))
         assert fields(REFUSED, evicting) == ["preemption"]
 

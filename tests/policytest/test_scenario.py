@@ -122,7 +122,7 @@ class TestTests:
 
     @pytest.mark.parametrize("name", ["a.yaml", "a.jsonl"])
     def test_a_file_without_a_test_is_told(self, name: str, tmp_path: Path) -> None:
-        """Nobody names a file to test nothing."""
+        """A file without a test is a mistake."""
         assert problems(written(tmp_path, name, "\n")) == [
             "1:1 PS704 there is no test in this file"
         ]

@@ -1,4 +1,4 @@
-"""Virtual time: who waits how long, to the nanosecond."""
+"""Virtual time: how long each pod waits, to the nanosecond."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ def test_a_preempting_pod_waits_for_the_grace_period() -> None:
     (eviction,) = story.evictions
     assert (eviction.at, eviction.pod) == (EPOCH + 60 * SECOND, "default/high")
     assert (eviction.node, eviction.victims) == ("n1", ("default/low",))
-    assert list(lives) == ["low", "high"], "nobody's pod is lost"
+    assert list(lives) == ["low", "high"], "a pod without a controller is not recreated"
 
 
 def test_who_has_made_room_does_not_make_more() -> None:
-    """While its victim leaves, a pod that is tried again evicts nobody else."""
+    """While its victim leaves, a pod that is tried again evicts no other pod."""
     low = {"termination_grace_period_seconds": 100}
     tainted = make_node("tainted", cpu="1", labels={"for": "short"}, taints=["a=b:NoSchedule"])
     toleration = {"key": "a", "operator": "Exists"}
@@ -179,7 +179,7 @@ def test_a_gang_is_bound_together(runs: int, together: int, tmp_path: Path) -> N
 def test_every_pod_gets_its_time(
     arrivals: list[tuple[int, int, int, str]], node_count: int
 ) -> None:
-    """No node is overfull at any time; who is bound runs as long as it should, or is evicted."""
+    """No node is overfull at any time; a bound pod runs as long as it should, or is evicted."""
     nodes = [node(f"n{i}") for i in range(node_count)]
     pods = [
         pod(f"p{i}", at, f"{runs}s", priority=priority, owner=owner)

@@ -131,7 +131,7 @@ def test_a_play_without_time_is_one_stretch() -> None:
 
 
 def test_too_many_stretches_are_refused() -> None:
-    """Nobody reads a million lines."""
+    """A report of a million lines is refused."""
     with pytest.raises(PolicySchedError, match="1,000,000 buckets of 0s are too many"):
         Buckets.of(replace(story_of(seconds=1), bucket=1000))
 

@@ -40,7 +40,7 @@ def test_the_client_remembers_whom_it_bound_and_told_to_leave() -> None:
 
 
 def test_the_client_remembers_nominations_that_change() -> None:
-    """Set, left alone, and taken back; a condition without a nomination is nobody's business."""
+    """Set, left alone, and taken back; a condition without a nomination is not recorded."""
     client, pod = VirtualClient(), PodInfo.of(make_pod("p"))
     client.set_unschedulable(pod, "Unschedulable", "text", "n")
     client.set_unschedulable(pod, "Unschedulable", "text", None)

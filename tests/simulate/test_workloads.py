@@ -311,7 +311,7 @@ def test_a_pod_counts_until_it_has_ended_or_leaves(
 
 
 def test_a_daemon_is_for_the_node_that_it_runs_on_or_was_made_for() -> None:
-    """The node's name, or the one that its affinity requires; else nobody's."""
+    """The node's name, or the one that its affinity requires; else none."""
     field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

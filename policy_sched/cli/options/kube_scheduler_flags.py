@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from importlib.resources import files
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -12,47 +14,11 @@ from policy_sched.cli.input.times import nanoseconds
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 
-_FRONT_PROXY: Final = "there is no request-header authentication (front proxy)"
 
-UNSUPPORTED: Final = {
-    "--write-config-to": "/configz shows the configuration with all its defaults",
-    "--master": "the server is the one of --kubeconfig; a kubeconfig can name another",
-    "--kube-api-content-type": "requests and answers are JSON",
-    "--profiling": "/debug/pprof pages exist only for Go programs",
-    "--contention-profiling": "/debug/pprof pages exist only for Go programs",
-    "--cert-dir": "use --tls-cert-file and --tls-private-key-file",
-    "--tls-cipher-suites": "cipher suites are set in OpenSSL's configuration",
-    "--tls-sni-cert-key": "SNI is not supported: one certificate for all names",
-    "--http2-max-streams-per-connection": "endpoints speak HTTP/1.1",
-    "--disable-http2-serving": "endpoints speak HTTP/1.1, so there is nothing to disable",
-    "--permit-port-sharing": "a port belongs to one process",
-    "--permit-address-sharing": "a port belongs to one process",
-    "--authentication-skip-lookup": "client certificates are verified with --client-ca-file",
-    "--authentication-tolerate-lookup-failure": "there is no authentication lookup that could fail",
-    "--requestheader-client-ca-file": _FRONT_PROXY,
-    "--requestheader-allowed-names": _FRONT_PROXY,
-    "--requestheader-username-headers": _FRONT_PROXY,
-    "--requestheader-group-headers": _FRONT_PROXY,
-    "--requestheader-uid-headers": _FRONT_PROXY,
-    "--requestheader-extra-headers-prefix": _FRONT_PROXY,
-    "--authorization-webhook-cache-unauthorized-ttl": (
-        "--authorization-webhook-cache-authorized-ttl applies to refusals, too"
-    ),
-    "--feature-gates": "features are chosen by plugins and policies",
-    "--emulated-version": "decisions are those of kube-scheduler 1.36",
-    "--min-compatibility-version": "decisions are those of kube-scheduler 1.36",
-    "--show-hidden-metrics-for-version": "no metric is hidden",
-    "--allow-metric-labels": "relabel metrics in Prometheus",
-    "--allow-metric-labels-manifest": "relabel metrics in Prometheus",
-    "--disabled-metrics": "drop metrics in Prometheus",
-    "--log-flush-frequency": "every line is written at once",
-    "--log-json-split-stream": "all lines go to standard output",
-    "--log-json-info-buffer-size": "every line is written at once",
-    "--log-text-split-stream": "all lines go to standard output",
-    "--log-text-info-buffer-size": "every line is written at once",
-    "--vmodule": "-v sets one verbosity for all modules",
-}
-"""kube-scheduler's flags that ``run`` rejects, with the reason."""
+def unsupported() -> dict[str, str]:
+    """Return kube-scheduler's flags that ``run`` rejects, with the reason."""
+    text = files(__package__).joinpath("unsupported_flags.toml").read_text("utf-8")
+    return tomllib.loads(text)
 
 
 @Parameter(name="*")

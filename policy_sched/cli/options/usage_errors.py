@@ -14,7 +14,7 @@ from cyclopts.exceptions import (
     UnusedCliTokensError,
 )
 
-from policy_sched.cli.options.kube_scheduler_flags import UNSUPPORTED
+from policy_sched.cli.options.kube_scheduler_flags import unsupported
 from policy_sched.language.diagnostics import nearest
 
 
@@ -50,7 +50,7 @@ def _unknown_option(typed: str, known: Iterable[Argument]) -> str:
     if typed == "-":
         return "standard input (-) is not read here: name a file"
     names = [name for one in known for name in one.names if name.startswith("--")]
-    why = UNSUPPORTED.get(typed.partition("=")[0]) if "--leader-elect" in names else None
+    why = unsupported().get(typed.partition("=")[0]) if "--leader-elect" in names else None
     if why is not None:
         return f"{typed.partition('=')[0]} is not supported: {why}"
     close = nearest(typed.partition("=")[0], names)

@@ -48,7 +48,7 @@ def test_a_pod_that_is_created_through_the_api_is_bound(tmp_path: Path) -> None:
 
 
 def test_an_api_with_tokens_signs_its_own_certificate(tmp_path: Path) -> None:
-    """Which the kubeconfig trusts; a token is let in, and nobody without one."""
+    """The kubeconfig trusts it; requests need a token."""
     (tmp_path / "cluster").mkdir()
     (tmp_path / "policies").mkdir()
     write(tmp_path / "policies" / "keep.yaml", keeping("Keep", 'node.name == "b"'))

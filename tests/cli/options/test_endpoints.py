@@ -123,7 +123,7 @@ def test_an_api_server_says_who_may(tmp_path: Path, port: int) -> None:
 
 
 def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path, port: int) -> None:
-    """Who has one may everything; without a file everybody here may."""
+    """A request with a token may do everything; without a token file every request may."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
     records: list[Record] = []
@@ -147,7 +147,7 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path, port
 
 
 def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path, port: int) -> None:
-    """Tokens of the file and of service accounts; nodes are named to who may read nodes."""
+    """Tokens of the file and of service accounts; nodes are named to users that may read nodes."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
     access = Access(tokens=str(tokens), mode=RBAC)
@@ -276,7 +276,7 @@ def test_an_api_that_is_open_to_all_opens_nothing_beyond_loopback(
 def test_a_certificate_that_is_replaced_is_shown(
     tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To whoever connects next; what is no certificate changes nothing."""
+    """The next connection gets the new one; a file that is no certificate changes nothing."""
     monkeypatch.setattr("policy_sched.cli.options.endpoints.REREAD", 0.01)
     records: list[Record] = []
     instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, records.append)
@@ -320,7 +320,7 @@ def test_a_certificate_that_is_replaced_is_shown(
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"status": 7}'])
 def test_an_answer_that_is_no_review_is_refused(answer: bytes) -> None:
-    """Nobody is let in by it."""
+    """It grants no access."""
     with pytest.raises(ClusterError, match="of another form"):
         _status_of(answer)
 

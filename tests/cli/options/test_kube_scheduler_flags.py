@@ -8,10 +8,10 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.cli.options.kube_scheduler_flags import (
-    UNSUPPORTED,
     ClientFlags,
     LeaderFlags,
     Overrides,
+    unsupported,
 )
 from policy_sched.cli.output.diagnostics import UNUSABLE
 from policy_sched.errors import ClusterError
@@ -72,7 +72,9 @@ def test_durations_that_cannot_be_are_refused(flags: dict[str, Any], words: str)
 
 def test_every_flag_that_is_refused_has_a_reason() -> None:
     """A sentence for the operator who types it."""
-    assert all(name.startswith("--") and len(why.split()) > 2 for name, why in UNSUPPORTED.items())
+    assert all(
+        name.startswith("--") and len(why.split()) > 2 for name, why in unsupported().items()
+    )
 
 
 @pytest.mark.parametrize("flag", ["--feature-gates=A=true", "--profiling", "--vmodule=a=1"])
@@ -82,4 +84,4 @@ def test_a_flag_that_is_not_here_is_refused_with_its_reason(
     """Exit code 2, and the reason in place of a guess."""
     assert run(["run", flag]) == UNUSABLE
     name = flag.partition("=")[0]
-    assert f"{name} is not supported: {UNSUPPORTED[name]}" in capsys.readouterr().err
+    assert f"{name} is not supported: {unsupported()[name]}" in capsys.readouterr().err

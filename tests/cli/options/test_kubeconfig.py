@@ -35,7 +35,7 @@ def instance(tmp_path: Path, config: str = "") -> ClusterInstance:
 
 
 def test_the_lease_is_our_own_unless_the_configuration_names_one(tmp_path: Path) -> None:
-    """kube-scheduler's lease is taken only by who says so; durations are the configuration's."""
+    """kube-scheduler's lease is taken only if a configuration names it, and sets durations."""
     candidacy = instance(tmp_path).candidacy
     assert candidacy is not None
     assert (candidacy.namespace, candidacy.name) == ("kube-system", "policy-sched")

@@ -51,7 +51,7 @@ def test_lines_are_there_at_once_outside_of_an_event_loop(
 
 
 def test_what_libraries_warn_of_is_a_line_of_ours() -> None:
-    """With its source and its error; what is no warning is nobody's concern."""
+    """With its source and its error; records below warning are dropped."""
     records: list[Record] = []
     log = DecisionLog(records.append, lambda: 0)
     logger = logging.getLogger("aiohttp.server")
