@@ -1,6 +1,6 @@
 """The processes of ``bench API``: an API server, and a scheduler whose log is followed.
 
-What a process uses is read from /proc; where there is none, nothing is said of it.
+What a process uses is read from /proc; without /proc it is left out.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Usage:
 
 
 def usage(pid: int) -> Usage | None:
-    """Return what a process has used so far; None where the system does not tell."""
+    """Return what a process has used so far; None where the system has no /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
@@ -114,7 +114,7 @@ class ServerProcess:
         """The number of the process."""
         return self._process.pid
 
-    async def ask(self, command: str) -> dict[str, Any]:
+    async def request(self, command: str) -> dict[str, Any]:
         """Return the answer to a command. Raises PolicySchedError if the server has ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(command) + b"\n")
@@ -163,10 +163,10 @@ class SchedulerProcess:
         """The number of the process."""
         return self._process.pid
 
-    async def said(self, message: str) -> dict[str, Any]:
-        """Return the next record of the log that says something, when it is there.
+    async def wait_for(self, message: str) -> dict[str, Any]:
+        """Wait for the next record of the log with a message, and return it.
 
-        Raises PolicySchedError if the scheduler ends before, or does not say it.
+        Raises PolicySchedError if the scheduler ends before, or does not log it.
         """
         wanted = msgspec.json.encode(message)
         loop = asyncio.get_running_loop()
@@ -184,17 +184,17 @@ class SchedulerProcess:
             if ended:
                 break
             await asyncio.sleep(LOOK)
-        raise PolicySchedError(f"the scheduler does not say {message!r}; its log: {self._log}")
+        raise PolicySchedError(f"the scheduler does not log {message!r}; its log: {self._log}")
 
     def forget_log(self) -> None:
-        """Pass over what was said so far."""
+        """Skip the records so far."""
         self._read = self._log.stat().st_size
 
     async def state(self) -> dict[str, Any]:
         """Have the scheduler write its state; return that."""
         self.forget_log()
         self._process.send_signal(signal.SIGUSR2)
-        return await self.said("State")
+        return await self.wait_for("State")
 
 
 @asynccontextmanager

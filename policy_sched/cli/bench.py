@@ -84,8 +84,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         Snapshot reads nodes and pods from files, as JSON, as YAML, and as YAML with aliases.
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
-        again and the policies change. Turns lets things happen to such a cluster that concern
-        10,000 waiting pods at once, and tells how long turns of the scheduler's event loop take.
+        again and the policies change. Turns makes changes to such a cluster that concern 10,000
+        waiting pods at once, and measures the turns of the scheduler's event loop.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods

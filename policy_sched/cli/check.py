@@ -122,7 +122,7 @@ def _checked(
     refuse_others: bool,  # as the verb has it
     max_cost_limit: int,
 ) -> Checkup:
-    """Check files; what is wrong with those of the snapshot is told beside what is wrong here."""
+    """Check files; problems of the snapshot are reported beside theirs."""
     checked = partial(
         check_all,
         paths,

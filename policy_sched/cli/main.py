@@ -117,7 +117,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # names of files may be no UTF-8
             stream.reconfigure(errors="backslashreplace")
     if sys.argv[1:2] == ["run"]:
-        # What they ask for is done at the start anyhow; left alone they would end the process.
+        # The start does what both signals request; their default would end the process.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
         if sys.stdout.isatty():
@@ -140,7 +140,7 @@ def _open_streams() -> None:
 def _our_mistake(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Exit with 2 for what should not happen: 1 would say that the files are wrong."""
+    """Exit with 2 after an internal error: 1 means that the files are wrong."""
     sys.__excepthook__(kind, error, trace)
     words = "this is a mistake of policy-sched itself; please report it with the lines above"
     print(f"policy-sched: {words}", file=sys.stderr, flush=True)
@@ -159,17 +159,17 @@ def run(arguments: Sequence[str]) -> int:
         write_diagnostics(error.diagnostics, sys.stderr)
         return FAILED
     except MisspeltOptionError as error:
-        from policy_sched.cli.options.usage_errors import told_option  # noqa: PLC0415  needed only here
+        from policy_sched.cli.options.usage_errors import unknown_option_text  # noqa: PLC0415  needed only here
 
-        print(told_option(str(error), app, arguments[0]), file=sys.stderr)
+        print(unknown_option_text(str(error), app, arguments[0]), file=sys.stderr)
         return UNUSABLE
     except PolicySchedError as error:
         print(_on_lines(f"policy-sched: {error}"), file=sys.stderr)
         return UNUSABLE
     except CycloptsError as error:
-        from policy_sched.cli.options.usage_errors import told  # noqa: PLC0415  needed only here
+        from policy_sched.cli.options.usage_errors import usage_error_text  # noqa: PLC0415  needed only here
 
-        print(_on_lines(told(error, VERBS)), file=sys.stderr)
+        print(_on_lines(usage_error_text(error, VERBS)), file=sys.stderr)
         return UNUSABLE
     except BrokenPipeError:  # the reader has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

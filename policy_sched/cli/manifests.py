@@ -20,7 +20,7 @@ Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class DeploymentFlags:
-    """What a deployment is asked about.
+    """Flags of a deployment.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line asks for. ``kubeconfig`` is None for the embedded cluster."""
+    """The parsed command line. ``kubeconfig`` is None for the embedded cluster."""
 
     sources: Sources
     serving: Serving
@@ -79,8 +79,8 @@ def run(  # noqa: PLR0913  # the options of the verb
         changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
     data
         A file that keeps the cluster's objects, made if need be; without it memory does. Beside it
-        are FILE-wal, the newest changes, and FILE-version, by which it is told what is lost where
-        that is damaged: back them up together, while nothing runs.
+        are FILE-wal, the newest changes, and FILE-version, which shows what is lost if FILE-wal is
+        damaged: back them up together, while nothing runs.
     kubeconfig
         Schedule on the cluster of this kubeconfig instead (or list of them, as in KUBECONFIG), or
         of the pod that we run in (in-cluster), while we hold the configuration's lease. Without an

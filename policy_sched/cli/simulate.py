@@ -133,11 +133,11 @@ def _played(
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
     with progress("deciding", sum(waits(one) for one in objects)) as advance:
-        story = play(objects, plans, seed=seed, until=times.until, advance=advance)
-    story = replace(story, bucket=times.bucket)
-    write_report(story, output)
-    print(story.speed_line(), file=sys.stderr)
-    return not never_placed(story)
+        result = play(objects, plans, seed=seed, until=times.until, advance=advance)
+    result = replace(result, bucket=times.bucket)
+    write_report(result, output)
+    print(result.speed_line(), file=sys.stderr)
+    return not never_placed(result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.policytest import (
     FileResults,
+    LocationCoverage,
     RuleCoverage,
     ScenarioReport,
     ScenarioRun,
-    SpotCoverage,
     coverage_lines,
     percent,
     run_files,
@@ -96,10 +96,10 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
         raise PolicySchedError(f"no scenario and no pod is called like {run}")
     if covering is not None:
         _expect_all(covering, files)
-    spots = None if covering is None else covering.report()
-    _write(found, output, spots)
-    if threshold is not None and spots is not None and percent(spots) < threshold:
-        print(f"rule coverage {percent(spots):.1f} % is below {threshold:g} %", file=sys.stderr)
+    locations = None if covering is None else covering.report()
+    _write(found, output, locations)
+    if threshold is not None and locations is not None and percent(locations) < threshold:
+        print(f"rule coverage {percent(locations):.1f} % is below {threshold:g} %", file=sys.stderr)
         return FAILED
     fine = not found.problems and all(result.ok for result in found.results)
     return OK if fine else FAILED
@@ -135,19 +135,19 @@ def _update(paths: list[str], wanted: ScenarioRun) -> None:
             print(f"{path}: updated", file=sys.stderr)
 
 
-def _write(found: FileResults, output: Output, spots: list[SpotCoverage] | None) -> None:
+def _write(found: FileResults, output: Output, locations: list[LocationCoverage] | None) -> None:
     """Write the results; the machine formats have standard output for themselves."""
     write_diagnostics(found.problems, sys.stderr)
-    report = ScenarioReport(found.results, spots)
+    report = ScenarioReport(found.results, locations)
     if output == "text":
         if found.results or not found.problems:
             write_report(report, output)
-        elif spots is not None:
-            write_lines(coverage_lines(spots))
+        elif locations is not None:
+            write_lines(coverage_lines(locations))
         return
     write_report(report, output)
-    if output != "json" and spots is not None:
-        write_lines(coverage_lines(spots), sys.stderr)
+    if output != "json" and locations is not None:
+        write_lines(coverage_lines(locations), sys.stderr)
     print(report.last_line(), file=sys.stderr)
 
 

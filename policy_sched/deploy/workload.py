@@ -139,7 +139,7 @@ def workload(options: Options, files: Contents) -> Iterator[Plain]:
 
 
 def monitored(options: Options) -> Iterator[Plain]:
-    """Yield what tells the Prometheus operator where the metrics are."""
+    """Yield the objects by which the Prometheus operator finds the metrics."""
     labels = {APP: options.name}
     service = named("v1", "Service", options.name, options.namespace)
     ports = [{"name": "https", "port": PORT, "targetPort": "https"}]

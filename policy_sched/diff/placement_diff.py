@@ -70,7 +70,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one set of policies came to.
+    """The result of one set of policies.
 
     ``score``: mean total of the chosen nodes; ``policies``: what each policy applied to.
     """
@@ -176,7 +176,7 @@ EachSeed: TypeAlias = Callable[[Callable[[int], PlacementDiff], Sequence[int]], 
 
 
 Advance: TypeAlias = Callable[[int], None]
-"""Is told how many more decisions were made."""
+"""Called with the number of further decisions."""
 
 
 def unwatched(_more: int) -> None:
@@ -199,8 +199,8 @@ def compare_placements(
 ) -> PlacementDiff:
     """Decide all pending pods of a cluster with each set. ``seed`` decides between equal nodes.
 
-    ``now``: the time that rules see, in nanoseconds since 1970. ``advance`` is told how many more
-    decisions were made.
+    ``now``: the time that rules see, in nanoseconds since 1970. ``advance`` is called with the
+    number of further decisions.
     """
     scheduler = assemble(old, seed=seed, objects=objects, now=lambda: now)
     attribution = Attribution(scheduler, new)
@@ -335,5 +335,5 @@ class Attribution:
             if profile.runner.first_rejection("pre_enqueue", info).ok:
                 best[profile.evaluator.evaluate(info).best()] = True
         except PluginError:
-            return best  # the run with that set tells what broke
+            return best  # the run with that set reports the error
         return best

@@ -1,4 +1,4 @@
-"""What repeated runs tell: means, intervals for them, and whether a difference is noise.
+"""Statistics of repeated runs: means, intervals, and whether a difference is noise.
 
 Theory of operation. Two sides that are run with the same seed are a pair, and a comparison looks at
 the differences of the pairs: what a seed does to both sides cancels out. The interval for a mean

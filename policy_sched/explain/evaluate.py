@@ -39,7 +39,7 @@ from policy_sched.report import Document
 
 #: What the expression is called where a file would be.
 FILE: Final = "<expression>"
-#: What a rule's cost is told for where the cluster has fewer nodes.
+#: Number of nodes for which the cost is shown, unless the cluster has more.
 USUAL_NODES: Final = 5_000
 _OF_A_DECISION: Final = frozenset(
     {"score", "scores", "victim", "victims", "pdbViolations", "placement"}
@@ -60,7 +60,7 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """An expression, its type, cost and values; the cost is told for so many ``nodes``."""
+    """An expression, its type, cost and values; the cost is shown for ``nodes``."""
 
     text: str
     type: Type

@@ -50,7 +50,7 @@ Mask = NDArray[np.bool_]
 def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -> Explanation:
     """Explain the decision for `pod` on the current cluster; nothing is changed.
 
-    ``top``: how many of the best nodes have their scores told. ``by``: the profile that decides,
+    ``top``: how many of the best nodes have their scores listed. ``by``: the profile that decides,
     unless it is the pod's own.
     """
     name = by or pod.scheduler_name
@@ -86,7 +86,7 @@ def _explained(
         found.message, found.failed = str(error), True
         return found
     if plan is not None:
-        _tell_together(found, profile, table, pod, plan, top)
+        _add_together(found, profile, table, pod, plan, top)
         return found
     attempt = Attempt(QueuedPod(pod), profile)
     # Ties are reported, not broken.
@@ -95,7 +95,7 @@ def _explained(
     if not isinstance(decision, Bind) and decision.diagnosis is None:
         found.failed = True
         return found
-    _tell_victims(found, decision)
+    _add_victims(found, decision)
     evaluation = (
         decision.evaluation if isinstance(decision, Bind) else profile.evaluator.evaluate(pod)
     )
@@ -103,13 +103,13 @@ def _explained(
         found.rejected_by = evaluation.rejection.plugin
         return found
     parts = filter_parts(profile.runner, table, pod)
-    _tell_filters(found, table, evaluation, parts)
-    _tell_scores(found, table, evaluation, top)
+    _add_filters(found, table, evaluation, parts)
+    _add_scores(found, table, evaluation, top)
     found.alternatives = alternatives(profile, table, pod, evaluation, parts)
     return found
 
 
-def _tell_together(
+def _add_together(
     found: Explanation,
     profile: Profile,
     table: NodeTable,
@@ -134,19 +134,19 @@ def _tell_together(
     found.placement = plan.best.name
     evaluation = decision.evaluation
     by = ", ".join(sorted(plan.plugins))
-    _tell_filters(
+    _add_filters(
         found, table, evaluation, filter_parts(profile.runner, table, pod), f"placement by {by}"
     )
-    _tell_scores(found, table, evaluation, top)
+    _add_scores(found, table, evaluation, top)
 
 
-def _tell_victims(found: Explanation, decision: Decision) -> None:
+def _add_victims(found: Explanation, decision: Decision) -> None:
     if isinstance(decision, Preempt):
         found.nominated_node = decision.node
         found.victims = [victim.key for victim in decision.victims]
 
 
-def _tell_filters(
+def _add_filters(
     found: Explanation,
     table: NodeTable,
     evaluation: Evaluation,
@@ -197,7 +197,7 @@ def _reasons(part: Part, removed: Mask) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _tell_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, top: int) -> None:
+def _add_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, top: int) -> None:
     """Tell the totals of the best nodes, and each plugin's share of them."""
     if evaluation.scoring is None:
         return

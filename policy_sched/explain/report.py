@@ -31,7 +31,7 @@ class FilterStep:
 class NodeScore:
     """A node's total, and what each plugin adds to it: its normalised score times its weight.
 
-    ``raw``: what each plugin said before that.
+    ``raw``: each plugin's own score before that.
     """
 
     node: str
@@ -133,11 +133,11 @@ class Explanation:
             yield from _scores(self.scores)
             yield ""
             yield from _what_decided(self)
-        told = [_alternative(one, self) for one in self.alternatives]
-        if told:
+        changes = [_alternative(one, self) for one in self.alternatives]
+        if changes:
             yield ""
             yield "What would change that:"
-            yield from (f"  {line}" for line in told)
+            yield from (f"  {line}" for line in changes)
 
     def document(self) -> Document:
         """Return the explanation as plain data; amounts are in the scheduler's units."""

@@ -4,8 +4,8 @@ Reads PolicyTest files and recorded decisions, runs them against a scheduler, co
 """
 
 from policy_sched.policytest.coverage import (
+    LocationCoverage,
     RuleCoverage,
-    SpotCoverage,
     coverage_lines,
     percent,
 )
@@ -16,10 +16,10 @@ from policy_sched.policytest.update_golden import update_file
 
 __all__ = [
     "FileResults",
+    "LocationCoverage",
     "RuleCoverage",
     "ScenarioReport",
     "ScenarioRun",
-    "SpotCoverage",
     "coverage_lines",
     "load_scenarios",
     "percent",

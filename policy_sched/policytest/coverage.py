@@ -1,7 +1,7 @@
 """Rule coverage: what the tests of policies have seen of each rule, and what they have not.
 
-A rule that says yes or no is covered when tests have seen both, a score or a key when they have
-seen two different values. A policy is tested by the files that name it, and by those in its folder.
+A condition is covered when tests have seen both of its values, a score or a key when they have
+seen two different ones. A policy is tested by the files that name it, and by those in its folder.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Rows: TypeAlias = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class SpotCoverage:
+class LocationCoverage:
     """What was seen of one rule or condition, in words, and what was not."""
 
-    spot: SourceLocation
+    location: SourceLocation
     seen: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -92,20 +92,22 @@ class RuleCoverage:
             self._register(probe)
 
     def _register(self, probe: Probe) -> None:
-        spot = probe.spot
-        if spot is None or probe.expression is None or self._wanted.get(spot) == "once":
+        location = probe.location
+        if location is None or probe.expression is None or self._wanted.get(location) == "once":
             return
-        self._wanted[spot] = probe.criterion
+        self._wanted[location] = probe.criterion
 
-    def report(self) -> list[SpotCoverage]:
+    def report(self) -> list[LocationCoverage]:
         """Return every rule and condition of the tested policies, in file order."""
         return [
-            _coverage(spot, self._wanted[spot], self._seen.get(spot, set()))
-            for spot in sorted(self._wanted)
+            _coverage(location, self._wanted[location], self._seen.get(location, set()))
+            for location in sorted(self._wanted)
         ]
 
 
-def _coverage(spot: SourceLocation, wanted: CoverageCriterion, seen: set[object]) -> SpotCoverage:
+def _coverage(
+    location: SourceLocation, wanted: CoverageCriterion, seen: set[object]
+) -> LocationCoverage:
     values = sorted((one for one in seen if one != ERROR), key=str)
     if wanted == "both":
         missing = [word for value, word in ((True, "true"), (False, "false")) if value not in seen]
@@ -113,7 +115,7 @@ def _coverage(spot: SourceLocation, wanted: CoverageCriterion, seen: set[object]
         missing = ["a value"] if not values else []
         missing = ["a second value"] if wanted == "values" and len(values) == 1 else missing
     words = [_word(value) for value in values[:2]]
-    return SpotCoverage(spot, (*words, *([ERROR] if ERROR in seen else [])), tuple(missing))
+    return LocationCoverage(location, (*words, *([ERROR] if ERROR in seen else [])), tuple(missing))
 
 
 def _word(value: object) -> str:
@@ -121,7 +123,7 @@ def _word(value: object) -> str:
 
 
 class CoverageWatch:
-    """Looks at the rules at the moments at which the scheduler asks them."""
+    """Evaluates the rules at the points at which the scheduler evaluates them."""
 
     def __init__(
         self,
@@ -143,88 +145,93 @@ class CoverageWatch:
         rows = np.flatnonzero(self._handle.nodes.live.values[: self._handle.nodes.n])
         every = np.ones(len(rows), np.bool_)
         cycle = self._cycle(pod)
-        asker = self._asker(pod, cycle, rows)
-        once = self._asker(pod, cycle, np.zeros(1, np.intp))
+        runner = self._runner(pod, cycle, rows)
+        once = self._runner(pod, cycle, np.zeros(1, np.intp))
         for policy in self._of(pod):
-            if not once.ask_all(policy.match, ALL).all():
+            if not once.run_all(policy.match, ALL).all():
                 continue
-            if not once.ask_all(policy.gates, ALL).all():
+            if not once.run_all(policy.gates, ALL).all():
                 continue
             for key in policy.order:
-                once.ask(key, ALL)
+                once.run(key, ALL)
             for variable in policy.variables:
-                asker.ask(variable, every)
-            once.ask_all(policy.narrowing, ALL)
-            passed = asker.ask_all(policy.filter, every)
-            asker.ask_all(policy.domains, every)
-            if once.ask_all(policy.score_match, ALL).all():
-                asker.ask_all(policy.score, passed)
-                self._ask_normalizer(policy, pod, asker, rows[passed], passed)
+                runner.run(variable, every)
+            once.run_all(policy.narrowing, ALL)
+            passed = runner.run_all(policy.filter, every)
+            runner.run_all(policy.domains, every)
+            if once.run_all(policy.score_match, ALL).all():
+                runner.run_all(policy.score, passed)
+                self._run_normalizer(policy, pod, runner, rows[passed], passed)
 
-    def _ask_normalizer(
-        self, policy: PolicyProbes, pod: PodInfo, asker: ProbeRunner, rows: Rows, passed: np.ndarray
+    def _run_normalizer(
+        self,
+        policy: PolicyProbes,
+        pod: PodInfo,
+        runner: ProbeRunner,
+        rows: Rows,
+        passed: np.ndarray,
     ) -> None:
-        """Ask a normalizer about the nodes that passed, with their raw scores."""
+        """Run a normalizer on the nodes that passed, with their raw scores."""
         if not policy.normalize or not policy.score:
             return
-        values = asker.values(policy.score[0].expression) or []
+        values = runner.values(policy.score[0].expression) or []
         raw = [value for value, counts in zip(values, passed, strict=True) if counts]
         scored = np.array([value != ERROR for value in raw], np.bool_)
         if scored.any():
             scores = np.array([value for value in raw if value != ERROR])
             seen = Scored.of(scores, self._cycle(pod))
             every = np.ones(len(scores), np.bool_)
-            self._asker(pod, seen, rows[scored]).ask_all(policy.normalize, every)
+            self._runner(pod, seen, rows[scored]).run_all(policy.normalize, every)
 
     def chose(self, pod: PodInfo, node: str) -> None:
         """A node was chosen, and the pod is counted on it."""
         rows = np.array([self._handle.nodes.row_of[node]], np.intp)
-        asker = self._asker(pod, self._cycle(pod, apart=True), rows)
+        runner = self._runner(pod, self._cycle(pod, apart=True), rows)
         for policy in self._of(pod):
-            if asker.ask_all(policy.match, ALL).all():
+            if runner.run_all(policy.match, ALL).all():
                 for step in policy.steps:
-                    asker.ask(step, ALL)
+                    runner.run(step, ALL)
                 for timeout in policy.timeouts:
-                    asker.ask(timeout, ALL)
+                    runner.run(timeout, ALL)
 
     def fits_nowhere(self, pod: PodInfo) -> None:
         """Filters left no node: run the probes of the preemption section."""
         now = self._handle.now()
         here = np.zeros(1, np.intp)
-        once = self._asker(pod, Activation(now=now, profile=pod.scheduler_name), here)
+        once = self._runner(pod, Activation(now=now, profile=pod.scheduler_name), here)
         for policy in self._of(pod):
-            if not once.ask_all(policy.match, ALL).all():
+            if not once.run_all(policy.match, ALL).all():
                 continue
-            if not self._asker(pod, Case(now), here).ask_all(policy.eligible, ALL).all():
+            if not self._runner(pod, Case(now), here).run_all(policy.eligible, ALL).all():
                 continue
             if policy.victims:
-                self._ask_victims(policy.victims, pod, now)
+                self._run_victims(policy.victims, pod, now)
         for policy, compiled in self._orders.get(pod.scheduler_name, ()):
             profile = self._scheduler.profiles[pod.scheduler_name]
-            witness = partial(self._ask_order, policy, pod)
+            witness = partial(self._run_node_order, policy, pod)
             watch_search(compiled, pod, profile, self._handle, witness)
 
-    def _ask_order(
+    def _run_node_order(
         self, policy: PolicyProbes, pod: PodInfo, number: int, case: Case, row: int
     ) -> None:
-        self._asker(pod, case, np.array([row], np.intp)).ask(policy.node_order[number], ALL)
+        self._runner(pod, case, np.array([row], np.intp)).run(policy.node_order[number], ALL)
 
-    def _ask_victims(self, probes: Sequence[Probe], pod: PodInfo, now: int) -> None:
+    def _run_victims(self, probes: Sequence[Probe], pod: PodInfo, now: int) -> None:
         nodes, pods = self._handle.nodes, self._handle.pods
         for victim, row in zip(pods.infos, pods.node.values.tolist(), strict=False):
             if victim is not None and row >= 0 and nodes.live.values[row]:
                 rows = np.array([row], np.intp)
-                asker = self._asker(pod, Case(now, victim), rows)
-                asker.ask_all(probes[:1], ALL)
+                runner = self._runner(pod, Case(now, victim), rows)
+                runner.run_all(probes[:1], ALL)
                 for key in probes[1:]:
-                    asker.ask(key, ALL)
+                    runner.run(key, ALL)
 
     def _of(self, pod: PodInfo) -> Iterator[PolicyProbes]:
         yield from self._probes.get(pod.scheduler_name, ())
 
-    def _asker(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> ProbeRunner:
-        scene = Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
-        return ProbeRunner(scene, self._seen)
+    def _runner(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> ProbeRunner:
+        fixture = Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
+        return ProbeRunner(fixture, self._seen)
 
     def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
         handle = self._handle
@@ -292,37 +299,37 @@ def _file(source: PolicySource) -> str:
     return next((file for file in files if file != shipped), files[0] if files else "")
 
 
-def percent(found: Sequence[SpotCoverage]) -> float:
+def percent(found: Sequence[LocationCoverage]) -> float:
     """Return how many of the rules are covered, in percent; conditions within them do not count.
 
     Without any rule it is 100.
     """
-    rules = [one for one in found if one.spot.is_rule]
+    rules = [one for one in found if one.location.is_rule]
     return 100.0 * sum(one.covered for one in rules) / len(rules) if rules else 100.0
 
 
-def coverage_lines(found: Sequence[SpotCoverage]) -> Iterator[str]:
+def coverage_lines(found: Sequence[LocationCoverage]) -> Iterator[str]:
     """Yield a line for each rule and condition that lacks something, below its file."""
-    for file, group in groupby(found, key=lambda one: one.spot.file):
-        spots = list(group)
-        yield f"{file}: {_counts(spots)}"
-        for one in spots:
+    for file, group in groupby(found, key=lambda one: one.location.file):
+        locations = list(group)
+        yield f"{file}: {_counts(locations)}"
+        for one in locations:
             if not one.covered:
-                spot = one.spot
+                at = one.location
                 yield (
-                    f"  {file}:{spot.line}:{spot.column}: {spot.policy}.{spot.path}: "
-                    f"{_lack(one)}: {_shortened(spot.text)}"
+                    f"  {file}:{at.line}:{at.column}: {at.policy}.{at.path}: "
+                    f"{_lack(one)}: {_shortened(at.text)}"
                 )
     yield f"rule coverage {percent(found):.1f} %: {_counts(found)}"
 
 
-def _lack(one: SpotCoverage) -> str:
+def _lack(one: LocationCoverage) -> str:
     return f"never {' or '.join(one.missing)}" + (", it failed" if "error" in one.seen else "")
 
 
-def _counts(found: Sequence[SpotCoverage]) -> str:
-    rules = [one.covered for one in found if one.spot.is_rule]
-    conditions = [one.covered for one in found if not one.spot.is_rule]
+def _counts(found: Sequence[LocationCoverage]) -> str:
+    rules = [one.covered for one in found if one.location.is_rule]
+    conditions = [one.covered for one in found if not one.location.is_rule]
     parts = f"{sum(conditions)} of {len(conditions)} conditions within rules"
     return f"{sum(rules)} of {len(rules)} rules, {parts}"
 
@@ -331,24 +338,24 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def coverage_data(found: Sequence[SpotCoverage]) -> dict[str, Any]:
+def coverage_data(found: Sequence[LocationCoverage]) -> dict[str, Any]:
     """Return every rule and condition with its place, what was seen and what was not."""
     return {
         "percent": round(percent(found), 2),
-        "rules": [_entry(one) for one in found if one.spot.is_rule],
-        "conditions": [_entry(one) for one in found if not one.spot.is_rule],
+        "rules": [_entry(one) for one in found if one.location.is_rule],
+        "conditions": [_entry(one) for one in found if not one.location.is_rule],
     }
 
 
-def _entry(one: SpotCoverage) -> dict[str, Any]:
-    spot = one.spot
+def _entry(one: LocationCoverage) -> dict[str, Any]:
+    location = one.location
     return {
-        "file": spot.file,
-        "line": spot.line,
-        "column": spot.column,
-        "policy": spot.policy,
-        "rule": spot.path,
-        "text": spot.text,
+        "file": location.file,
+        "line": location.line,
+        "column": location.column,
+        "policy": location.policy,
+        "rule": location.path,
+        "text": location.text,
         "covered": one.covered,
         "seen": list(one.seen),
         "missing": list(one.missing),

@@ -1,6 +1,6 @@
 """What tests see of the order of nodes: a search for victims whose keys are looked at.
 
-Theory of operation. Which nodes a key is asked about, and with which victims, only the search
+Theory of operation. Which nodes a key is body about, and with which victims, only the search
 itself knows. So it is made once more with rules that tell a witness before they answer.
 """
 
@@ -59,10 +59,10 @@ def watch_search(
 
 
 def _told(  # the first four are given beforehand
-    number: int, key: NodeKey, handle: Handle, witness: Witness, pod: PodInfo, spots: Spots
+    number: int, key: NodeKey, handle: Handle, witness: Witness, pod: PodInfo, locations: Spots
 ) -> npt.NDArray[Any]:
-    """Tell what a key is asked, and answer as it does."""
-    places = zip(spots.rows.tolist(), np.asarray(spots.violations).tolist(), strict=True)
+    """Tell what a key is body, and answer as it does."""
+    places = zip(locations.rows.tolist(), np.asarray(locations.violations).tolist(), strict=True)
     for place, (row, violations) in enumerate(places):
-        witness(number, Case(handle.now(), None, spots.listed(place), violations), row)
-    return key(pod, spots)
+        witness(number, Case(handle.now(), None, locations.listed(place), violations), row)
+    return key(pod, locations)

@@ -1,11 +1,14 @@
 """Probes of a policy: every rule, and every condition within one, compiled separately.
 
-Theory of operation. The scheduler runs a policy's rules together and stops at the first that says
-no. A test's author wants to know of each of them what it said. So each expression, and each
-condition below ``?:``, ``&&`` and ``||``, is compiled alone. A probe is asked only about the nodes
-for which its rule would have come to it: the right side of ``a && b`` where ``a`` is true, a filter
-rule where the rules before it let the node pass. Of a condition in a loop two questions are asked:
-is there an element for which it is reached and true, and one for which it is reached and false?
+Theory of operation. The scheduler runs a policy's rules together and stops at the first that
+rejects. Coverage needs the value of each of them. So each expression, and each condition below
+``?:``, ``&&`` and ``||``, is compiled alone. A probe runs only on the nodes for which its rule
+reaches it: the right side of ``a && b`` where ``a`` is true, a filter rule where the rules before
+it let the node pass.
+
+A condition in a loop, such as ``t.effect == e`` in ``taints.all(t, t.key == k || t.effect == e)``,
+has no value by itself. Two quantified expressions stand for it: one is true if some element
+reaches the condition and it is true there, the other if some element reaches it and it is false.
 """
 
 from __future__ import annotations
@@ -30,18 +33,18 @@ from policy_sched.language.values import BOOL, Some
 from policy_sched.model import PodInfo
 from policy_sched.preemption import Case
 
-Ask: TypeAlias = Callable[[Core], Core]
-"""From a condition on an element to the expression that tells whether there is one."""
+Quantifier: TypeAlias = Callable[[Core], Core]
+"""From a condition on an element to the expression that is true if there is such an element."""
 
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 
 
-def conditions_inside(core: Macro | Let) -> Iterator[tuple[Core, Ask]]:
-    """Yield the conditions in the body of a macro, and how to ask about each.
+def conditions_inside(core: Macro | Let) -> Iterator[tuple[Core, Quantifier]]:
+    """Yield the conditions in the body of a macro, and for each how to quantify it.
 
     The bodies of ``optMap`` and ``optFlatMap`` are left out.
     """
-    yield from _inside(core, lambda asked: asked)
+    yield from _inside(core, lambda body: body)
 
 
 def negated(core: Core) -> Core:
@@ -49,30 +52,30 @@ def negated(core: Core) -> Core:
     return Call(overload="not_bool", args=(core,), type=BOOL, span=core.span)
 
 
-def _inside(core: Macro | Let, ask: Ask) -> Iterator[tuple[Core, Ask]]:
+def _inside(core: Macro | Let, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]]:
     if isinstance(core, Let):
         name, value, span = core.name, core.value, core.span
         yield from _below(
             core.body,
-            lambda asked: ask(Let(name=name, value=value, body=asked, type=BOOL, span=span)),
+            lambda body: quantify(Let(name=name, value=value, body=body, type=BOOL, span=span)),
         )
         return
     if core.kind in _OPTIONAL:
         return
 
-    def some(asked: Core) -> Core:
-        return ask(
+    def some(body: Core) -> Core:
+        return quantify(
             Macro(
                 kind="exists",
                 operand=core.operand,
                 names=core.names,
-                test=asked,
+                test=body,
                 type=BOOL,
                 span=core.span,
             )
         )
 
-    reached: Ask = some
+    reached: Quantifier = some
     if core.test is not None:
         yield from _whole(core.test, some)
         reached = _after(some, core.test)
@@ -80,38 +83,38 @@ def _inside(core: Macro | Let, ask: Ask) -> Iterator[tuple[Core, Ask]]:
         yield from _below(core.body, reached)
 
 
-def _whole(condition: Core, ask: Ask) -> Iterator[tuple[Core, Ask]]:
+def _whole(condition: Core, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]]:
     """Yield a condition itself, if it can change, and those within it."""
     if not isinstance(condition, Const):
-        yield condition, ask
-    yield from _below(condition, ask)
+        yield condition, quantify
+    yield from _below(condition, quantify)
 
 
-def _below(core: Core, ask: Ask) -> Iterator[tuple[Core, Ask]]:
+def _below(core: Core, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]]:
     """Yield the conditions below a tree, in evaluation order."""
     match core:
         case Cond(test=test, then=then, otherwise=otherwise):
-            yield from _whole(test, ask)
-            yield from _below(then, _after(ask, test))
-            yield from _below(otherwise, _after(ask, negated(test)))
+            yield from _whole(test, quantify)
+            yield from _below(then, _after(quantify, test))
+            yield from _below(otherwise, _after(quantify, negated(test)))
         case And(args=args) | Or(args=args):
             for arg in args:
-                yield from _whole(arg, ask)
-                ask = _after(ask, arg if isinstance(core, And) else negated(arg))
+                yield from _whole(arg, quantify)
+                quantify = _after(quantify, arg if isinstance(core, And) else negated(arg))
         case Macro(operand=operand):
-            yield from _below(operand, ask)
-            yield from _inside(core, ask)
+            yield from _below(operand, quantify)
+            yield from _inside(core, quantify)
         case Let(value=value):
-            yield from _below(value, ask)
-            yield from _inside(core, ask)
+            yield from _below(value, quantify)
+            yield from _inside(core, quantify)
         case _:
             for child in children(core):
-                yield from _below(child, ask)
+                yield from _below(child, quantify)
 
 
-def _after(ask: Ask, condition: Core) -> Ask:
+def _after(quantify: Quantifier, condition: Core) -> Quantifier:
     """Return the question about elements for which a condition is true."""
-    return lambda asked: ask(And(args=(condition, asked), type=BOOL, span=asked.span))
+    return lambda body: quantify(And(args=(condition, body), type=BOOL, span=body.span))
 
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -138,10 +141,10 @@ class Probe:
 
     ``if_true``, ``if_false``: of a condition whose value decides what is reached next, the probes
     for true and for false. ``opposite``: of a condition in a loop, whether it is false for some
-    element; ``expression`` tells then only whether it is true for some.
+    element; ``expression`` is then only whether it is true for some.
     """
 
-    spot: SourceLocation | None
+    location: SourceLocation | None
     criterion: CoverageCriterion
     expression: Expression | None
     inner: tuple[Probe, ...] = ()
@@ -216,10 +219,10 @@ class _Prober:
         expression = self._compiled(core)
         if expression is not None and criterion == "values" and expression.reads == Reads():
             criterion = "values" if _reads_the_moment(core) else "once"
-        spot = self._spot(core, text, path, is_rule=is_rule)
-        return Probe(spot, criterion, expression, self._inner(core, text, path))
+        location = self._location(core, text, path, is_rule=is_rule)
+        return Probe(location, criterion, expression, self._inner(core, text, path))
 
-    def _spot(self, core: Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
+    def _location(self, core: Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
         line, column, _ = text.position(start)
         shown = " ".join(text.text[start:end].split())
@@ -243,7 +246,7 @@ class _Prober:
                 probe = self._probe(test, text, path, "both")
                 return (
                     Probe(
-                        probe.spot,
+                        probe.location,
                         probe.criterion,
                         probe.expression,
                         probe.inner,
@@ -261,11 +264,14 @@ class _Prober:
 
     def _looped(self, core: Macro | Let, text: Text, path: str) -> Iterator[Probe]:
         """Yield the probes of the conditions that read the variables of a loop."""
-        for condition, ask in conditions_inside(core):
-            true, false = self._compiled(ask(condition)), self._compiled(ask(negated(condition)))
+        for condition, quantify in conditions_inside(core):
+            true, false = (
+                self._compiled(quantify(condition)),
+                self._compiled(quantify(negated(condition))),
+            )
             if true is not None and false is not None:
-                spot = self._spot(condition, text, path, is_rule=False)
-                yield Probe(spot, "both", true, opposite=false)
+                location = self._location(condition, text, path, is_rule=False)
+                yield Probe(location, "both", true, opposite=false)
 
     def _chain(
         self, args: Sequence[Core], text: Text, path: str, *, all_true: bool
@@ -277,7 +283,7 @@ class _Prober:
         rest = self._chain(args[1:], text, path, all_true=all_true)
         return (
             Probe(
-                first.spot,
+                first.location,
                 first.criterion,
                 first.expression,
                 first.inner,
@@ -363,11 +369,11 @@ class Fixture:
 class ProbeRunner:
     """Runs probes over a fixture, and records by location the values seen, and `ERROR`."""
 
-    def __init__(self, scene: Fixture, seen: dict[SourceLocation, set[object]]) -> None:
-        self._scene = scene
+    def __init__(self, fixture: Fixture, seen: dict[SourceLocation, set[object]]) -> None:
+        self._fixture = fixture
         self._seen = seen
 
-    def ask(self, probe: Probe, mask: Mask) -> Mask:
+    def run(self, probe: Probe, mask: Mask) -> Mask:
         """Run a probe over the rows of ``mask``; return where it is true.
 
         A probe that cannot run by itself counts as true.
@@ -378,47 +384,47 @@ class ProbeRunner:
         if probe.opposite is not None:
             self._note_elements(probe, values, mask)
             return mask
-        if probe.spot is not None:
-            seen = self._seen.setdefault(probe.spot, set())
+        if probe.location is not None:
+            seen = self._seen.setdefault(probe.location, set())
             seen.update(value for value, counts in zip(values, mask, strict=True) if counts)
         true = mask & np.array([value is True for value in values], np.bool_)
         false = mask & np.array([value is False for value in values], np.bool_)
         for inner in probe.inner:
-            self.ask(inner, mask)
+            self.run(inner, mask)
         for inner in probe.if_true:
-            self.ask(inner, true)
+            self.run(inner, true)
         for inner in probe.if_false:
-            self.ask(inner, false)
+            self.run(inner, false)
         return true
 
-    def ask_all(self, probes: Sequence[Probe], mask: Mask) -> Mask:
-        """Ask probes one after the other, each where all before it are true."""
+    def run_all(self, probes: Sequence[Probe], mask: Mask) -> Mask:
+        """Run probes one after the other, each where all before it are true."""
         for probe in probes:
-            mask = self.ask(probe, mask)
+            mask = self.run(probe, mask)
         return mask
 
     def _note_elements(self, probe: Probe, found: Sequence[object], mask: Mask) -> None:
-        """Keep what a condition in a loop says of elements: ``found`` tells where it is true."""
-        assert probe.spot is not None, "a condition has a place"
-        seen = self._seen.setdefault(probe.spot, set())
+        """Record the values of a condition in a loop; ``found``: where it is true."""
+        assert probe.location is not None, "a condition has a place"
+        seen = self._seen.setdefault(probe.location, set())
         for said, values in ((True, found), (False, self.values(probe.opposite) or ())):
             answers = {value for value, counts in zip(values, mask, strict=True) if counts}
             seen |= {said if answer is True else ERROR for answer in answers if answer is not False}
 
     def values(self, expression: Expression | None) -> list[Any] | None:
         """Return a value per row, hashable, or `ERROR`; None if there is no expression."""
-        scene = self._scene
+        fixture = self._fixture
         if expression is None:
             return None
-        bound: BoundExpression = expression.bind(scene.nodes, scene.pods)
-        if isinstance(scene.cycle, Case):
-            case: Any = scene.cycle
-            pairs = [bound.scalar(scene.pod, case, row) for row in scene.rows.tolist()]
+        bound: BoundExpression = expression.bind(fixture.nodes, fixture.pods)
+        if isinstance(fixture.cycle, Case):
+            case: Any = fixture.cycle
+            pairs = [bound.scalar(fixture.pod, case, row) for row in fixture.rows.tolist()]
         elif expression.by_row:
-            found, errors = bound.vector(scene.pod, scene.cycle, scene.rows)
+            found, errors = bound.vector(fixture.pod, fixture.cycle, fixture.rows)
             pairs = list(zip(found, errors, strict=True))
         else:
-            pairs = [bound.scalar(scene.pod, scene.cycle, 0)] * len(scene.rows)
+            pairs = [bound.scalar(fixture.pod, fixture.cycle, 0)] * len(fixture.rows)
         return [ERROR if error else _plain(value) for value, error in pairs]
 
 

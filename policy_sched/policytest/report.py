@@ -8,7 +8,7 @@ from itertools import groupby
 
 from policy_sched.errors import one_line
 from policy_sched.policytest.comparison import Difference, Value
-from policy_sched.policytest.coverage import SpotCoverage, coverage_data, coverage_lines
+from policy_sched.policytest.coverage import LocationCoverage, coverage_data, coverage_lines
 from policy_sched.policytest.expectations import Outcome
 from policy_sched.report import CaseResult, Document
 
@@ -38,7 +38,7 @@ class ScenarioReport:
     """The results of scenarios, and what was seen of rules, where that was looked for."""
 
     results: Sequence[StepResult]
-    coverage: Sequence[SpotCoverage] | None = None
+    coverage: Sequence[LocationCoverage] | None = None
 
     def last_line(self) -> str:
         """Return the sentence that ends every report."""

@@ -2,11 +2,11 @@
 
 Theory of operation. Pods enter the queue in input order and leave it as the profile's queue sort
 says. Nothing but the decisions changes the cluster, so a pod that fits nowhere is not tried again.
-Where preemption makes room, the pod is nominated and its victims are told to go; they keep their
+Where preemption makes room, the pod is nominated and its victims are deleted; they keep their
 room for now, as in a cluster, where no victim is gone before the next pod's turn.
 A pod that has to wait for permission holds its node, and is bound if one that is decided later
 lets it go. Pods that never enter a cycle (gated, terminating, another scheduler's) get their
-answer at once.
+message at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROGRESS_EVERY: Final = 64
 def run_cluster(
     scheduler: Scheduler, pending: Sequence[Pod], advance: Callable[[int], None]
 ) -> Run:
-    """Decide all pending pods; ``advance`` is told how many more decisions were made.
+    """Decide all pending pods; ``advance`` is called with the number of further decisions.
 
     Raises PolicySchedError if a decision cannot be enacted.
     """

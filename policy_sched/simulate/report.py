@@ -1,4 +1,4 @@
-"""What a run over a cluster came to: placements and summary, for people and for programs.
+"""The result of a run over a cluster: placements and summary, for people and for programs.
 
 The machine formats hold no times, paths or versions: the same input gives the same bytes.
 """
@@ -175,7 +175,7 @@ class Run:
             yield {"pod": p.pod, "node": p.node, "message": p.message}
 
     def speed_line(self) -> str:
-        """Return how fast the decisions came."""
+        """Return the number of decisions per second."""
         total = len(self.placements)
         rate = f"{total / self.seconds:,.0f}" if self.seconds > 0 else "-"
         return f"{counted(total, 'decision')} in {self.seconds:.2f} s ({rate} decisions/s)"

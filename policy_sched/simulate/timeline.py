@@ -55,7 +55,7 @@ from policy_sched.simulate.virtual_cluster import (
     promised_form,
 )
 
-#: A pod that does not say how long it may take to end is given half a minute, as in Kubernetes.
+#: Kubernetes' default of terminationGracePeriodSeconds.
 GRACE_SECONDS: Final = 30
 #: How long pods may wait after the last event, beyond the time after which each is tried again.
 AFTERTHOUGHT: Final = 60 * SECOND
@@ -80,14 +80,14 @@ def play(
     """Play the objects' cluster under compiled plans.
 
     ``seed`` breaks ties. ``until``: nanoseconds after the start at which the play is broken off.
-    ``advance`` is told how many more pods have arrived. Raises PolicySchedError if a decision
-    cannot be enacted.
+    ``advance`` is called with the number of pods that arrived. Raises PolicySchedError if a
+    decision cannot be enacted.
     """
     known = list(objects)
     started = time.perf_counter()
     timeline = _Timeline(known, plans, seed, advance)
     timeline.run(until)
-    return timeline.story(time.perf_counter() - started)
+    return timeline.result(time.perf_counter() - started)
 
 
 class _Timeline:
@@ -222,7 +222,7 @@ class _Timeline:
         self._client.bound.clear()
         decision, leaving = outcome.decision, self._client.leaving
         if isinstance(decision, Preempt) and leaving:
-            # Victims that were leaving already are not told again.
+            # Victims that were leaving already are not deleted again.
             victims = tuple(sorted(victim.key for victim in leaving))
             self._evictions.append(
                 Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
@@ -294,7 +294,7 @@ class _Timeline:
         for name, steps in self._used_steps.items():
             steps.note(now, running if name == "pods" else self._used[name])
 
-    def story(self, seconds: float) -> TimelineResult:
+    def result(self, seconds: float) -> TimelineResult:
         """Return what happened."""
         return TimelineResult(
             start=self._start,

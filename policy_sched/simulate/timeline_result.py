@@ -111,7 +111,7 @@ class TimelineResult:
     bucket: int | None = None
 
     def text_lines(self) -> Iterator[str]:
-        """Yield the story for people."""
+        """Yield the result for people."""
         lost = never_placed(self)
         pods, nodes = len(self.lives), self.nodes
         placed, on = f"{pods - len(lost):,}", counted(nodes, "node")
@@ -142,7 +142,7 @@ class TimelineResult:
             yield from _shortened([f"  {life.pod}  {life.message}" for life in lost])
 
     def document(self) -> Document:
-        """Return the story as plain data; amounts are quantities."""
+        """Return the result as plain data; amounts are quantities."""
         lost = never_placed(self)
         return {
             "summary": {
@@ -239,52 +239,52 @@ class Buckets:
     percent: dict[str, NDArray[np.float64]]
 
     @staticmethod
-    def of(story: TimelineResult) -> Buckets:
-        """Cut a story into its buckets; the last one is the rest.
+    def of(result: TimelineResult) -> Buckets:
+        """Cut a result into its buckets; the last one is the rest.
 
         Raises PolicySchedError if there would be more than MAX_BUCKETS.
         """
-        width = story.bucket or bucket_width(story)
-        count = max(1, -(-(story.end - story.start) // width))
+        width = result.bucket or bucket_width(result)
+        count = max(1, -(-(result.end - result.start) // width))
         if count > MAX_BUCKETS:
             raise PolicySchedError(
                 f"{count:,} buckets of {duration_text(width)} are too many: "
-                f"the play lasts {duration_text(story.end - story.start)}"
+                f"the play lasts {duration_text(result.end - result.start)}"
             )
-        edges = story.start + width * np.arange(count + 1, dtype=np.int64)
-        edges[-1] = max(story.end, story.start + 1)
+        edges = result.start + width * np.arange(count + 1, dtype=np.int64)
+        edges[-1] = max(result.end, result.start + 1)
         used, percent = {}, {}
-        for name, steps in story.used.items():
+        for name, steps in result.used.items():
             used[name] = steps.summed(edges)
-            capacity, _ = story.allocatable.get(name, StepFunction()).summed(edges)
+            capacity, _ = result.allocatable.get(name, StepFunction()).summed(edges)
             share = np.divide(used[name][0], capacity, out=np.zeros(count), where=capacity > 0)
             percent[name] = share * 100
-        pending = story.pending.summed(edges)[1]
-        return Buckets(edges, pending, story.running.summed(edges)[0], used, percent)
+        pending = result.pending.summed(edges)[1]
+        return Buckets(edges, pending, result.running.summed(edges)[0], used, percent)
 
 
-def bucket_width(story: TimelineResult) -> int:
-    """Return a length of time, in nanoseconds, that cuts the story into some two dozen pieces."""
-    span = story.end - story.start
+def bucket_width(result: TimelineResult) -> int:
+    """Return a length of time, in nanoseconds, that cuts the result into some two dozen pieces."""
+    span = result.end - result.start
     return next((w for w in WIDTHS if w * WANTED_BUCKETS >= span), WIDTHS[-1])
 
 
-def waiting_by_priority(story: TimelineResult) -> dict[int, Waiting]:
+def waiting_by_priority(result: TimelineResult) -> dict[int, Waiting]:
     """Return the waiting times by priority, the highest first."""
     found: defaultdict[int, list[PodTimeline]] = defaultdict(list)
-    for life in story.lives:
+    for life in result.lives:
         found[life.priority].append(life)
     return {priority: Waiting.of(found[priority]) for priority in sorted(found, reverse=True)}
 
 
-def never_placed(story: TimelineResult) -> list[PodTimeline]:
+def never_placed(result: TimelineResult) -> list[PodTimeline]:
     """Return the pods that found no node."""
-    return [life for life in story.lives if life.bound is None]
+    return [life for life in result.lives if life.bound is None]
 
 
-def victims_of(story: TimelineResult) -> int:
+def victims_of(result: TimelineResult) -> int:
     """Return how many pods were evicted."""
-    return sum(len(eviction.victims) for eviction in story.evictions)
+    return sum(len(eviction.victims) for eviction in result.evictions)
 
 
 def duration_text(nanoseconds: int) -> str:
@@ -305,25 +305,25 @@ SHOWN: Final = 10
 """Evictions and pods without a node that the table names; json has all of them."""
 
 
-def _waiting_lines(story: TimelineResult) -> Iterator[str]:
+def _waiting_lines(result: TimelineResult) -> Iterator[str]:
     rows = [["WAITING", "PODS", "P50", "P90", "P99", "MAX"]]
-    found = waiting_by_priority(story)
+    found = waiting_by_priority(result)
     named = {f"priority {priority}": waiting for priority, waiting in found.items()}
     if len(named) != 1:
-        named = {"all": Waiting.of(story.lives), **named}
+        named = {"all": Waiting.of(result.lives), **named}
     for name, w in named.items():
         times = (duration_text(time) for time in (w.p50, w.p90, w.p99, w.longest))
         rows.append([name, str(w.pods), *times])
     yield from table(rows, range(1, len(rows[0])))
 
 
-def _bucket_lines(buckets: Buckets, story: TimelineResult) -> Iterator[str]:
-    shown = [name for name in buckets.percent if any(story.allocatable[name].values)]
+def _bucket_lines(buckets: Buckets, result: TimelineResult) -> Iterator[str]:
+    shown = [name for name in buckets.percent if any(result.allocatable[name].values)]
     rows = [["FROM", "QUEUE", "RUNNING", *(name.rpartition("/")[2].upper() for name in shown)]]
     for i, start in enumerate(buckets.edges[:-1].tolist()):
         rows.append(
             [
-                duration_text(start - story.start),
+                duration_text(start - result.start),
                 str(buckets.pending[i]),
                 f"{buckets.running[i]:.1f}",
                 *(f"{buckets.percent[name][i]:.1f} %" for name in shown),
@@ -338,10 +338,10 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
         yield f"  ... and {len(lines) - SHOWN} more"
 
 
-def _bucket_documents(buckets: Buckets, story: TimelineResult) -> Iterator[dict[str, object]]:
+def _bucket_documents(buckets: Buckets, result: TimelineResult) -> Iterator[dict[str, object]]:
     for i, start in enumerate(buckets.edges[:-1].tolist()):
         yield {
-            "from": _seconds(start - story.start),
+            "from": _seconds(start - result.start),
             "queue": int(buckets.pending[i]),
             "running": round(float(buckets.running[i]), 3),
             "resources": {
@@ -355,9 +355,9 @@ def _bucket_documents(buckets: Buckets, story: TimelineResult) -> Iterator[dict[
         }
 
 
-def _life(life: PodTimeline, story: TimelineResult) -> dict[str, object]:
+def _life(life: PodTimeline, result: TimelineResult) -> dict[str, object]:
     def since_start(time: int | None) -> float | None:
-        return None if time is None else _seconds(time - story.start)
+        return None if time is None else _seconds(time - result.start)
 
     return {
         "pod": life.pod,

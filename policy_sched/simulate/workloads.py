@@ -3,8 +3,8 @@
 Theory of operation. Nothing is changed: what is given stays, in its order, and each workload is
 followed by what its controller makes of it. Pods that a workload owns already are counted, by
 their owner references; only missing ones are made. A Deployment makes a ReplicaSet (or uses the
-ones it has), which makes the pods. How the new objects look and what they are called is said in
-model/expansion.py: the same manifests give the same names.
+ones it has), which makes the pods. The form and the names of the new objects are those of
+manifests/workload_expansion.py: the same manifests give the same names.
 
 What controllers do over time is not played: a StatefulSet's pods are there all at once, surplus
 pods are not deleted, and a Deployment with pods of an older template is scaled, not rolled out.
@@ -211,7 +211,7 @@ class _Expansion:
     def _count_orphans(self) -> None:
         """Count the pods of replica sets that were not given, by deployment and template hash.
 
-        Such a pod tells both: its owner's name is that of the deployment and the hash.
+        Such a pod has both: its owner's name is that of the deployment and the hash.
         """
         for (namespace, kind, owner), pods in self._pods.items():
             if kind != "ReplicaSet" or (kind, namespace, owner) in self._keys:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from policy_sched.policytest.coverage import (
+    LocationCoverage,
     RuleCoverage,
-    SpotCoverage,
     coverage_data,
     coverage_lines,
     percent,
@@ -32,7 +32,7 @@ spec:
 
 def covered(
     folder: Path, pending: str, nodes: str = "{node: n1}, {node: n2}"
-) -> list[SpotCoverage]:
+) -> list[LocationCoverage]:
     """Run one scenario of the policy and return its coverage."""
     (folder / "policy.yaml").write_text(POLICY)
     (folder / "tests.yaml").write_text(
@@ -45,8 +45,8 @@ def covered(
 
 def test_a_rule_is_covered_when_it_said_both(tmp_path: Path) -> None:
     """Each rule with its place, what was seen and what was not; failing is neither."""
-    found = [one for one in covered(tmp_path, "a") if one.spot.is_rule]
-    assert [(one.spot.line, one.spot.path, one.seen, one.missing) for one in found] == [
+    found = [one for one in covered(tmp_path, "a") if one.location.is_rule]
+    assert [(one.location.line, one.location.path, one.seen, one.missing) for one in found] == [
         (6, "preEnqueue[0]", ("true",), ("false",)),
         (8, "filter[0]", ("false", "true"), ()),
         (9, "filter[1]", ("true",), ("false",)),
@@ -55,9 +55,11 @@ def test_a_rule_is_covered_when_it_said_both(tmp_path: Path) -> None:
     assert percent(found) == 25.0
 
 
-def test_conditions_are_asked_where_they_are_reached(tmp_path: Path) -> None:
+def test_conditions_count_where_they_are_reached(tmp_path: Path) -> None:
     """The right side of || counts only where the left side is false."""
-    found = {one.spot.text: one.missing for one in covered(tmp_path, "a") if not one.spot.is_rule}
+    found = {
+        one.location.text: one.missing for one in covered(tmp_path, "a") if not one.location.is_rule
+    }
     assert found['node.name != "n1"'] == ()
     assert found["pod.priority > 5"] == ("true",)
 
@@ -67,7 +69,7 @@ def test_full_coverage(tmp_path: Path) -> None:
     zones = {"n1": "a", "n2": "a", "n3": "b"}
     nodes = ", ".join(f"{{node: {name}, labels: {{zone: {zone}}}}}" for name, zone in zones.items())
     found = covered(tmp_path, "a, held, {pod: high, priority: 9}", nodes)
-    assert [one.spot.text for one in found if not one.covered] == []
+    assert [one.location.text for one in found if not one.covered] == []
     assert list(coverage_lines(found))[-1] == (
         "rule coverage 100.0 %: 4 of 4 rules, 3 of 3 conditions within rules"
     )
@@ -81,7 +83,7 @@ def conditions(folder: Path, spec: str, rest: str) -> dict[str, tuple[str, ...]]
     (folder / "tests.yaml").write_text(f"{{name: x, policies: [policy.yaml], {rest}}}")
     coverage = RuleCoverage()
     assert not run_files([str(folder / "tests.yaml")], ScenarioRun(coverage)).problems
-    return {one.spot.text: one.missing for one in coverage.report()}
+    return {one.location.text: one.missing for one in coverage.report()}
 
 
 TAINTS = "objects: [{node: n1, taints: ['a=1:NoSchedule', 'b=2:NoExecute']}], pending: [p]"
@@ -184,8 +186,8 @@ def test_the_shipped_policies_are_covered_whole() -> None:
     found = run_files(files, ScenarioRun(coverage))
     assert not found.problems
     lines = [
-        f"{one.spot.policy}.{one.spot.path}: never {' or '.join(one.missing)}"
+        f"{one.location.policy}.{one.location.path}: never {' or '.join(one.missing)}"
         for one in coverage.report()
-        if one.spot.is_rule and not one.covered
+        if one.location.is_rule and not one.covered
     ]
     assert lines == []

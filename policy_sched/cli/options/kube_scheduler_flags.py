@@ -52,7 +52,7 @@ class LeaderFlags:
     leader_elect_resource_name: str | None = None
     leader_elect_resource_namespace: str | None = None
 
-    def said(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """Return what was given, as fields of the configuration's leaderElection."""
         given: dict[str, Any] = {
             "leader_elect": self.leader_elect,
@@ -103,7 +103,7 @@ class ClientFlags:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What flags say in place of a configuration."""
+    """Flags that replace values of the configuration."""
 
     leader: LeaderFlags = LeaderFlags()
     client: ClientFlags = ClientFlags()
@@ -117,7 +117,7 @@ class Overrides:
 
         ``shadow``: there is no election, as nothing is written.
         """
-        elected = [name for name, value in self.leader.said().items() if value is not False]
+        elected = [name for name, value in self.leader.given().items() if value is not False]
         given = [f"leader_elect_{name.removeprefix('leader_elect')}" for name in elected]
         if given and shadow:
             raise ClusterError(f"a shadow holds no lease and does not use {_flags(given)}")
@@ -131,7 +131,7 @@ class Overrides:
 
     def of(self, settings: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
         """Return the settings as the flags want them. Raises ClusterError for what cannot be."""
-        election = settings.leader_election.model_copy(update=self.leader.said())
+        election = settings.leader_election.model_copy(update=self.leader.given())
         if election.lease_duration <= election.renew_deadline:
             raise ClusterError("--leader-elect-lease-duration must be greater than renew-deadline")
         if election.renew_deadline <= 1.2 * election.retry_period:

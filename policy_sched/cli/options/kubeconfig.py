@@ -48,14 +48,14 @@ def chosen(kubeconfig: str | None, config: str | None, others: Mapping[str, obje
     check_alone(kubeconfig, others)
     if kubeconfig is not None or config is None or any(others.values()):
         return kubeconfig
-    found, _ = load_config(config)  # what is wrong with it is told when all files are read
+    found, _ = load_config(config)  # its problems are reported when all files are read
     return None if found is None else found.model.client_connection.kubeconfig or None
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ShadowFlags:
-    """What ``run`` is asked about being a shadow.
+    """Flags of ``run`` as the shadow of another scheduler.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def connected(
     """Return an instance for the cluster that a kubeconfig names; it connects when it runs.
 
     With ``shadow`` it only watches another scheduler, and its client refuses to write.
-    ``overrides``: what flags say in place of the configuration.
+    ``overrides``: flags that replace values of the configuration.
     Raises PolicyError with every problem of the files, ClusterError outside a pod.
     """
     clocks = Clocks(time.time_ns, time.monotonic_ns)

@@ -18,8 +18,8 @@ from policy_sched.cli.options.kube_scheduler_flags import unsupported
 from policy_sched.language.diagnostics import nearest
 
 
-def told(error: CycloptsError, verbs: Collection[str]) -> str:
-    """Return what is wrong with a command line, and below it which help tells of it."""
+def usage_error_text(error: CycloptsError, verbs: Collection[str]) -> str:
+    """Return what is wrong with a command line, and below it the help to read."""
     command = ("policy-sched", *(error.command_chain or ()))
     return f"policy-sched: {_what(error, verbs)}\n{_see(command)}"
 
@@ -40,7 +40,7 @@ def _what(error: CycloptsError, verbs: Collection[str]) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def told_option(typed: str, app: App, verb: str) -> str:
+def unknown_option_text(typed: str, app: App, verb: str) -> str:
     """Return the same for an option that a verb does not have."""
     what = _unknown_option(typed, app[verb].assemble_argument_collection())
     return f"policy-sched: {what}\n{_see(('policy-sched', verb))}"
@@ -62,7 +62,7 @@ def _see(command: Iterable[str]) -> str:
 
 
 def _repeated(error: UnusedCliTokensError, tokens: Sequence[str]) -> str:
-    """Return a hint if the surplus stands behind an option and its value, as if it took more."""
+    """Return a hint if the surplus follows an option and its value, as if it took more."""
     given = list(error.root_input_tokens or ())
     at = given.index(tokens[0]) if tokens and tokens[0] in given else 0
     option = given[at - 2] if at >= 2 else ""

@@ -55,7 +55,7 @@ class Dashboard:
         self._stream = stream
         self._live = Live(console=Console(file=stream), auto_refresh=False)
         self._shown_at = 0
-        self._said = ""
+        self._message = ""
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -77,9 +77,9 @@ class Dashboard:
             self._live.stop()
 
     def take(self, record: Record) -> None:
-        """Take note of what the instance says; decisions it remembers itself."""
+        """Keep the last message of the log; the instance keeps decisions."""
         if "pod" not in record and "file" not in record:
-            self._said = str(record["msg"])
+            self._message = str(record["msg"])
 
     def show(self, instance: Instance, *, now: bool = False) -> None:
         """Draw, unless that was done a moment ago."""
@@ -88,14 +88,14 @@ class Dashboard:
             self._shown_at = time
             height = self._live.console.height
             with suppress(OSError):  # the terminal may be gone; SIGHUP ends the process then
-                self._live.update(picture(instance, self._said, height), refresh=True)
+                self._live.update(picture(instance, self._message, height), refresh=True)
 
 
-def picture(instance: Instance, said: str = "", height: int = 50) -> RenderableType:
-    """Return the dashboard for a terminal of ``height`` lines; ``said`` is the last message."""
+def picture(instance: Instance, message: str = "", height: int = 50) -> RenderableType:
+    """Return the dashboard for a terminal of ``height`` lines; ``message`` is the last message."""
     above: list[RenderableType] = [*_policies(instance), *_problems(instance), _queues(instance)]
     pending = _pending(instance)
-    lines = len(above) + len(pending) + _HEADINGS + bool(said)
+    lines = len(above) + len(pending) + _HEADINGS + bool(message)
     free = max(height - lines - 1, 2 * MIN_NODES)
     decided = min(DECISIONS, len(instance.log.last), max(MIN_NODES, free // 2))
     nodes = max(MIN_NODES, min(NODES, free - decided))
@@ -103,8 +103,8 @@ def picture(instance: Instance, said: str = "", height: int = 50) -> RenderableT
     if pending:
         parts.append(_pending_table(pending))
     parts += [_decisions(instance, decided), _nodes(instance.scheduler.cache.nodes, nodes)]
-    if said:
-        parts.append(Text(said, style="dim"))
+    if message:
+        parts.append(Text(message, style="dim"))
     return Group(*parts)
 
 
