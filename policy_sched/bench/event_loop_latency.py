@@ -46,6 +46,7 @@ MERGE: Final = "application/merge-patch+json"
 RACK: Final = "example.com/rack"
 RACK_SIZE: Final = 50
 MAY_BLOCK: Final = 0.2
+"""Seconds that a turn may take: leases and probes live for much longer."""
 QUIET: Final = 1.0
 """Seconds without a request after which a case is over."""
 _POLICY: Final = f"""\
