@@ -6,25 +6,15 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientError, ClientSession, TCPConnector, web
+from aiohttp import ClientSession, TCPConnector, web
 
-from policy_sched.client.kube.auth.access import Access
-from policy_sched.client.kube.bind_confirmation import BindConfirmation
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
-from policy_sched.client.kube.rest.errors import Unreachable
-from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.instance.http.certificates import self_signed
 from policy_sched.instance.http.listener import Listener, server_context
 from policy_sched.instance.observability.event_loop_latency import EventLoopLatency, measured_loop
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.testing import make_pod
-from tests.client.kube.stage import Asked, Stage, Wire, stage, status
-from tests.instance.app.test_cluster_instance import CLOCKS, World, node, pod, until
 from tests.instance.http.test_endpoints import Served
 
 TIMES = 10
@@ -82,56 +72,6 @@ def test_a_connection_that_is_closed_leaves_nothing(tls: bool) -> None:
         runner.run(play())
 
 
-def test_a_stream_that_breaks_off_leaves_nothing() -> None:
-    """An error does not keep the stream from which it came."""
-
-    async def broken(asked: Asked, wire: Wire) -> None:
-        await wire.begin()
-        await wire.chunk(b"{}\n")
-        wire.cut()
-
-    async def play() -> None:
-        async with stage(broken) as here:
-            api = _client(here)
-            async with api:
-                assert await left_by(TIMES, lambda: _read(api)) < TIMES
-
-    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
-        runner.run(play())
-
-
-def _client(here: Stage) -> Api:
-    environment = Environment(CLOCKS, here.environment.random)
-    return Api(Access(here.url), environment, Settings(qps=0, retry_policy=RetryPolicy(tries=1)))
-
-
-async def _read(api: Api) -> None:
-    with suppress(Unreachable, ClientError):
-        async with api.stream("/x", {}, 5.0) as lines:
-            async for _ in lines:
-                pass
-
-
-def test_a_pod_that_is_bound_leaves_nothing() -> None:
-    """From the watch that brings it to the event that tells of it."""
-
-    async def play() -> None:
-        world, names = World(), iter(range(1000))
-        world.apply(*(node(f"n{number}") for number in range(20)))
-
-        async def bind() -> None:
-            name = f"p{next(names)}"
-            world.apply(pod(name, "1m"))
-            await until(lambda: name in world.bound())
-
-        async with world.served(), world.scheduler() as instance:
-            await until(lambda: instance.ready)
-            assert await left_by(TIMES, bind) < TIMES
-
-    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
-        runner.run(play())
-
-
 def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
     """Neither one that nobody has nor the explanation of a pod that is unknown."""
     served = Served(tmp_path)
@@ -145,29 +85,6 @@ def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
                 assert (await get("/metrics", "nobody"))["status"] == 401
 
             assert await left_by(TIMES, ask) < TIMES
-
-    with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
-        runner.run(play())
-
-
-@pytest.mark.parametrize("code", [404, 409, 500])
-def test_a_binding_that_is_refused_leaves_nothing(code: int) -> None:
-    """Whatever the answer, and whether its fate was open or not."""
-
-    async def refused(asked: Asked, wire: Wire) -> None:
-        answer = code if asked.method == "POST" else 404
-        await wire.answer(answer, status(answer, "NotFound" if answer == 404 else "Conflict"))
-
-    async def play() -> None:
-        async with stage(refused) as here:
-            api = _client(here)
-            async with api:
-                settling = BindConfirmation(api, lambda: None)
-
-                async def bind() -> None:
-                    assert await settling.bound(PodInfo.of(make_pod("p", uid="u")), "n") is not None
-
-                assert await left_by(TIMES, bind) < TIMES
 
     with asyncio.Runner(loop_factory=lambda: measured_loop(EventLoopLatency())) as runner:
         runner.run(play())
