@@ -5,7 +5,6 @@ has the types, stdlib/ the functions, format/ the formatter. The language knows 
 and pods; it does not know scheduling.
 """
 
-from policy_sched.language.bound_unit import BoundUnit, Out
 from policy_sched.language.compile import make_unit
 from policy_sched.language.compiled_policy import (
     CompiledPolicy,
@@ -13,8 +12,7 @@ from policy_sched.language.compiled_policy import (
     compile_policy,
     problems_of,
 )
-from policy_sched.language.cost_limit import ANNOTATION
-from policy_sched.language.cost_report import CostPart, breakdown, names_read
+from policy_sched.language.cost_report import ANNOTATION, CostPart, breakdown, names_read
 from policy_sched.language.expression import (
     FIRST_ERROR,
     BoundExpression,
@@ -32,10 +30,12 @@ from policy_sched.language.reference import (
     of_variable,
 )
 from policy_sched.language.sections import (
+    BoundUnit,
     Choice,
     FilterRule,
     GateRule,
     LifeCycle,
+    Out,
     PlacementRules,
     PreemptionChoices,
     Score,

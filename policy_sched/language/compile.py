@@ -20,7 +20,7 @@ from policy_sched.language.check import (
     diagnostic,
 )
 from policy_sched.language.codegen import generate, over_victims
-from policy_sched.language.cost_limit import over_budget
+from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.expression import constant, limit_steps
 from policy_sched.language.ir import Op, Reads, find_reads, may_become_true, ops

@@ -1,7 +1,9 @@
-"""Tells where each part of an expression is computed, and what it costs.
+"""Reports where each part of an expression is computed and what it costs, and refuses costly rules.
 
-Theory of operation. Each part is lowered and compiled by itself, as far as it means something by
-itself: what reads a macro's variable is computed for each element, wherever the macro is.
+Theory of operation. Each part is lowered and compiled by itself if it means something by itself:
+what reads a macro's variable is computed for each element, wherever the macro is. A unit is about
+a nanosecond per node (see ir/cost.py). Materialized columns do not count: they are computed when a
+node changes.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from policy_sched.language.check import Checked, children
 from policy_sched.language.codegen import generate
 from policy_sched.language.ir import NOTHING, Cost, Level, Op, PodInvariance, find_reads, ops
 from policy_sched.language.lower import (
@@ -24,8 +27,18 @@ from policy_sched.language.lower import (
     Refusal,
     make_lowering,
 )
-from policy_sched.language.syntax import Const, Core, Field, Let, Macro, Span, UserFunction, Var
-from policy_sched.language.values import RecordType
+from policy_sched.language.syntax import (
+    Const,
+    Core,
+    Field,
+    Index,
+    Let,
+    Macro,
+    Span,
+    UserFunction,
+    Var,
+)
+from policy_sched.language.values import MapType, RecordType, list_of, record
 
 
 class Frequency(Enum):
@@ -143,3 +156,65 @@ def names_read(core: Core) -> Iterator[str]:
         yield core.name
     for child in _children(core):
         yield from names_read(child)
+
+
+_PODS: Final = list_of(record("Pod"))
+#: The annotation of a policy that lets its rules cost more.
+ANNOTATION: Final = "policysched.dev/cost-limit"
+#: A part that has less of its rule's cost than this is not to blame by itself.
+_MOST: Final = 0.6
+
+Given = tuple[Mapping[str, Any], RecordType, Mapping[str, UserFunction], Sequence[tuple[str, Core]]]
+"""Parameters and their type, functions, and variables, as `breakdown` takes them."""
+
+
+def over_budget(rule: Checked, units: float, limit: int, given: Given) -> Refusal:
+    """Return the refusal of a rule that costs ``units``, at the part that costs most of it."""
+    part = _costliest(breakdown(rule.core, *given), units)
+    message = f"this rule costs about {units:.0f} ns for each node; the limit is {limit}"
+    if part.span != rule.core.span:
+        message += f", and {min(part.cost.units / units, 1):.0%} of it is this part"
+    hint = f"annotate the policy with {ANNOTATION} if it is worth it"
+    keys = _missing_keys(rule)
+    if keys:
+        hint = f"write {' and '.join(keys)}: a condition that cannot fail is counted once and kept"
+    return Refusal("PS503", message, part.span, hint)
+
+
+def _costliest(part: CostPart, units: float) -> CostPart:
+    best = max(part.parts, key=lambda one: one.cost.units, default=None)
+    if best is None or best.cost.units < _MOST * units:
+        return part
+    return _costliest(best, units)
+
+
+def _missing_keys(rule: Checked) -> list[str]:
+    """Return how to write the keys whose lack keeps conditions on pods from being counted."""
+    found: dict[str, None] = {}
+    for part in _parts_of(rule.core):
+        if not isinstance(part, Macro) or part.operand.type != _PODS or part.test is None:
+            continue
+        inside = list(_parts_of(part.test))
+        if any(isinstance(one, Var) and one.name == "node" for one in inside):
+            continue
+        entries = (one for one in inside if isinstance(one, Index) and not one.optional)
+        for one in entries:
+            if isinstance(one.operand.type, MapType):
+                found[_optional(rule.text.text, one)] = None
+    return list(found)
+
+
+def _optional(text: str, entry: Index) -> str:
+    """Return the text of an entry of a map as an optional."""
+    operand, key = entry.operand.span, entry.index.span
+    shown = text[key.start : key.end]
+    if not shown.startswith(("'", '"')) and isinstance(entry.index, Const):
+        shown = f'"{entry.index.value}"'
+    return f"{text[operand.start : operand.end]}[?{shown}]"
+
+
+def _parts_of(tree: Core) -> Iterator[Core]:
+    """Yield a tree and everything below it."""
+    yield tree
+    for child in children(tree):
+        yield from _parts_of(child)

@@ -10,7 +10,7 @@ import numpy as np
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.check.params import params_type
+from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.compiled_policy import (
     BoundExpression,
@@ -20,7 +20,7 @@ from policy_sched.language.compiled_policy import (
 )
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.runtime.activation import Activation
-from policy_sched.language.syntax import typed_ast as typed
+from policy_sched.language.syntax import ast as typed
 from policy_sched.language.values.errors import Some
 from policy_sched.language.values.types import STRING
 from policy_sched.model.pod_info import PodInfo

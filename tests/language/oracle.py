@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
-from policy_sched.language.syntax import typed_ast as typed
+from policy_sched.language.syntax import ast as typed
 from policy_sched.language.values.types import (
     DOUBLE,
     ListType,

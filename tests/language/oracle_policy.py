@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from policy_sched.language.check.checked_policy import CheckedPolicy, CheckedRule
-from policy_sched.language.syntax.typed_ast import Core
+from policy_sched.language.syntax.ast import Core
 
 from .oracle import Lazy, Oracle
 from .oracle_values import OracleError, int_of_double, truncated_quotient

@@ -22,8 +22,7 @@ from policy_sched.language.diagnostics.source_text import (
     VariableSource,
 )
 from policy_sched.language.ir.read_set import Dependency
-from policy_sched.language.runtime.activation import Activation
-from policy_sched.language.runtime.normalizers import FAILED
+from policy_sched.language.runtime.activation import FAILED, Activation
 from policy_sched.language.values.errors import KINDS
 from policy_sched.language.values.intervals import Interval
 from policy_sched.model.pod_info import PodInfo

@@ -17,7 +17,7 @@ from policy_sched.language.lint.visitor import walk
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.language.stdlib.overloads import Overload
 from policy_sched.language.stdlib.value_printer import value_text
-from policy_sched.language.syntax.typed_ast import Call
+from policy_sched.language.syntax.ast import Call
 from policy_sched.language.values.errors import KINDS
 from policy_sched.profiles.check.check import check_open
 

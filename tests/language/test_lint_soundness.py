@@ -15,7 +15,7 @@ from policy_sched.language.check.policy import check_policy
 from policy_sched.language.diagnostics.catalogue import Problem
 from policy_sched.language.lint.conditions import conditions
 from policy_sched.language.lint.visitor import Trees, walk
-from policy_sched.language.syntax.typed_ast import Cond, Core
+from policy_sched.language.syntax.ast import Cond, Core
 from policy_sched.language.values.types import BOOL
 from policy_sched.model.pod_info import PodInfo
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.language.check.params import params_type
+from policy_sched.language.check.definitions import params_type
 from policy_sched.language.codegen import module as generate
 from policy_sched.language.compiled_policy import compile_expression
 from policy_sched.language.ir.graph import MIXED, Builder

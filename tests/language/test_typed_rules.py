@@ -13,12 +13,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from policy_sched.language.check.params import params_type
+from policy_sched.language.check.definitions import params_type
 from policy_sched.language.compiled_policy import Expression, compile_expression
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.language.stdlib.overloads import Overload
-from policy_sched.language.syntax.typed_ast import Core
+from policy_sched.language.syntax.ast import Core
 from policy_sched.language.values.types import BOOL, DOUBLE, INT, STRING, Type, list_of
 from policy_sched.model.pod_info import PodInfo
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.language.values.type_parser import RAW
 from policy_sched.language.values.types import (
     BOOL,
     DOUBLE,
     DURATION,
     INT,
+    RAW,
     RESOURCES,
     SELECTOR,
     SEMVER,

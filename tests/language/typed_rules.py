@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.language.stdlib.overloads import Overload
-from policy_sched.language.values.type_parser import TypeVariable
 from policy_sched.language.values.types import (
     BOOL,
     DOUBLE,
@@ -32,6 +31,7 @@ from policy_sched.language.values.types import (
     QuantityType,
     RecordType,
     Type,
+    TypeVariable,
     list_of,
     map_of,
     optional_of,

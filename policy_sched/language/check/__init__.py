@@ -13,10 +13,9 @@ from policy_sched.language.check.checked_policy import (
     CheckedScore,
     CheckedStep,
 )
-from policy_sched.language.check.limits import children
-from policy_sched.language.check.list_sizes import type_depth
+from policy_sched.language.check.definitions import params_type
+from policy_sched.language.check.limits import children, type_depth
 from policy_sched.language.check.macros import METHOD_MACROS
-from policy_sched.language.check.params import params_type
 from policy_sched.language.check.policy import (
     check_beside,
     check_expression,

@@ -1,4 +1,4 @@
-"""Checks of a policy's functions and variables, in an order in which each follows what it uses."""
+"""Checks a policy's functions and variables in order of dependency, and types its parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,22 @@ from policy_sched.language.syntax import (
     parse,
     walk,
 )
-from policy_sched.language.values import ERROR, SCALARS, RecordType, Type, parse_type
+from policy_sched.language.values import (
+    BOOL,
+    DOUBLE,
+    ERROR,
+    INT,
+    RAW,
+    SCALARS,
+    STRING,
+    UNKNOWN,
+    RecordType,
+    Type,
+    join,
+    list_of,
+    map_of,
+    parse_type,
+)
 
 Add = Callable[[list[Problem], Text], None]
 _Source = TypeVar("_Source", FunctionSource, VariableSource)
@@ -226,3 +241,53 @@ def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> d
             add([Problem(0, 1, *problem)], source.expression)
         params[name] = Local(f"{name}#{next(definitions.fresh)}", kind)
     return params
+
+
+def params_type(params: Mapping[str, object]) -> RecordType:
+    """Return the record type of all parameters of a policy."""
+    return RecordType("record", tuple((name, value_type(v)) for name, v in params.items()))
+
+
+def value_type(value: object) -> Type:
+    """Return the type of one parameter's value.
+
+    A sequence is a list, a mapping whose values have one type a map from string, any other
+    mapping a record. What has no type (mixed shapes, null) is raw: only a builtin can read it.
+    """
+    match value:
+        case bool():
+            return BOOL
+        case int():
+            return INT if -(2**63) <= value < 2**63 else RAW
+        case float():
+            return DOUBLE
+        case str():
+            return STRING
+        case list() | tuple():
+            element = _common([value_type(item) for item in value])
+            return RAW if element in (None, RAW) else list_of(element or UNKNOWN)
+        case Mapping():
+            return _mapping(value)
+    return RAW
+
+
+def _mapping(value: Mapping[object, object]) -> Type:
+    if not all(isinstance(key, str) for key in value):
+        return RAW
+    kinds = [value_type(item) for item in value.values()]
+    common = _common(kinds)
+    if common is not None and common != RAW:
+        return map_of(STRING, common)
+    names = [str(key) for key in value]
+    return RecordType("record", tuple(zip(names, kinds, strict=True)))
+
+
+def _common(kinds: list[Type]) -> Type | None:
+    """Return the one type of all, unknown for none of them, None if they differ."""
+    common: Type = UNKNOWN
+    for kind in kinds:
+        joined = join(common, kind)
+        if joined is None:
+            return None
+        common = joined
+    return common

@@ -26,9 +26,8 @@ from policy_sched.language.check.checked_policy import (
     CheckedScore,
     CheckedStep,
 )
-from policy_sched.language.check.definitions import check_definitions
+from policy_sched.language.check.definitions import check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
-from policy_sched.language.check.params import params_type
 from policy_sched.language.check.scope import Definitions
 from policy_sched.language.diagnostics import (
     MAX_PROBLEMS,

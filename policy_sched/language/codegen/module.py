@@ -11,13 +11,15 @@ parts from kept columns, and comes with the functions that keep them (see kept_c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Final, TypeAlias
 
-from policy_sched.language.codegen.constant_pool import FACTORY_ARGUMENTS, ConstantPool
-from policy_sched.language.codegen.emitter import INDENT, Emitter
+import numpy as np
+
+from policy_sched.language.codegen.emitter import FACTORY_ARGUMENTS, INDENT, ConstantPool, Emitter
 from policy_sched.language.ir import (
     NOTHING,
     POD_LIMIT,
@@ -40,14 +42,12 @@ from policy_sched.language.runtime import (
     MaterializedColumns,
     Runtime,
     each,
+    node,
+    scalar,
+    vector,
+    victims,
 )
-from policy_sched.language.runtime import masked as runtime_wide
-from policy_sched.language.runtime import node as runtime_node
-from policy_sched.language.runtime import scalar as runtime_scalar
-from policy_sched.language.runtime import vector as runtime_rows
-from policy_sched.language.runtime import victims as runtime_victims
-from policy_sched.language.values import Some
-from policy_sched.language.values import limits as work
+from policy_sched.language.values import Some, limits
 
 RowFunction = Callable[..., tuple[Any, ...]]
 #: Ops with a test, in which {} stands for the op, and the statement for where it fails.
@@ -69,14 +69,31 @@ def compiled(text: str) -> CodeType:
 
 _NO_CODE: Final = compiled("")
 
+
+def _functions(*modules: ModuleType) -> dict[str, object]:
+    """Return the public functions that modules define."""
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
+    }
+
+
+_UFUNCS: Final = (
+    "add",
+    "subtract",
+    "multiply",
+    "absolute",
+    "right_shift",
+    "floor_divide",
+    "true_divide",
+)
 #: What generated functions find in their globals besides their own constants.
 DEFINED: Final[dict[str, object]] = {
-    **runtime_scalar.NAMES,
-    **runtime_rows.NAMES,
-    **runtime_wide.NAMES,
-    **runtime_node.NAMES,
-    **runtime_victims.NAMES,
-    **work.NAMES,
+    **_functions(scalar, vector, node, victims, limits),
+    **{name: getattr(np, name) for name in _UFUNCS},
+    "inf": math.inf,
     "Some": Some,
     "each": each,
 }
@@ -254,9 +271,8 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
         for name, ops in (("static", invariants.static), ("moving", invariants.moving)):
             writer.function(f"{name}_row", "row", ops, rows=False)
             writer.function(f"{name}_rows", "rows, n", ops, rows=True)
-    limits = rearranged.limits
     static, moving = (
-        tuple((op.rep[-1], limits.get(op)) for op in ops)
+        tuple((op.rep[-1], rearranged.limits.get(op)) for op in ops)
         for ops in (invariants.static, invariants.moving)
     )
     return writer.program(roots, static, moving)

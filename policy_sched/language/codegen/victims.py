@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import POD_TEXTS
-from policy_sched.language.codegen.constant_pool import ConstantPool
+from policy_sched.language.codegen.emitter import ConstantPool
 from policy_sched.language.codegen.module import Writer, bind_factory, compiled
 from policy_sched.language.ir import Builder, Call, Level, Loop, Op, OpKind, ops, reached
 from policy_sched.language.lower import snake

@@ -24,9 +24,13 @@ from policy_sched.language.diagnostics.catalogue import (
     MAX_SOURCE_BYTES,
     MAX_TYPE_DEPTH,
     MAX_VARIABLES,
+    OUTSIDE,
+    TYPE_NAMES,
     Code,
     Problem,
     codes,
+    did_you_mean,
+    nearest,
 )
 from policy_sched.language.diagnostics.source_text import (
     FunctionSource,
@@ -43,7 +47,6 @@ from policy_sched.language.diagnostics.source_text import (
     Text,
     VariableSource,
 )
-from policy_sched.language.diagnostics.suggest import OUTSIDE, TYPE_NAMES, did_you_mean, nearest
 
 __all__ = [
     "MAX_ANNOTATED_COST",

@@ -11,9 +11,14 @@ from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
 from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site, reached
 from policy_sched.language.ir.monotonicity import may_become_true
 from policy_sched.language.ir.ops import OpKind
-from policy_sched.language.ir.pod_invariant import PodInvariance, PodInvariants, find_pod_invariants
+from policy_sched.language.ir.pod_invariant import (
+    POD_LIMIT,
+    PodInvariance,
+    PodInvariants,
+    Reassociation,
+    find_pod_invariants,
+)
 from policy_sched.language.ir.read_set import Dependency, Reads, field_of_column, find_reads
-from policy_sched.language.ir.reassociate import POD_LIMIT, Reassociation
 
 __all__ = [
     "MIXED",

@@ -1,19 +1,26 @@
-"""Finds pod-invariant operations: they read node columns only, so their values can be materialized.
+"""Pod-invariant operations, whose values are kept from pod to pod, and rewrites that find more.
 
-A standing operation is a function of one row of the node table and of constants. One that reads
-static columns only stays as it is until a node changes; another changes on a row whenever a pod
-comes to it or goes.
+Theory of operation. A pod-invariant operation is a function of one row of the node table and of
+constants. One that reads static columns changes only with the node; another changes on a row
+whenever a pod comes to it or goes. `Reassociation` regroups sums so that the parts that read no pod
+come together, and computes whole numbers that will be divided as doubles. Both keep every value:
+int64 sums are the same in any order, and doubles hold whole numbers exactly up to 2^53. The bounds
+are not proved here but checked at pod time: ``limits`` names kept columns, ``guards`` numbers of
+the pod. Where one of them is too great, the plain function is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.code_motion import Shapes, find_region
-from policy_sched.language.ir.graph import Level, Op
+from policy_sched.language.ir.graph import Builder, Level, Op
+from policy_sched.language.ir.ops import OpKind
+from policy_sched.language.values import INT_MAX, INT_MIN
 
 _KEPT = frozenset("bife")
 
@@ -88,3 +95,178 @@ def find_pod_invariants(
     found.sort(key=lambda op: op.serial)
     static = tuple(op for op in found if not standings.moves(op))
     return PodInvariants(static, tuple(op for op in found if standings.moves(op)))
+
+
+#: Kept whole numbers stay below it; a sum with a number of the pod is then exact in a double.
+KEPT_LIMIT: Final = 2.0**52
+#: Numbers of the pod stay below it, even times 100.
+POD_LIMIT: Final = 2**45
+#: Below it, a share of it in percent cannot be rounded over a whole number.
+WHOLE_LIMIT: Final = 2.0**46
+#: Weights stay below it, so that sums of weighted shares are exact in a double.
+WEIGHT_LIMIT: Final = 2**30
+
+_SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
+_DOUBLES: Final = {ops.ADD: ops.FADD, ops.SUB: ops.FSUB}
+#: Shares as whole numbers to the same as doubles.
+_SHARES: Final = {
+    ops.SHARE: ops.SHARE_DOUBLE,
+    ops.SHARE_OF_REST: ops.SHARE_OF_REST_DOUBLE,
+}
+_PERCENT: Final = (ops.PERCENT, ops.PERCENT_OF_COLUMN, ops.PERCENT_OF_REST)
+
+
+class Reassociation:
+    """Rewrites ``roots``; ``limits`` and ``guards`` are the conditions under which they are equal."""
+
+    def __init__(self, roots: Iterable[Op], build: Builder, standings: PodInvariance) -> None:
+        self._build = build
+        self._standings = standings
+        self._new: dict[Op, Op] = {}
+        self.limits: dict[Op, float] = {}
+        self.guards: dict[Op, None] = {}
+        first = list(roots)
+        for op in sorted(_reached(first, standings), key=lambda op: op.serial):
+            self._new[op] = self._rebuilt(op)
+        self.roots = [self._of(op) for op in first]
+
+    def _of(self, op: Op) -> Op:
+        return self._new.get(op, op)
+
+    def _rebuilt(self, op: Op) -> Op:
+        args = tuple(self._of(a) for a in op.args)
+        if args != op.args:
+            op = self._build.again(op, args)
+        if op.level is Level.SCALAR or op.params:
+            return op
+        if op.kind in _SIGNS and op.rep == "i":
+            return self._regrouped(self._into_shift(op))
+        if op.kind is ops.TO_DOUBLE:
+            return self._sum_as_double(op)
+        if op.kind in _PERCENT:
+            return self._share(op)
+        if op.kind is ops.FLOOR_DIVIDE:
+            return self._shifted(op)
+        if op.kind is ops.MASKED_WEIGHTED:
+            return self._mean_of_shares(op)
+        return op
+
+    def _stands(self, op: Op) -> bool:
+        return op.level is Level.NODE and not op.params and self._standings.holds(op)
+
+    # Sums.
+
+    def _terms(self, op: Op, sign: int) -> list[tuple[int, Op]]:
+        if op.kind not in _SIGNS or op.rep != "i" or self._standings.holds(op):
+            return [(sign, op)]
+        left, right = op.args
+        return self._terms(left, sign) + self._terms(right, sign * _SIGNS[op.kind])
+
+    def _regrouped(self, op: Op) -> Op:
+        terms = self._terms(op, 1)
+        constant = sum(sign * t.data for sign, t in terms if isinstance(t.data, int))
+        if not INT_MIN <= constant <= INT_MAX:
+            return op
+        standing = [(sign, t) for sign, t in terms if self._stands(t)]
+        if not standing:
+            return op
+        rest = [(s, t) for s, t in terms if t.kind is not ops.CONST and not self._stands(t)]
+        rest.sort(key=lambda term: term[1].level is Level.SCALAR)
+        standing.sort(key=lambda term: -term[0])
+        found = self._build.const(constant, "i") if constant or standing[0][0] < 0 else None
+        for sign, term in [*standing, *rest]:
+            found = term if found is None else self._sum(sign, found, term)
+        assert found is not None
+        return found
+
+    def _sum(self, sign: int, a: Op, b: Op) -> Op:
+        return self._build.op(ops.ADD if sign > 0 else ops.SUB, a, b, rep="i")
+
+    def _into_shift(self, op: Op) -> Op:
+        """Return c + (x >> k) as (x + (c << k)) >> k, whose constant may join others."""
+        constant, shift = op.args if op.args[0].kind is ops.CONST else op.args[::-1]
+        if op.kind is not ops.ADD or constant.kind is not ops.CONST or shift.kind is not ops.SHIFT:
+            return op
+        by, number = shift.data, constant.data
+        assert isinstance(by, int)
+        assert isinstance(number, int)
+        if not 0 <= number << by < KEPT_LIMIT:
+            return op
+        more = self._build.const(number << by, "i")
+        inside = self._regrouped(self._sum(1, shift.args[0], more))
+        return self._build.op(ops.SHIFT, inside, rep="i", data=by)
+
+    # Doubles.
+
+    def _double(self, op: Op) -> Op:
+        return self._build.op(ops.TO_DOUBLE, op, rep="f")
+
+    def _apart(self, op: Op) -> tuple[Op, OpKind, Op] | None:
+        """Return (a, fadd or fsub, b) of a sum of a pod-invariant and a number of the pod."""
+        if op.kind not in _SIGNS or op.rep != "i":
+            return None
+        standing, own = op.args
+        if not self._stands(standing) or own.level is not Level.SCALAR or own.params:
+            return None
+        return standing, _DOUBLES[op.kind], own
+
+    def _sum_as_double(self, op: Op) -> Op:
+        apart = self._apart(op.args[0])
+        if apart is None:
+            return op
+        standing, kind, own = apart
+        kept = self._limited(self._double(standing), KEPT_LIMIT)
+        self.guards[own] = None
+        return self._build.op(kind, kept, self._double(own), rep="f")
+
+    def _limited(self, op: Op, limit: float) -> Op:
+        self.limits[op] = min(limit, self.limits.get(op, limit))
+        return op
+
+    def _share(self, op: Op) -> Op:
+        part, whole = op.args
+        apart = self._apart(part)
+        if apart is None or not self._stands(whole):
+            return op
+        standing, kind, own = apart
+        hundred = self._build.const(100.0, "f")
+        times = [
+            self._build.op(ops.FMUL, self._double(one), hundred, rep="f") for one in (standing, own)
+        ]
+        self._limited(times[0], KEPT_LIMIT)
+        self.guards[own] = None
+        divisor = self._limited(self._build.op(ops.DIVISOR, whole, rep="f"), WHOLE_LIMIT)
+        upper = self._build.op(kind, *times, rep="f")
+        name = ops.SHARE_OF_REST if op.kind is ops.PERCENT_OF_REST else ops.SHARE
+        return self._build.op(name, upper, divisor, rep="i")
+
+    def _mean_of_shares(self, op: Op) -> Op:
+        """Return a weighted mean whose values are shares with their sum held as doubles."""
+        masks, values, weights = op.args[::3], op.args[1::3], op.args[2::3]
+        if any(v.kind not in _SHARES for v in values) or any(
+            w.kind is not ops.CONST for w in weights
+        ):
+            return op
+        if any(not isinstance(w.data, int) or w.data > WEIGHT_LIMIT for w in weights):
+            return op
+        doubles = [self._build.op(_SHARES[v.kind], *v.args, rep="f") for v in values]
+        args = [one for three in zip(masks, doubles, weights, strict=True) for one in three]
+        return self._build.op(ops.MASKED_WEIGHTED_DOUBLES, *args, rep="i")
+
+    def _shifted(self, op: Op) -> Op:
+        by = op.args[1]
+        if by.kind is ops.CONST and isinstance(by.data, int) and by.data.bit_count() == 1:
+            return self._build.op(ops.SHIFT, op.args[0], rep="i", data=by.data.bit_length() - 1)
+        return op
+
+
+def _reached(roots: Iterable[Op], standings: PodInvariance) -> set[Op]:
+    """Return the ops over rows that ``roots`` need, without what is below standing ones."""
+    todo, seen = list(roots), set[Op]()
+    while todo:
+        op = todo.pop()
+        if op not in seen and op.level is Level.NODE:
+            seen.add(op)
+            if not standings.kept(op):
+                todo.extend(op.args)
+    return seen

@@ -11,11 +11,11 @@ from policy_sched.language.lower.abstract_values import (
     NodeRecord,
     Opt,
     Value,
+    default_of,
     rep_of,
 )
 from policy_sched.language.lower.arithmetic import rounded, to_int
 from policy_sched.language.lower.context import Env, Lowering, Refusal
-from policy_sched.language.lower.default_values import default_of
 from policy_sched.language.lower.dispatch import make_lowering
 from policy_sched.language.lower.logic import coded
 from policy_sched.language.lower.records import snake

@@ -11,9 +11,12 @@ that is still being filtered and mapped is a loop that nothing has run yet (`Com
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 from policy_sched.language.ir import Op
+from policy_sched.language.runtime import NO_DOMAIN, NOTHING, Activation
+from policy_sched.language.stdlib import version
 from policy_sched.language.values import (
     BOOL,
     BOOLS,
@@ -22,11 +25,33 @@ from policy_sched.language.values import (
     DURATION,
     INT,
     INT64,
+    NO_NODE,
+    RESOURCES,
+    SELECTOR,
+    SEMVER,
     STRING,
     TIMESTAMP,
+    ImageFacts,
     Interval,
+    ListType,
+    MapType,
     QuantityType,
+    RecordType,
     Type,
+)
+from policy_sched.model import (
+    NO_GROUP,
+    Condition,
+    Container,
+    HostPort,
+    Namespace,
+    ObjectMeta,
+    Pod,
+    PodInfo,
+    QueuedPod,
+    Selector,
+    Taint,
+    Toleration,
 )
 
 
@@ -148,3 +173,49 @@ def range_of(kind: Type) -> Interval:
     if kind == TIMESTAMP:
         return _YEARS
     return INT64 if rep_of(kind) == "i" else DOUBLES
+
+
+_SIMPLE: dict[Type, object] = {
+    BOOL: False,
+    INT: 0,
+    DURATION: 0,
+    TIMESTAMP: 0,
+    DOUBLE: 0.0,
+    STRING: "",
+    RESOURCES: {},
+    SEMVER: version("0.0.0"),
+    SELECTOR: Selector(()),
+}
+_RECORDS: dict[str, object] = {
+    "Taint": Taint(),
+    "Toleration": Toleration(),
+    "HostPort": HostPort("", "", 0),
+    "Condition": Condition(),
+    "Container": Container("", "", "", {}, {}),
+    "Image": ImageFacts(),
+    "Node": NO_NODE,
+    "Pod": PodInfo.of(Pod()),
+    "Cluster": NO_DOMAIN,
+    "Domain": NO_DOMAIN,
+    "Namespace": Namespace(metadata=ObjectMeta(name="")),
+    "PodGroup": NO_GROUP,
+    "Queue": QueuedPod(PodInfo.of(Pod())),
+    "Cycle": Activation(),
+    "Event": NOTHING,
+}
+
+
+def default_of(kind: Type) -> Any:
+    """Return a harmless value of a type; None for what is only touched where it is no garbage."""
+    match kind:
+        case QuantityType():
+            return Fraction(0) if kind.dimension == "free" else 0
+        case ListType():
+            return ()
+        case MapType():
+            return {}
+        case RecordType() if kind.fields:
+            return {name: default_of(of) for name, of in kind.fields}
+        case RecordType():
+            return _RECORDS.get(kind.name)
+    return _SIMPLE.get(kind)

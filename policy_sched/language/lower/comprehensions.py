@@ -14,12 +14,12 @@ from policy_sched.language.lower.abstract_values import (
     MaskedList,
     Opt,
     Value,
+    default_of,
 )
-from policy_sched.language.lower.alpha_rename import alpha_renamed
 from policy_sched.language.lower.context import Env, Lowering, element_type
-from policy_sched.language.lower.default_values import default_of
 from policy_sched.language.lower.logic import combine, opposite, with_error, without_error
 from policy_sched.language.lower.loops import (
+    alpha_renamed,
     count,
     of_domain,
     over,

@@ -26,10 +26,10 @@ from policy_sched.language.lower.abstract_values import (
     NodeRecord,
     Opt,
     Value,
+    default_of,
     range_of,
     rep_of,
 )
-from policy_sched.language.lower.default_values import default_of
 from policy_sched.language.stdlib import value_at
 from policy_sched.language.syntax import Core, Span, UserFunction
 from policy_sched.language.values import (

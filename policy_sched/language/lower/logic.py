@@ -14,10 +14,10 @@ from policy_sched.language.lower.abstract_values import (
     NodeRecord,
     Opt,
     Value,
+    default_of,
     rep_of,
 )
 from policy_sched.language.lower.context import Env, Lowering
-from policy_sched.language.lower.default_values import default_of
 from policy_sched.language.lower.units import aligned, in_one_unit
 from policy_sched.language.stdlib import equal
 from policy_sched.language.syntax import Cond, Core, Span

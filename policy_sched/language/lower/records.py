@@ -16,11 +16,11 @@ from policy_sched.language.lower.abstract_values import (
     Opt,
     UnitOf,
     Value,
+    default_of,
     range_of,
     rep_of,
 )
 from policy_sched.language.lower.context import Lowering, Refusal
-from policy_sched.language.lower.default_values import default_of
 from policy_sched.language.lower.logic import combine, with_error
 from policy_sched.language.lower.loops import over
 from policy_sched.language.stdlib import (

@@ -3,23 +3,24 @@
 No parsing and no checking; this is pod time.
 """
 
-from policy_sched.language.runtime import masked, node, scalar, vector, victims
-from policy_sched.language.runtime.activation import NOTHING, Activation, Event
-from policy_sched.language.runtime.context import Runtime, each
-from policy_sched.language.runtime.domains import NO_DOMAIN
+from policy_sched.language.runtime import node, scalar, vector, victims
+from policy_sched.language.runtime.activation import (
+    FAILED,
+    NORMALIZERS,
+    NOT_NEGATIVE,
+    NOTHING,
+    Activation,
+    Event,
+    RawScores,
+    failures,
+    normalized,
+)
+from policy_sched.language.runtime.context import NO_DOMAIN, Runtime, each
 from policy_sched.language.runtime.incremental_counts import Condition
 from policy_sched.language.runtime.materialized_columns import (
     ColumnGroup,
     MaterializedColumn,
     MaterializedColumns,
-)
-from policy_sched.language.runtime.normalizers import (
-    FAILED,
-    NORMALIZERS,
-    NOT_NEGATIVE,
-    RawScores,
-    failures,
-    normalized,
 )
 from policy_sched.language.runtime.scalar import (
     deviation,
@@ -52,7 +53,6 @@ __all__ = [
     "failures",
     "in_int64",
     "int64",
-    "masked",
     "mean",
     "node",
     "normalized",

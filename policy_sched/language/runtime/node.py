@@ -5,8 +5,8 @@ Each question has a form for one row and one for many; both read the same column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -125,9 +125,3 @@ def _requirement_rows(rt: Runtime, wanted: NodeSelectorRequirement, rows: RowSet
         return test.matches({wanted.key: texts[code]} if code else {})
 
     return rt.distinct_one("b", each(holds), rt.table.column(("label", wanted.key)), rows)
-
-
-NAMES: Final[dict[str, Callable[..., Any]]] = {
-    f.__name__: f
-    for f in (fits_row, fits_rows, affinity_row, affinity_rows, preference_row, preference_rows)
-}

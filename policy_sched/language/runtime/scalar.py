@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from policy_sched.language.values import INT_MAX, INT_MIN, OVERFLOW, Fault, truncated
 
@@ -155,27 +155,3 @@ def int64(number: int) -> int:
     if INT_MIN <= number <= INT_MAX:
         return number
     raise Fault(OVERFLOW)
-
-
-NAMES: Final[dict[str, object]] = {"inf": math.inf} | {
-    f.__name__: f
-    for f in (
-        safe,
-        checked,
-        quotient,
-        remainder,
-        percent,
-        share,
-        table_at,
-        sign,
-        divide_by_zero,
-        truncate,
-        int_of_double,
-        round_half_away,
-        compact,
-        count_masked,
-        mean_masked,
-        deviation_masked,
-        weighted_masked,
-    )
-}

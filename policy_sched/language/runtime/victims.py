@@ -83,17 +83,3 @@ def each_text(rt: Runtime, call: TextCall, *args: Any) -> Rows:
 def in_int64(number: Any) -> bool:
     """Tell whether a value is no int beyond int64, so that an array can hold it."""
     return not isinstance(number, int) or INT_MIN <= number <= INT_MAX
-
-
-NAMES: Final[dict[str, object]] = {
-    f.__name__: f
-    for f in (
-        any_victim,
-        sum_of_victims,
-        unsure_sum,
-        greatest_victim,
-        least_victim,
-        each_text,
-        in_int64,
-    )
-}

@@ -18,9 +18,9 @@ from policy_sched.language.stdlib.builtins_collections import (
     total,
     value_at,
 )
-from policy_sched.language.stdlib.builtins_format import formatter
 from policy_sched.language.stdlib.builtins_math import is_shape
 from policy_sched.language.stdlib.builtins_quantity import (
+    Version,
     double_of_units,
     fraction_of_text,
     free_total,
@@ -28,6 +28,7 @@ from policy_sched.language.stdlib.builtins_quantity import (
     scale_of_resource,
     thousandths_in,
     units_in,
+    version,
     whole_of_units,
     whole_or_fault,
 )
@@ -44,7 +45,7 @@ from policy_sched.language.stdlib.builtins_scheduler import (
     tolerates,
     without,
 )
-from policy_sched.language.stdlib.builtins_semver import Version, version
+from policy_sched.language.stdlib.builtins_string import formatter
 from policy_sched.language.stdlib.builtins_time import timestamp_of_text
 from policy_sched.language.stdlib.environment import (
     ANY,

@@ -10,28 +10,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.language.stdlib import builtins_collections as kernels_lists
-from policy_sched.language.stdlib import builtins_format as kernels_format
-from policy_sched.language.stdlib import builtins_math as kernels_numbers
-from policy_sched.language.stdlib import builtins_quantity as kernels_quantities
-from policy_sched.language.stdlib import builtins_scheduler as kernels_scheduler
-from policy_sched.language.stdlib import builtins_semver as kernels_semver
-from policy_sched.language.stdlib import builtins_string as kernels_strings
-from policy_sched.language.stdlib import builtins_time as kernels_time
+from policy_sched.language.stdlib import (
+    builtins_collections,
+    builtins_math,
+    builtins_quantity,
+    builtins_scheduler,
+    builtins_string,
+    builtins_time,
+)
 
 #: Kernels whose work does not grow with what they are given.
 _CHEAP: Final = frozenset(
     {
-        kernels_lists.has_key,
-        kernels_lists.value_at,
-        kernels_lists.amount,
-        kernels_lists.has_element,
-        kernels_lists.element,
+        builtins_collections.has_key,
+        builtins_collections.value_at,
+        builtins_collections.amount,
+        builtins_collections.has_element,
+        builtins_collections.element,
     }
 )
-_SIZED: Final = frozenset(
-    room.__name__ for room in (kernels_format, kernels_lists, kernels_strings)
-)
+_SIZED: Final = frozenset(module.__name__ for module in (builtins_collections, builtins_string))
 
 
 def is_sized(function: Callable[..., Any]) -> bool:
@@ -47,21 +45,20 @@ class Builtin:
     fallible: bool
 
 
-_ROOMS: Final = (
-    kernels_numbers,
-    kernels_quantities,
-    kernels_lists,
-    kernels_strings,
-    kernels_time,
-    kernels_semver,
-    kernels_scheduler,
+_MODULES: Final = (
+    builtins_math,
+    builtins_quantity,
+    builtins_collections,
+    builtins_string,
+    builtins_time,
+    builtins_scheduler,
 )
 KERNELS: Final[dict[str, Builtin]] = {
-    **{name: Builtin(f, False) for room in _ROOMS for name, f in room.TOTAL.items()},
-    **{name: Builtin(f, True) for room in _ROOMS for name, f in room.PARTIAL.items()},
+    **{name: Builtin(f, False) for module in _MODULES for name, f in module.TOTAL.items()},
+    **{name: Builtin(f, True) for module in _MODULES for name, f in module.PARTIAL.items()},
 }
 #: The same over quantities that have no unit yet (exact amounts).
 FREE: Final[dict[str, Builtin]] = {
-    **{name: Builtin(f, False) for name, f in kernels_quantities.FREE_TOTAL.items()},
-    **{name: Builtin(f, True) for name, f in kernels_quantities.FREE_PARTIAL.items()},
+    **{name: Builtin(f, False) for name, f in builtins_quantity.FREE_TOTAL.items()},
+    **{name: Builtin(f, True) for name, f in builtins_quantity.FREE_PARTIAL.items()},
 }

@@ -4,47 +4,44 @@ Also the typed AST, comments, string literals, and hints for the syntax of other
 """
 
 from policy_sched.language.syntax.ast import (
+    And,
     AndExpr,
     Binary,
+    Call,
     CallExpr,
     CelLiteral,
-    CondExpr,
-    Ident,
-    IndexExpr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    MethodExpr,
-    Node,
-    OrExpr,
-    Select,
-    Unary,
-    children,
-    walk,
-)
-from policy_sched.language.syntax.ast_builder import KEYWORDS, RESERVED
-from policy_sched.language.syntax.comments import comments
-from policy_sched.language.syntax.parser import parse, parse_cel
-from policy_sched.language.syntax.quoting import ESCAPES, quote
-from policy_sched.language.syntax.typed_ast import (
-    And,
-    Call,
     Cond,
+    CondExpr,
     Const,
     Core,
     Field,
     Has,
+    Ident,
     Index,
+    IndexExpr,
     Let,
+    ListExpr,
     ListLit,
+    Literal,
     Macro,
+    MapExpr,
     MapLit,
+    MethodExpr,
+    Node,
     Or,
+    OrExpr,
+    Select,
     Span,
+    Unary,
     UserCall,
     UserFunction,
     Var,
+    children,
+    walk,
 )
+from policy_sched.language.syntax.ast_builder import KEYWORDS, RESERVED
+from policy_sched.language.syntax.parser import comments, parse, parse_cel
+from policy_sched.language.syntax.strings import ESCAPES, quote
 
 __all__ = [
     "ESCAPES",

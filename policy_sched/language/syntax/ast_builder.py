@@ -30,11 +30,11 @@ from policy_sched.language.syntax.ast import (
     Node,
     OrExpr,
     Select,
+    Span,
     Unary,
 )
 from policy_sched.language.syntax.strings import unquote, unquote_bytes
 from policy_sched.language.syntax.syntax_hints import if_problem
-from policy_sched.language.syntax.typed_ast import Span
 
 KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
 #: CEL's reserved words: fields and methods may be called so, variables and functions may not.

@@ -4,7 +4,6 @@ Imports no other stage.
 """
 
 from policy_sched.language.values import intervals, limits
-from policy_sched.language.values.domain_record import NOWHERE, PlacementFacts
 from policy_sched.language.values.errors import (
     CONVERSION,
     DIVIDE_BY_ZERO,
@@ -37,21 +36,25 @@ from policy_sched.language.values.limits import (
     spend_of_total,
     weigh,
 )
-from policy_sched.language.values.node_record import NO_NODE, ImageFacts, NodeFacts
-from policy_sched.language.values.type_parser import (
-    RAW,
-    SCALARS,
-    TypeVariable,
-    parse_type,
+from policy_sched.language.values.records import (
+    NO_NODE,
+    NOWHERE,
+    ImageFacts,
+    NodeFacts,
+    PlacementFacts,
 )
 from policy_sched.language.values.types import (
     BOOL,
+    CLASH_HINT,
     DOUBLE,
     DURATION,
     ERROR,
+    FIXED_DIMENSIONS,
     INT,
     QUANTITY,
+    RAW,
     RESOURCES,
+    SCALARS,
     SELECTOR,
     SEMVER,
     STRING,
@@ -63,21 +66,19 @@ from policy_sched.language.values.types import (
     QuantityType,
     RecordType,
     Type,
-    list_of,
-    map_of,
-    optional_of,
-    quantity_of,
-    record,
-)
-from policy_sched.language.values.unify import (
-    CLASH_HINT,
-    FIXED_DIMENSIONS,
+    TypeVariable,
     clash_message,
     dimensions,
     fit,
     is_known,
     join,
+    list_of,
+    map_of,
+    optional_of,
+    parse_type,
     parts,
+    quantity_of,
+    record,
     resource_dimension,
     substitute,
 )

@@ -131,9 +131,3 @@ def list_of(length: int) -> None:
     """Check the length of a list before it is made. Raises LimitError."""
     if length > MAX_ITEMS:
         raise LimitError(f"it makes a list of more than {MAX_ITEMS} elements")
-
-
-NAMES: Final[dict[str, object]] = {
-    function.__name__: function
-    for function in (refill, begin, begin_rows, spend, spend_rows, spend_of_total, metered)
-} | {"size_of": len}

@@ -1,7 +1,9 @@
-"""The types of the rule language: what an expression's value is, before any value exists."""
+"""The types of the rule language: their text form, joins and unification, quantity dimensions."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,3 +119,265 @@ def quantity_of(dimension: str) -> QuantityType:
 def record(name: str) -> RecordType:
     """Return the record type of a noun of the scheduler, such as ``Pod``."""
     return RecordType(name)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVariable(Type):
+    """A type that an overload leaves open; ``allowed`` names the types it may be (empty: any)."""
+
+    allowed: frozenset[str] = frozenset()
+
+
+#: The value of a parameter that no expression reads: a mapping that only a builtin interprets.
+RAW: Final = Type("raw")
+
+ORDERED: Final = frozenset(
+    {"int", "double", "string", "bool", "duration", "timestamp", "quantity", "semver"}
+)
+TYPE_VARIABLES: Final = {
+    "T": TypeVariable("T"),
+    "K": TypeVariable("K"),
+    "V": TypeVariable("V"),
+    "O": TypeVariable("ordered", ORDERED - {"semver"}),
+    "N": TypeVariable("number", frozenset({"int", "double"})),
+    "A": TypeVariable("amount", frozenset({"int", "double", "duration", "quantity"})),
+}
+SCALARS: Final = {
+    t.name: t
+    for t in (BOOL, INT, DOUBLE, STRING, DURATION, TIMESTAMP, SELECTOR, SEMVER, RESOURCES, QUANTITY)
+}
+_TOKEN: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[(){},:]|\S)")
+_MAX_DEPTH: Final = 16
+
+
+def parse_type(text: str, *, records: Collection[str] = (), variables: bool = False) -> Type:
+    """Return the type that ``text`` names.
+
+    ``records`` are the names of record types; ``variables`` also reads the type variables of
+    functions.toml (T, K, V...). Raises ValueError with a sentence for the author.
+    """
+    reader = _Reader(_TOKEN.findall(text), records, variables)
+    result = reader.type(0)
+    if reader.at < len(reader.tokens):
+        raise ValueError(f"unexpected {reader.tokens[reader.at]!r} after the type {result}")
+    return result
+
+
+class _Reader:
+    """A recursive descent over the tokens of one type."""
+
+    def __init__(self, tokens: list[str], records: Collection[str], variables: bool) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.records = records
+        self.variables = variables
+
+    def next(self) -> str:
+        if self.at >= len(self.tokens):
+            raise ValueError("the type ends too early")
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def expect(self, token: str) -> None:
+        found = self.next()
+        if found != token:
+            raise ValueError(f"expected {token!r} in the type, found {found!r}")
+
+    def type(self, depth: int) -> Type:
+        if depth > _MAX_DEPTH:
+            raise ValueError("the type is nested too deeply")
+        name = self.next()
+        if name == "{":
+            return self.fields(depth)
+        if name in ("list", "optional", "map"):
+            return self.parametrised(name, depth)
+        if name in SCALARS:
+            return SCALARS[name]
+        if name in self.records:
+            return record(name)
+        if self.variables and name in TYPE_VARIABLES:
+            return TYPE_VARIABLES[name]
+        if self.variables and name == "unknown":
+            return UNKNOWN
+        if self.variables and name == "raw":
+            return RAW
+        raise ValueError(f"no type is called {name!r}")
+
+    def parametrised(self, name: str, depth: int) -> Type:
+        self.expect("(")
+        first = self.type(depth + 1)
+        if name == "map":
+            self.expect(",")
+            value = self.type(depth + 1)
+            if first.name not in ("string", "int", "bool") and not self.variables:
+                raise ValueError(f"a map's keys are string, int or bool, not {first}")
+            self.expect(")")
+            return map_of(first, value)
+        self.expect(")")
+        return list_of(first) if name == "list" else optional_of(first)
+
+    def fields(self, depth: int) -> RecordType:
+        found: list[tuple[str, Type]] = []
+        while True:
+            name = self.next()
+            self.expect(":")
+            found.append((name, self.type(depth + 1)))
+            if self.next() != ",":
+                break
+        if self.tokens[self.at - 1] != "}":
+            raise ValueError("expected '}' at the end of the record type")
+        return RecordType("record", tuple(found))
+
+
+#: Dimensions of which two must not meet.
+FIXED_DIMENSIONS: Final = frozenset({"cpu", "bytes", "count"})
+
+
+def join(a: Type, b: Type) -> Type | None:
+    """Return the type that values of both types have, or None.
+
+    An unknown type gives way to the other, a reported one silences the other; quantities of
+    different dimensions join to ``any`` (`dimension_of` tells whether they may meet).
+    """
+    if ERROR in (a, b):
+        return ERROR
+    if UNKNOWN in (a, b):
+        return b if a == UNKNOWN else a
+    if a == b:
+        return a
+    match a, b:
+        case QuantityType(), QuantityType():
+            return quantity_of(_joint(a.dimension, b.dimension))
+        case ListType(), ListType():
+            element = join(a.element, b.element)
+            return None if element is None else list_of(element)
+        case OptionalType(), OptionalType():
+            element = join(a.element, b.element)
+            return None if element is None else optional_of(element)
+        case MapType(), MapType():
+            key, value = join(a.key, b.key), join(a.value, b.value)
+            return None if key is None or value is None else map_of(key, value)
+        case RecordType(), RecordType():
+            return _join_records(a, b)
+    return None
+
+
+def _joint(a: str, b: str) -> str:
+    if a == b:
+        return a
+    known = {a, b} - {"free"}
+    return known.pop() if len(known) == 1 else "any"
+
+
+def _join_records(a: RecordType, b: RecordType) -> Type | None:
+    if a.name != b.name or [n for n, _ in a.fields] != [n for n, _ in b.fields]:
+        return None
+    fields = []
+    for (name, left), (_, right) in zip(a.fields, b.fields, strict=True):
+        joined = join(left, right)
+        if joined is None:
+            return None
+        fields.append((name, joined))
+    return RecordType(a.name, tuple(fields))
+
+
+def fit(param: Type, arg: Type, bound: dict[str, Type]) -> bool:
+    """Tell whether an argument of type ``arg`` suits ``param``; note what type variables become.
+
+    ``bound`` maps a type variable's name to the join of what it met so far.
+    """
+    if param == RAW:
+        return _from_params(arg)
+    if isinstance(param, TypeVariable):
+        if param.allowed and arg.name not in param.allowed and arg not in (UNKNOWN, ERROR):
+            return False
+        if arg == RAW:
+            return False
+        joined = join(bound.get(param.name, UNKNOWN), arg)
+        if joined is None:
+            return False
+        bound[param.name] = joined
+        return True
+    if arg in (UNKNOWN, ERROR):
+        return True
+    match param, arg:
+        case ListType(), ListType():
+            return fit(param.element, arg.element, bound)
+        case OptionalType(), OptionalType():
+            return fit(param.element, arg.element, bound)
+        case MapType(), MapType():
+            return fit(param.key, arg.key, bound) and fit(param.value, arg.value, bound)
+    return join(param, arg) is not None
+
+
+def _from_params(arg: Type) -> bool:
+    """Whether a builtin that reads a whole mapping of params may be given such a value."""
+    return (
+        arg in (RAW, UNKNOWN, ERROR)
+        or isinstance(arg, MapType)
+        or bool(isinstance(arg, RecordType) and (arg.fields or arg.name == "record"))
+    )
+
+
+def substitute(result: Type, bound: dict[str, Type]) -> Type:
+    """Return ``result`` with its type variables replaced; one that met nothing is unknown."""
+    if isinstance(result, TypeVariable):
+        return bound.get(result.name, UNKNOWN)
+    if isinstance(result, ListType):
+        return list_of(substitute(result.element, bound))
+    if isinstance(result, OptionalType):
+        return optional_of(substitute(result.element, bound))
+    if isinstance(result, MapType):
+        return map_of(substitute(result.key, bound), substitute(result.value, bound))
+    return result
+
+
+def parts(kind: Type) -> Iterator[Type]:
+    """Yield a type and the types inside it."""
+    yield kind
+    match kind:
+        case ListType() | OptionalType():
+            yield from parts(kind.element)
+        case MapType():
+            yield from parts(kind.key)
+            yield from parts(kind.value)
+        case RecordType():
+            for _, inner in kind.fields:
+                yield from parts(inner)
+
+
+def is_known(kind: Type) -> bool:
+    """Tell whether nothing in the type is unknown or already reported."""
+    return not any(part in (UNKNOWN, ERROR) for part in parts(kind))
+
+
+def dimensions(kinds: Iterable[Type]) -> tuple[set[str], str]:
+    """Return the fixed dimensions that the quantities in ``kinds`` have, and their joint one.
+
+    Two fixed dimensions must not meet.
+    """
+    found = {part.dimension for k in kinds for part in parts(k) if isinstance(part, QuantityType)}
+    fixed = found & FIXED_DIMENSIONS
+    if not found:
+        return fixed, "free"
+    joint = found.pop()
+    for dimension in found:
+        joint = _joint(joint, dimension)
+    return fixed, joint
+
+
+CLASH_HINT: Final = "take numbers of both with .units() if that is meant"
+
+
+def clash_message(clash: Sequence[str]) -> str:
+    """Return the sentence of PS208."""
+    return f"a quantity of {clash[0]} cannot meet one of {clash[1]}"
+
+
+def resource_dimension(name: str) -> str:
+    """Return the dimension of a resource's amounts, by the resource's name."""
+    if name == "cpu":
+        return "cpu"
+    if name in ("memory", "ephemeral-storage", "storage") or name.startswith("hugepages-"):
+        return "bytes"
+    return "count"

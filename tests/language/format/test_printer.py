@@ -18,8 +18,7 @@ from policy_sched.language.format.printer import (
     plain_expression,
 )
 from policy_sched.language.syntax.ast import AndExpr, Literal, Node, OrExpr, Unary, children
-from policy_sched.language.syntax.comments import comments
-from policy_sched.language.syntax.parser import parse
+from policy_sched.language.syntax.parser import comments, parse
 from tests.language.rule_files import documents
 from tests.language.strategies import rules
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import policy_sched.language
-from policy_sched.language.codegen.constant_pool import FACTORY_ARGUMENTS
+from policy_sched.language.codegen.emitter import FACTORY_ARGUMENTS
 from policy_sched.language.codegen.module import DEFINED
 from policy_sched.language.ir import ops
 

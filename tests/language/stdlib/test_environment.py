@@ -13,8 +13,7 @@ from policy_sched.language.stdlib.environment import (
     Variable,
     policy_environment,
 )
-from policy_sched.language.values.types import BOOL, INT, RecordType
-from policy_sched.language.values.unify import parts
+from policy_sched.language.values.types import BOOL, INT, RecordType, parts
 
 ENVIRONMENT = policy_environment()
 RECORDS = ENVIRONMENT.records

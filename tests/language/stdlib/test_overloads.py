@@ -9,15 +9,16 @@ import pytest
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.language.stdlib.overloads import NAMESPACES, Overload, choose, closest
-from policy_sched.language.values.type_parser import RAW, TypeVariable
 from policy_sched.language.values.types import (
     INT,
+    RAW,
     STRING,
     UNKNOWN,
     ListType,
     MapType,
     OptionalType,
     Type,
+    TypeVariable,
     list_of,
     map_of,
     optional_of,

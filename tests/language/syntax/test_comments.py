@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.language.syntax.comments import comments
+from policy_sched.language.syntax.parser import comments
 
 
 @pytest.mark.parametrize(

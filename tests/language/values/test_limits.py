@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain.evaluate import evaluated
-from policy_sched.language.stdlib import builtins_collections as kernels_lists
-from policy_sched.language.stdlib import builtins_string as kernels_strings
+from policy_sched.language.stdlib import builtins_collections, builtins_string
 from policy_sched.language.stdlib.environment import ANY
-from policy_sched.language.values import limits as work
+from policy_sched.language.values import limits
 from policy_sched.language.values.errors import LimitError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
@@ -174,40 +173,40 @@ def test_distinct_and_sort_mean_what_they_meant(items: list[float]) -> None:
     """Hashing and Python's own sort give what comparing each with each gave, also with NaN."""
     slow: list[float] = []
     for item in items:
-        if not any(kernels_lists.equal(item, other) for other in slow):
+        if not any(builtins_collections.equal(item, other) for other in slow):
             slow.append(item)
-    assert list(map(repr, kernels_lists.distinct(items))) == list(map(repr, slow))
+    assert list(map(repr, builtins_collections.distinct(items))) == list(map(repr, slow))
     inserted: list[float] = []
     for item in items:
         at = len(inserted)
         while at and item < inserted[at - 1]:
             at -= 1
         inserted.insert(at, item)
-    assert list(map(repr, kernels_lists.ordered(items))) == list(map(repr, inserted))
+    assert list(map(repr, builtins_collections.ordered(items))) == list(map(repr, inserted))
 
 
 @given(st.text("ab", max_size=40), st.text("ab", max_size=5), st.text("ab", max_size=5))
 def test_texts_are_what_pythons_are(text: str, part: str, new: str) -> None:
     """Looking for the last occurrence and replacing say what Python's own functions do."""
-    last = kernels_strings.TOTAL["lastIndexOf_string_string"]
-    replace = kernels_strings.TOTAL["replace_string_string_string"]
+    last = builtins_string.TOTAL["lastIndexOf_string_string"]
+    replace = builtins_string.TOTAL["replace_string_string_string"]
     assert last(text, part) == text.rfind(part)
     assert replace(text, part, new) == text.replace(part, new)
 
 
 def test_steps_are_counted_for_one_evaluation() -> None:
     """What one evaluation has spent is not taken from the next one."""
-    work.refill()
-    for _ in range(2 * work.MAX_TOTAL // work.MAX_STEPS):
-        work.refill()
-        work.begin(range(work.MAX_STEPS))
+    limits.refill()
+    for _ in range(2 * limits.MAX_TOTAL // limits.MAX_STEPS):
+        limits.refill()
+        limits.begin(range(limits.MAX_STEPS))
     with pytest.raises(LimitError, match="its loops take more than"):
-        work.begin(range(work.MAX_STEPS + 1))
-    with work.one_evaluation():
-        for _ in range(work.MAX_TOTAL // work.MAX_STEPS):
-            work.refill()
-            work.begin(range(work.MAX_STEPS))
+        limits.begin(range(limits.MAX_STEPS + 1))
+    with limits.one_evaluation():
+        for _ in range(limits.MAX_TOTAL // limits.MAX_STEPS):
+            limits.refill()
+            limits.begin(range(limits.MAX_STEPS))
         with pytest.raises(LimitError, match="for all nodes together"):
-            work.begin(range(work.MAX_STEPS))
-    work.refill()
-    work.begin(range(work.MAX_STEPS))
+            limits.begin(range(limits.MAX_STEPS))
+    limits.refill()
+    limits.begin(range(limits.MAX_STEPS))

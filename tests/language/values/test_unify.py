@@ -5,25 +5,30 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.check.params import params_type, value_type
-from policy_sched.language.values.type_parser import RAW, parse_type
+from policy_sched.language.check.definitions import params_type, value_type
 from policy_sched.language.values.types import (
     BOOL,
     DOUBLE,
     ERROR,
     INT,
+    RAW,
     RESOURCES,
     STRING,
     UNKNOWN,
     ListType,
     Type,
+    dimensions,
+    fit,
+    is_known,
+    join,
     list_of,
     map_of,
     optional_of,
+    parse_type,
     quantity_of,
     record,
+    resource_dimension,
 )
-from policy_sched.language.values.unify import dimensions, fit, is_known, join, resource_dimension
 
 SCALARS = st.sampled_from([BOOL, INT, DOUBLE, STRING, RESOURCES, UNKNOWN, record("Pod")])
 QUANTITIES = st.sampled_from(["cpu", "bytes", "count", "any", "free"]).map(quantity_of)

@@ -12,8 +12,8 @@ from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy
 from policy_sched.language.diagnostics.source_text import PlacementSource, PolicySource, Text
 from policy_sched.language.runtime.activation import Activation
-from policy_sched.language.values.domain_record import NOWHERE, PlacementFacts
 from policy_sched.language.values.errors import RuleError
+from policy_sched.language.values.records import NOWHERE, PlacementFacts
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.bound_placement import BoundPlacement

@@ -21,8 +21,7 @@ from policy_sched.language.diagnostics.source_text import (
     VariableSource,
 )
 from policy_sched.language.ir.read_set import Dependency
-from policy_sched.language.runtime.activation import Activation
-from policy_sched.language.runtime.normalizers import FAILED, NORMALIZERS, normalized
+from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
 from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules import bind

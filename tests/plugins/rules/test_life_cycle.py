@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compiled_policy import CompiledPolicy, RuleError, compile_policy
 from policy_sched.language.runtime.activation import Activation, Event
-from policy_sched.language.values.node_record import NodeFacts
+from policy_sched.language.values.records import NodeFacts
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules import bind

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.check.constants import (
+from policy_sched.language.check.calls import (
     bad_duration,
     bad_pattern,
     bad_quantity,

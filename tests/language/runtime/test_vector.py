@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.runtime import masked as wide_rows
-from policy_sched.language.runtime import scalar as one
+from policy_sched.language.runtime import scalar, vector
 
 MASKED = st.lists(
     st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=3, max_size=3),
@@ -19,30 +18,30 @@ MASKED = st.lists(
 @given(MASKED)
 def test_lists_of_masked_values(items: list[list[tuple[bool, float]]]) -> None:
     """Counts, means and deviations over rows are bit for bit those of each row."""
-    wide = [
+    listed = [
         part
         for item in items
         for part in (np.array([m for m, _ in item]), np.array([v for _, v in item]))
     ]
     with np.errstate(all="ignore"):
-        means = np.broadcast_to(wide_rows.mean_wide_rows(*wide), 3)
-        deviations = np.broadcast_to(wide_rows.deviation_wide_rows(*wide), 3)
-        counts = np.broadcast_to(wide_rows.count_wide_rows(*wide[::2]), 3)
+        means = np.broadcast_to(vector.mean_masked_rows(*listed), 3)
+        deviations = np.broadcast_to(vector.deviation_masked_rows(*listed), 3)
+        counts = np.broadcast_to(vector.count_masked_rows(*listed[::2]), 3)
     for row in range(3):
         flat = [part for item in items for part in item[row]]
         assert counts[row] == sum(map(bool, flat[::2]))
-        assert means[row] == one.mean_wide(*flat)
-        assert deviations[row] == one.deviation_wide(*flat)
+        assert means[row] == scalar.mean_masked(*flat)
+        assert deviations[row] == scalar.deviation_masked(*flat)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 100), st.integers(0, 9)), max_size=4))
 def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
     """The weighted mean over rows is that of one row, also where all weights are 0."""
     flat = [part for triple in triples for part in triple]
-    wide = [np.array([part, part]) for part in flat]
-    expected = one.weighted_wide(*flat)
+    listed = [np.array([part, part]) for part in flat]
+    expected = scalar.weighted_masked(*flat)
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(wide_rows.weighted_wide_rows(*wide), 2)
+        found = np.broadcast_to(vector.weighted_masked_rows(*listed), 2)
     assert found.tolist() == [expected] * 2
     mixed = [
         part
@@ -50,8 +49,8 @@ def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
         for part in (mask, np.array([float(value)] * 2), weight)
     ]
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(wide_rows.weighted_wide_doubles(*mixed), 2)
+        found = np.broadcast_to(vector.weighted_masked_doubles(*mixed), 2)
         assert found.tolist() == [expected] * 2
         varying = [np.array([p, p]) if i % 3 == 0 else p for i, p in enumerate(mixed)]
-        found = np.broadcast_to(wide_rows.weighted_wide_doubles(*varying), 2)
+        found = np.broadcast_to(vector.weighted_masked_doubles(*varying), 2)
     assert found.tolist() == [expected] * 2

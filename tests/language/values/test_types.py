@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.language.values.type_parser import parse_type
+from policy_sched.language.values.types import parse_type
 
 
 @pytest.mark.parametrize(
