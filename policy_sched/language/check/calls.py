@@ -1,4 +1,4 @@
-"""Checks calls: functions, methods, a policy's own functions, and the constant texts that they read."""
+"""Checks calls: functions, methods, a policy's own functions, and constant arguments."""
 
 from __future__ import annotations
 

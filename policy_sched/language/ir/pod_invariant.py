@@ -117,7 +117,7 @@ _PERCENT: Final = (ops.PERCENT, ops.PERCENT_OF_COLUMN, ops.PERCENT_OF_REST)
 
 
 class Reassociation:
-    """Rewrites ``roots``; ``limits`` and ``guards`` are the conditions under which they are equal."""
+    """Rewrites ``roots``; they are equal under the conditions ``limits`` and ``guards``."""
 
     def __init__(self, roots: Iterable[Op], build: Builder, standings: PodInvariance) -> None:
         self._build = build

@@ -1,4 +1,4 @@
-"""Lints about values: conditions that never change, and errors that are not handled (PS401-PS405, PS412, PS413)."""
+"""Lints about values: constant conditions, duplicates, and errors that are not handled."""
 
 from __future__ import annotations
 

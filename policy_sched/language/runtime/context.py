@@ -1,4 +1,4 @@
-"""The node table as generated functions read it: distinct values, rows, pods and domains of a label."""
+"""The node table as generated functions read it: distinct values, rows, pods and domains."""
 
 from __future__ import annotations
 
