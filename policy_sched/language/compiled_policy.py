@@ -1,9 +1,7 @@
-"""The language's door: policies compiled, bound to a cluster's tables, and run.
+"""The entry point of the compiler: a checked policy becomes a `CompiledPolicy`.
 
-Theory of operation. `compile_policy` makes a `CompiledPolicy`, which knows no table and may be
-shared. `bind` opens the columns that it reads and gives a `BoundPolicy`, whose methods run at pod
-time. Questions about up to `FEW_ROWS` rows are answered row by row by the scalar function, others
-by the vector function; the answers are the same.
+It knows no table, is immutable and can be shared and pickled. plugins/rules binds it to the tables
+of a cluster.
 """
 
 from __future__ import annotations
@@ -53,7 +51,9 @@ class CompiledPolicy:
         """What the rules that place a pod read: filter, score, and the conditions of both."""
         self.rejecting_reads: Reads = self.filter_reads | _reads(sections.node_names)
         """What decides whether a node is refused to a pod."""
-        self.eased_by_pods = sections.filter is not None and sections.filter.eased
+        self.passes_with_more_pods = (
+            sections.filter is not None and sections.filter.passes_with_more_pods
+        )
         """Whether a node that is refused may be acceptable because a pod came to it."""
         gates = [gate.unit for gate in sections.pre_enqueue]
         self.gate_reads: Reads = _reads(*gates) | matching if gates else Reads()

@@ -42,7 +42,7 @@ from policy_sched.language.values import MapType, RecordType, list_of, record
 
 
 class Frequency(Enum):
-    """Where a part is computed; the value is for people."""
+    """Where a part is computed; the value is shown to users."""
 
     LOADED = "once, when the policy is loaded"
     POD = "once per pod"
@@ -117,8 +117,8 @@ def _computed(low: Lowering, core: Core, env: Env) -> tuple[Frequency, Cost]:
         if isinstance(value, Constant):
             return Frequency.LOADED, NOTHING
         if isinstance(value, NodeMap | NodeRecord | ImageRecord):
-            moving = isinstance(value, NodeMap) and value.family in _MOVING
-            return (Frequency.MOVING if moving else Frequency.STATIC), NOTHING
+            dynamic = isinstance(value, NodeMap) and value.family in _MOVING
+            return (Frequency.MOVING if dynamic else Frequency.STATIC), NOTHING
         one = low.plain(value)
     except Refusal as refusal:  # it can be computed only as a part of something else
         return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), NOTHING
@@ -136,10 +136,10 @@ def _place(roots: list[Op]) -> Frequency:
     if all(op.level is Level.SCALAR for op in roots):
         reads = find_reads(roots)
         return Frequency.SNAPSHOT if reads.node and not reads.pod else Frequency.POD
-    standings = PodInvariance()
-    if not all(standings.holds(op) for op in roots):
+    invariance = PodInvariance()
+    if not all(invariance.holds(op) for op in roots):
         return Frequency.NODE
-    return Frequency.MOVING if any(standings.moves(op) for op in roots) else Frequency.STATIC
+    return Frequency.MOVING if any(invariance.is_dynamic(op) for op in roots) else Frequency.STATIC
 
 
 def _children(core: Core) -> Iterator[Core]:

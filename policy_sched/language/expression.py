@@ -90,7 +90,7 @@ def compile_expression(
     functions: Mapping[str, UserFunction] | None = None,
     variables: Sequence[tuple[str, Core]] = (),
 ) -> Expression:
-    """Compile one checked expression. Raises lowering.Refusal where something has no kernel."""
+    """Compile one checked expression. Raises lowering.Refusal where something has no builtin."""
     low = make_lowering(params or {}, params_type or RecordType("record"), functions or {})
     for name, body in variables:
         low.globals[f"variables.{name}"] = low.thunk(body, {})
@@ -120,7 +120,7 @@ def limit_steps(value: Value, span: Span) -> None:
 
 
 def constant(low: Lowering, value: Value) -> tuple[Any, str]:
-    """Work out a value that reads neither pods nor nodes: the value, or the kind of its error."""
+    """Evaluate a value that reads neither pods nor nodes: the value, or the kind of its error."""
     if value.op.kind is ops.CONST and value.err is None:
         return value.op.data, ""
     program = generate([value.op, *([] if value.err is None else [value.err])])

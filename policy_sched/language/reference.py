@@ -1,4 +1,4 @@
-"""Looks up what the tables of the language say of a name: for ``docs``, and for editors."""
+"""Looks up names in the tables of the language, for `docs` and for editors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that has a name: how it is written, of what kind it is, and what it means."""
+    """A name: how it is written, its kind, and its meaning."""
 
     title: str
     kind: str
@@ -65,7 +65,7 @@ class Entry:
 
 
 def entries(topic: str) -> list[Entry]:
-    """Return everything that is called so: codes, variables, fields, sections, functions.
+    """Return everything with a name: codes, variables, fields, sections, functions.
 
     A field may be named with its record or with its variable: Node.labels, node.labels, labels.
     """

@@ -36,7 +36,7 @@ class Unit:
     reads: Reads
     sites: tuple[Site, ...]
     can_fail: bool
-    eased: bool = False
+    passes_with_more_pods: bool = False
     """Whether adding a pod to a node may make a filter accept the node."""
 
     @property
@@ -45,7 +45,7 @@ class Unit:
         return self.program.kept.units
 
     def words(self, site: int) -> str:
-        """Return an error for people, such as ``no such key 'zone'``."""
+        """Return the message of an error, such as ``no such key 'zone'``."""
         found = self.sites[site]
         text = KINDS[found.kind].replace("_", " ")
         return f"{text} '{found.detail}'" if found.detail else text
@@ -53,10 +53,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """What a filter rule says of a node that it rejects.
+    """What a filter rule reports about a node that it rejects.
 
-    ``explain`` computes, of those that are not constant, first ``resolvable``, then the message
-    (a string) or the reasons (a list of strings).
+    ``explain`` computes, of those that are not constant, first ``resolvable``, then the message (a
+    string) or the reasons (a list of strings).
     """
 
     name: str
@@ -129,7 +129,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class LifeCycle:
-    """What a policy says after a node was chosen, and when a pod that it rejected is tried again.
+    """The rules that run after a node was chosen, and when a rejected pod is tried again.
 
     ``hint`` is evaluated for events, instead of the rules' reads. ``every`` is in ns; 0: never.
     """

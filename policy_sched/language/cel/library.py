@@ -26,7 +26,7 @@ from policy_sched.language.cel.values import (
     equal,
     type_name,
 )
-from policy_sched.language.stdlib import KERNELS
+from policy_sched.language.stdlib import BUILTINS
 from policy_sched.language.values import Fault, LimitError, Type
 
 Kernel = Callable[..., Any]
@@ -68,7 +68,7 @@ def read_table(table: Mapping[str, Kernel]) -> list[Function]:
 
 def shared(name: str, *args: Any) -> Any:
     """Call a kernel of the rule language by its id; its faults become errors."""
-    kernel = KERNELS[name].function
+    kernel = BUILTINS[name].function
     try:
         return kernel(*args)
     except (Fault, LimitError) as error:
@@ -76,7 +76,7 @@ def shared(name: str, *args: Any) -> Any:
 
 
 def _kernel(name: str, wrap: Kernel = lambda value: value) -> Kernel:
-    assert name in KERNELS, name
+    assert name in BUILTINS, name
     return lambda *args: wrap(shared(name, *args))
 
 
@@ -117,9 +117,9 @@ def _double_quotient(a: float, b: float) -> float:
 
 _FIRST: Final = -62_135_596_800 * 10**9
 _LAST: Final = 253_402_300_800 * 10**9 - 1
-_text_of_timestamp: Final = KERNELS["string_timestamp"].function
-_text_of_duration: Final = KERNELS["string_duration"].function
-_text_of_double: Final = KERNELS["string_double"].function
+_text_of_timestamp: Final = BUILTINS["string_timestamp"].function
+_text_of_duration: Final = BUILTINS["string_duration"].function
+_text_of_double: Final = BUILTINS["string_double"].function
 
 
 def _span(value: int) -> Duration:

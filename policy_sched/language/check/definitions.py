@@ -159,7 +159,7 @@ def _uses(root: Node) -> set[str]:
 
 
 def _in_order(definitions: list[_Pending]) -> list[_Pending]:
-    """Sort definitions after what they use; those in a circle come as they stand in the file."""
+    """Sort definitions after what they use; those in a cycle keep the order of the file."""
     waiting = list(definitions)
     ordered: list[_Pending] = []
     while waiting:

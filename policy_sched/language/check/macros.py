@@ -1,4 +1,4 @@
-"""Macros: calls whose arguments are read before their values are: has, all, map, cel.bind..."""
+"""Checks macros, whose arguments bind variables: has, all, map, cel.bind..."""
 
 from __future__ import annotations
 

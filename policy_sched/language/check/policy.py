@@ -1,9 +1,9 @@
-"""The checker: a policy's texts in, its typed trees out, or every mistake in them at once.
+"""The checker: from a policy's texts to its typed trees, or to all problems in them at once.
 
-Theory of operation. Functions and variables are parsed first and checked in an order in which
-each comes after what it uses; then every section is checked with them at hand. A mistake gives
-its tree the type ERROR, which silences what follows from it, so that one mistake is one
-diagnostic. Problems count offsets in their own text; a `Text` turns those into places of a file.
+Theory of operation. Functions and variables are parsed first and checked in an order in which each
+follows what it uses; then every section is checked against them. A problem gives its tree the type
+ERROR, which silences consequences, so that one mistake is one diagnostic. Problems count offsets in
+their own text; a `Text` turns those into places of a file.
 """
 
 from __future__ import annotations

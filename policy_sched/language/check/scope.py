@@ -1,4 +1,4 @@
-"""What the checker carries along: definitions, the section's names, macro variables, problems."""
+"""The state of the checker: definitions, the section's names, macro variables, problems."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ class Scope:
         return self.unit.definitions.environment
 
     def infer(self, node: Node) -> Core:
-        """Return the typed tree of ``node``; what is wrong with it is noted, and typed ERROR."""
+        """Return the typed tree of ``node``, of type ERROR if a problem was reported."""
         return self.unit.infer(node, self)
 
     def report(self, code: str, span: Span, message: str, hint: str = "") -> None:
-        """Note a problem of the text at ``span``."""
+        """Report a problem of the text at ``span``."""
         self.unit.problems.append(Problem(span.start, span.end, code, message, hint))
 
     def wrong(self, code: str, span: Span, message: str, hint: str = "") -> Core:
-        """Note a problem and return the tree that silences what follows from it."""
+        """Report a problem and return a tree that silences its consequences."""
         self.report(code, span, message, hint)
         return silent(span)
 
@@ -114,7 +114,7 @@ class Scope:
         return inner, tuple(added[name].unique for name, _ in names)
 
     def require(self, tree: Core, expected: Type, what: str) -> bool:
-        """Tell whether the tree's type is ``expected``; note PS203 where it is not."""
+        """Tell whether the tree's type is ``expected``; report PS203 if not."""
         if join(tree.type, expected) is not None:
             return tree.type != ERROR
         self.report("PS203", tree.span, f"{what}: expected {expected}, found {tree.type}")

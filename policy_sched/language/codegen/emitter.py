@@ -34,7 +34,7 @@ FACTORY_ARGUMENTS: Final = (
 
 
 class ConstantPool:
-    """Gives names to what a generated text refers to; nothing of it is ever pasted into the text.
+    """Gives names to constants and columns, which are never pasted into a text.
 
     ``constants`` go into the text's globals (K0, K1, ...), ``columns`` are opened when the
     functions are bound to a table (C0, C1, ...).
@@ -71,7 +71,7 @@ class ConstantPool:
         return self.column(op.data) if isinstance(op.data, tuple) else self.literal(op.data)
 
     def call(self, call: Call, arguments: list[str], paired: bool, *, counted: bool = False) -> str:
-        """Return the text of a generic call, guarded by its guards; ``counted``: see `work`."""
+        """Return the text of a builtin's call; ``counted`` calls go through `limits.metered`."""
         guards, plain = arguments[: call.guards], arguments[call.guards :]
         name = self.constant(call.function)
         default = self.literal(call.default)
@@ -115,7 +115,7 @@ class Emitter:
         return f"{text}v, {text}e" if op.rep[0] == "t" else text
 
     def guard(self, op: Op, test: str, otherwise: str) -> None:
-        """Write that where ``test`` of ``op`` fails, ``otherwise`` is done."""
+        """Write a statement that runs ``otherwise`` if ``test`` of ``op`` is false."""
         body = self.placement.body
         name = self.named(op, body)
         body.lines.append(f"if not {test.format(name)}: {otherwise}")
@@ -175,7 +175,7 @@ class Emitter:
         if op in self.placement.regions:
             self._write_region(op, name, home)
         elif isinstance(op.data, PodCount):
-            self._write_tally(op, op.data, name, home)
+            self._write_count(op, op.data, name, home)
         elif isinstance(op.data, Loop):
             loop_text(self, op, op.data, name, home)
         else:
@@ -231,7 +231,7 @@ class Emitter:
             home.lines += [f"{name} = {decided}", f"{word} {test}:", inside]
         return name
 
-    def _write_tally(self, op: Op, counted: PodCount, name: str, home: Block) -> None:
+    def _write_count(self, op: Op, counted: PodCount, name: str, home: Block) -> None:
         shapes = self.placement.shapes
         names = {a: f"a{a.serial}" for a in op.args} | {counted.param: f"p{counted.param.serial}"}
         inner = Emitter(
@@ -250,7 +250,7 @@ class Emitter:
         values = "".join(f"{self.text(a, home)}, " for a in op.args)
         condition = self.slots.constant(counted.condition)
         ask = "total" if op.kind is ops.COUNT_ALL else "of"
-        home.lines.append(f"{name} = rt.tallies.{ask}({condition}, {name}f, ({values}))")
+        home.lines.append(f"{name} = rt.counts.{ask}({condition}, {name}f, ({values}))")
 
     def _write_region(self, op: Op, name: str, home: Block) -> None:
         region = self.placement.regions[op]
@@ -360,7 +360,7 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> N
 
 
 def _counted(source: str, *, over: bool, inside: bool) -> str:
-    """Return the line that counts a loop's steps, see `work`."""
+    """Return the line that counts a loop's steps, see values/limits.py."""
     if over:
         return f"{'spend' if inside else 'begin'}_rows({source}, n)"
     return f"spend(len({source}))" if inside else f"begin({source})"

@@ -1,12 +1,12 @@
-"""Turns roots of the graph into Python functions: one for a row, one for rows, one for all rows.
+"""Turns roots of the graph into Python functions: for one row, for some rows, and for all rows.
 
 Theory of operation. The text of the functions is written once, when a policy is compiled, and
 compiled to a code object. Binding it to a node table runs that code: it defines a factory, whose
-arguments are the columns and interners of that table, and calls it. Only names of ours and plain
-numbers stand in the text; constants, functions and columns are reached by name.
+arguments are the columns and interners of that table, and calls it. The text holds only generated
+names and plain numbers; constants, functions and columns are reached by name.
 
-Where parts of the roots read no pod, there is one more function, for full passes: it takes those
-parts from kept columns, and comes with the functions that keep them (see kept_columns).
+If parts of the roots do not read the pod, there is one more function, for full passes: it takes
+those parts from materialized columns, and comes with the functions that compute them.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class Functions:
     _kept: MaterializedColumns | None = None
 
     def every_row(self, pod: Any, ctx: Any, n: int) -> tuple[Any, ...]:
-        """Return what ``vector`` does of all ``n`` rows; what it says of dead rows is of no use.
+        """Return the result of ``vector`` for all ``n`` rows; values of dead rows are undefined.
 
-        Arrays may be kept ones, which are read-only.
+        Arrays may be materialized columns, which are read-only.
         """
         rows = slice(0, n)
         if self._whole is not None and self._kept is not None:
@@ -135,7 +135,7 @@ class Program:
     by_row: bool
     """Whether anything differs from node to node."""
     static: Columns = ()
-    moving: Columns = ()
+    dynamic: Columns = ()
     full: Cost = NOTHING
     """What a pass over all nodes costs."""
     kept: Cost = NOTHING
@@ -144,21 +144,21 @@ class Program:
     def bind(self, runtime: Runtime) -> Functions:
         """Return the functions over one table."""
         made = bind_factory(self.code, self.slots, runtime)
-        if not self.static and not self.moving:
+        if not self.static and not self.dynamic:
             return Functions(*made)
-        scalar, vector, whole, static_row, static_rows, moving_row, moving_rows = made
+        scalar, vector, whole, static_row, static_rows, dynamic_row, dynamic_rows = made
         static = ColumnGroup(
             [MaterializedColumn(*one) for one in self.static], static_row, static_rows
         )
-        moving = ColumnGroup(
-            [MaterializedColumn(*one) for one in self.moving], moving_row, moving_rows
+        dynamic = ColumnGroup(
+            [MaterializedColumn(*one) for one in self.dynamic], dynamic_row, dynamic_rows
         )
         table = runtime.table
-        return Functions(scalar, vector, whole, MaterializedColumns(table, static, moving))
+        return Functions(scalar, vector, whole, MaterializedColumns(table, static, dynamic))
 
 
 def bind_factory(code: CodeType, slots: ConstantPool, runtime: Runtime) -> Any:
-    """Return what the factory of some code makes for one table: a function, or several."""
+    """Return the functions that the factory of some code makes for one table; one by itself."""
     table = runtime.table
     namespace: dict[str, Any] = {**DEFINED, **slots.constants}
     exec(code, namespace)  # noqa: S102  # our own text: names and numbers only
@@ -177,7 +177,7 @@ def bind_factory(code: CodeType, slots: ConstantPool, runtime: Runtime) -> Any:
 
 
 class Writer:
-    """Writes functions, one after the other, into the factory that makes them."""
+    """Writes functions, one after the other, into the text of their factory."""
 
     def __init__(self, *, code: bool = True) -> None:
         self._code = code
@@ -228,14 +228,14 @@ class Writer:
         lines = [*self._lines, f"return {', '.join(self._names)}"]
         return "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
 
-    def program(self, roots: Sequence[Op], static: Columns, moving: Columns) -> Program:
+    def program(self, roots: Sequence[Op], static: Columns, dynamic: Columns) -> Program:
         """Return the program of what was written."""
         text = self.text()
         by_row = any(op.level is Level.NODE for op in roots)
         code = compiled(text) if self._code else _NO_CODE
         full = self.costs[COSTLY]
         kept = self.costs.get(_WHOLE, full)
-        return Program(text, code, self.slots, by_row, static, moving, full, kept)
+        return Program(text, code, self.slots, by_row, static, dynamic, full, kept)
 
 
 def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = True) -> Program:
@@ -262,17 +262,17 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
     if invariants == PodInvariants((), ()):
         return writer.program(roots, (), ())
-    kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.moving)}
+    kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
     within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
     guards = [(op, within, f"return {COSTLY}({_OVER_ROWS})") for op in rearranged.guards]
     arguments = ", ".join([_OVER_ROWS, *kept.values()])
     writer.function(_WHOLE, arguments, rearranged.roots, rows=True, bound=kept, guards=guards)
     if code:
-        for name, ops in (("static", invariants.static), ("moving", invariants.moving)):
+        for name, ops in (("static", invariants.static), ("dynamic", invariants.dynamic)):
             writer.function(f"{name}_row", "row", ops, rows=False)
             writer.function(f"{name}_rows", "rows, n", ops, rows=True)
-    static, moving = (
+    static, dynamic = (
         tuple((op.rep[-1], rearranged.limits.get(op)) for op in ops)
-        for ops in (invariants.static, invariants.moving)
+        for ops in (invariants.static, invariants.dynamic)
     )
-    return writer.program(roots, static, moving)
+    return writer.program(roots, static, dynamic)

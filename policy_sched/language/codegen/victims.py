@@ -24,7 +24,7 @@ from policy_sched.language.codegen.module import Writer, bind_factory, compiled
 from policy_sched.language.ir import Builder, Call, Level, Loop, Op, OpKind, ops, reached
 from policy_sched.language.lower import snake
 from policy_sched.language.runtime import Runtime, TextCall, in_int64
-from policy_sched.language.stdlib import KERNELS, amount, has_key, value_at
+from policy_sched.language.stdlib import BUILTINS, amount, has_key, value_at
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 
@@ -47,12 +47,12 @@ _FAMILIES: Final = {
     "non_zero_requests": "nonZeroRequest",
 }
 _EXTREMES: Final = {
-    KERNELS["max_list"].function: ops.GREATEST_VICTIM,
-    KERNELS["min_list"].function: ops.LEAST_VICTIM,
+    BUILTINS["max_list"].function: ops.GREATEST_VICTIM,
+    BUILTINS["min_list"].function: ops.LEAST_VICTIM,
 }
 #: Builtins of times that are sums or differences.
 _TIMES: Final = {
-    KERNELS[f"{name}_{a}_{b}"].function: kind
+    BUILTINS[f"{name}_{a}_{b}"].function: kind
     for name, kind, a, b in (
         ("sub", ops.SUB_CHECKED, "timestamp", "timestamp"),
         ("sub", ops.SUB_CHECKED, "timestamp", "duration"),
@@ -109,7 +109,7 @@ class VictimProgram:
 
 
 def over_victims(value: Op, error: Op | None, build: Builder) -> VictimProgram | None:
-    """Return the program of a value and its error; None where they are computed one by one."""
+    """Return the program of a value and its error; None if they are computed one by one."""
     roots = [value] if error is None else [value, error]
     if value.rep not in "bifs":
         return None

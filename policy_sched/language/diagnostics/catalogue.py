@@ -14,7 +14,7 @@ from policy_sched.errors import Severity
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """What is wrong with ``text[start:end]`` of one expression, before it has a place in a file."""
+    """A problem of ``text[start:end]`` of one expression, before it has a place in a file."""
 
     start: int
     end: int

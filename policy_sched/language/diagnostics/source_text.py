@@ -1,7 +1,6 @@
-"""What the checker is given: a policy's texts and settings as plain data, each text with its place.
+"""The checker's input: a policy's texts and settings as plain data, each text with its place.
 
-`profiles` builds these from YAML; nothing here knows YAML. Sections that the language does not
-compile yet are refused before a `PolicySource` is made.
+`profiles` builds these from YAML; nothing here knows YAML.
 """
 
 from __future__ import annotations

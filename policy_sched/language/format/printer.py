@@ -1,10 +1,10 @@
-"""Prints an expression in the one form that the project has for it.
+"""Prints an expression in its canonical form.
 
-Theory of operation. The text is parsed and printed again from its tree: one line if it fits, else
+Theory of operation. The text is parsed and printed from its tree: on one line if it fits, else
 broken after ``&&``, ``||`` and commas and before ``?`` and ``:``, each step indented by two. Only
-those places, called slots, may have lines of their own, so a comment goes with the slot that
-it follows on its line, or precedes. Parentheses are printed where precedence needs them, and
-where the source has them around ``&&`` inside ``||``.
+those places, called slots, may have lines of their own, so a comment belongs to the slot that it
+follows on its line, or precedes. Parentheses are printed where precedence needs them, and where the
+source has them around ``&&`` inside ``||``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _END: Final = "\0"
 
 
 def format_expression(text: str, column: int = 0, indent: int = 0) -> str | None:
-    """Return the expression in its one form; None if it does not parse.
+    """Return the expression in canonical form; None if it does not parse.
 
     ``column``: where its first line begins; ``indent``: where the others do. Without comments and
     within `WIDTH` the result is one line.

@@ -1,14 +1,14 @@
-"""Decides where each operation is computed: in which loop, in which branch, or in a function apart.
+"""Decides where each operation is computed: in which loop, branch or separate function.
 
 Theory of operation. A function's text is a tree of scopes: the body, the bodies of loops, and the
-branches that are only entered where a condition asks for them. Each op belongs to the innermost
-scope that holds all of its uses, and is moved out of loops that it does not depend on. Ops are
-visited from consumers to their arguments (descending serial numbers), so that all uses of an op
-are known when its turn comes.
+branches that run only under a condition. Each op belongs to the innermost scope that holds all of
+its uses, and moves out of loops that it does not depend on (global code motion). Ops are visited
+from consumers to their arguments (descending serial numbers), so all uses of an op are known before
+the op.
 
-Over rows, an op without an array form becomes the root of a `Region`: a function of one row,
-or, if it depends on one column of codes only, of one code, which is called once per distinct
-code. A region takes in what it needs down to the arrays it can start from.
+Over rows, an op without an array form becomes the root of a `Region`: a function of one row or, if
+it depends on one column of codes only, of one code, called once per distinct code. A region
+includes everything that it needs down to the arrays it can start from.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VECTOR_LOOPS: Final = frozenset({"all", "exists", "count", "sum_int", "sum_doub
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A stretch of statements: those of the function, of a loop's body or of a branch."""
+    """A sequence of statements: a function, a loop's body or a branch."""
 
     parent: Block | None = None
     variables: frozenset[Op] = frozenset()
@@ -135,10 +135,10 @@ class Shapes:
 
 @dataclass(eq=False, slots=True)
 class Region:
-    """The function apart that computes ``root``; its inputs that vary by row, and the others.
+    """The function that computes ``root``, with its inputs that vary by row and those that do not.
 
-    ``row`` tells whether it reads columns itself, by the row's number: those that are chosen by a
-    variable of one of its own loops.
+    ``row`` tells whether it reads columns by the row's number: those that a variable of one of its
+    own loops selects.
     """
 
     root: Op
@@ -148,7 +148,7 @@ class Region:
 
 
 def descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
-    """Walk ops by descending serial; what is appended to the list that comes along is next."""
+    """Walk ops by descending serial; ops appended to the yielded list are visited too."""
     heap: list[tuple[int, int, Op]] = []
     seen: set[Op] = set()
     more = list(start)
@@ -163,7 +163,7 @@ def descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
 
 
 def find_region(root: Op, shapes: Shapes) -> Region:
-    """Work out the region of ``root``."""
+    """Return the region of ``root``."""
     keyed = root.key is not None and root.key is not MIXED
     row = False
     inner: set[int] = set()
@@ -188,7 +188,7 @@ def find_region(root: Op, shapes: Shapes) -> Region:
 
 
 class CodeMotion:
-    """Where everything that some roots need is computed, for one function."""
+    """The scope of every op that some roots need, for one function."""
 
     def __init__(
         self, roots: Iterable[Op], rows: bool, bound: Iterable[Op], shapes: Shapes

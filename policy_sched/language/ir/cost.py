@@ -20,11 +20,11 @@ from policy_sched.language.ir.graph import MIXED, Call, Loop, Op
 #: Units of a value looked up by the code of a column, the codes' own values being known.
 LOOK_UP: Final = 1.0
 #: Units of calling a Python function: for one distinct value, for one row; of a step in it, of a
-#: kernel that it calls, and of one that makes a list, an optional or an error.
+#: builtin that it calls, and of one that makes a list, an optional or an error.
 DISTINCT: Final = 60.0
 ROW: Final = 150.0
 STEP: Final = 15.0
-KERNEL: Final = 60.0
+BUILTIN: Final = 60.0
 MAKING: Final = 350.0
 #: Nanoseconds of calling one operation, whatever the number of nodes.
 PER_CALL: Final = 350.0
@@ -57,7 +57,7 @@ NOTHING: Final = Cost()
 
 
 def cost_of(placement: CodeMotion) -> Cost:
-    """Return what a function costs that computes placed operations for all rows."""
+    """Return the cost of a function that computes placed operations for all rows."""
     units = fixed = 0.0
     for op, scope in placement.scope.items():
         if op.kind.free:
@@ -71,7 +71,7 @@ def cost_of(placement: CodeMotion) -> Cost:
 
 
 def known_steps(roots: Iterable[Op]) -> int:
-    """Return the steps that the dearest loop over constant lists takes, loops inside included."""
+    """Return the steps of the most expensive loop over constant lists, inner loops included."""
     lengths: dict[int, int] = {}
     most = 0
     for op, more in descending(roots):
@@ -137,4 +137,4 @@ def _steps(root: Op, bound: set[Op]) -> float:
 def _of_step(op: Op) -> float:
     if not isinstance(op.data, Call):
         return STEP
-    return MAKING if op.rep[0] in "to" else KERNEL
+    return MAKING if op.rep[0] in "to" else BUILTIN

@@ -1,12 +1,11 @@
 """Replaces loops that count pods on a node or in a domain by incremental counts.
 
-Theory of operation. `node.pods.filter(p, f).size()`, `.all(p, f)` and `.exists(p, f)`, and the
-same of `domain(k).pods` and of `d.pods` within `domains(k)`, are loops over pods. Where `f` reads
-the pod `p` and values of the pod that is scheduled, but nothing of the node, and cannot fail, the
-number of pods for which it holds is the same for every row that shares them: it becomes a `tally`
-op, whose data is the condition and whose arguments are those values, and an op that reads from it
-what one row, its domain, or one domain has. The same of `cluster.pods` is a ``tally_all`` op from
-the start: no loop could stand in for it (see lower_loops).
+Theory of operation. `node.pods.filter(p, f).size()`, `.all(p, f)` and `.exists(p, f)` are loops
+over pods, and so are the same macros over `domain(k).pods` and over `d.pods` within `domains(k)`.
+If `f` reads the pod `p` and values of the scheduled pod, reads nothing of the node and cannot fail,
+then every row has the same condition. The loop becomes a `COUNTS` op, whose data is the condition
+and whose arguments are those values, and an op that reads the number of one row, of its domain or
+of one domain. Loops over `cluster.pods` are lowered to `COUNT_ALL` directly (see lower/loops.py).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.it
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodCount:
-    """The data of a ``tally`` op: a condition over ``param``, and its ``test``.
+    """The data of a `COUNTS` op: a condition over ``param``, and its ``test``.
 
-    The op's arguments are the values that the test takes besides the pod. ``tally_all``, what all
-    nodes have together, has the same data.
+    The op's arguments are the values that the test takes besides the pod. `COUNT_ALL`, the total
+    over all nodes, has the same data.
     """
 
     condition: Condition
@@ -39,14 +38,14 @@ class PodCount:
 
 
 class CountPass:
-    """``roots`` with tallies in place of loops over pods."""
+    """``roots`` with counts in place of loops over pods."""
 
     def __init__(self, roots: Iterable[Op], build: Builder) -> None:
         self._build = build
         self._new: dict[Op, Op] = {}
         self._sources: dict[int, Op] = {}
         self._params: dict[int, Op] = {}
-        self._tallies: dict[Hashable, Op] = {}
+        self._known: dict[Hashable, Op] = {}
         self.found = False
         first = list(roots)
         inside = sorted(reached(first), key=lambda op: op.serial)
@@ -69,7 +68,7 @@ class CountPass:
         return op if args == op.args else self._build.again(op, args)
 
     def _count(self, op: Op, loop: Loop) -> Op | None:
-        """Return what answers a loop over pods; None if nothing but the loop does."""
+        """Return the op that replaces a loop over pods, or None."""
         build = self._build
         rest = op.args[1 + loop.errors :]
         mask = rest[0] if loop.masked else build.const(True, "b")
@@ -83,41 +82,41 @@ class CountPass:
             if loop.kind == "all":
                 each = build.op(ops.NOT, each, rep="b")
             test = build.op(ops.AND, mask, each, rep="b") if loop.masked else each
-        tally = self._tally(self._params.get(loop.param), test)
-        number = None if tally is None else self._number(op.args[0], tally)
+        count = self._counts_of(self._params.get(loop.param), test)
+        number = None if count is None else self._number(op.args[0], count)
         if number is None or loop.kind == "count":
             return number
         zero = build.const(0, "i")
         return build.op(ops.EQ if loop.kind == "all" else ops.GT, number, zero, rep="b")
 
-    def _number(self, source: Op, tally: Op) -> Op | None:
-        """Return how many pods a tally counts in what ``source`` lists."""
+    def _number(self, source: Op, count: Op) -> Op | None:
+        """Return the number of pods of ``source`` that meet a counted condition."""
         build = self._build
         if source.kind is ops.WHERE and _is_nothing(source.args[1]):
-            inner = self._number(source.args[2], tally)
+            inner = self._number(source.args[2], count)
             if inner is None:
                 return None
             return build.op(
                 ops.WHERE, self._new[source.args[0]], build.const(0, "i"), inner, rep="i"
             )
         if source.kind is ops.PODS_AT and source.args[0].kind is ops.ROW:
-            return build.op(ops.COUNT_ON_ROW, tally, rep="i", level=Level.NODE)
+            return build.op(ops.COUNT_ON_ROW, count, rep="i", level=Level.NODE)
         if source.kind is not ops.ATTR or source.data != "pods":
             return None
         (owner,) = source.args
         if owner.kind is ops.DOMAIN_AT:
             key = owner.args[0].args[0]
-            return build.op(ops.COUNT_IN_DOMAIN, tally, key, rep="i", level=Level.NODE)
+            return build.op(ops.COUNT_IN_DOMAIN, count, key, rep="i", level=Level.NODE)
         listed = self._sources.get(owner.serial)
         if owner.kind is ops.PARAM and listed is not None and listed.kind is ops.DOMAIN_LIST:
             key = listed.args[0].args[0]
-            return build.op(ops.COUNT_OF_DOMAIN, tally, key, owner, rep="i")
+            return build.op(ops.COUNT_OF_DOMAIN, count, key, owner, rep="i")
         return None
 
-    def _tally(self, param: Op | None, test: Op) -> Op | None:
+    def _counts_of(self, param: Op | None, test: Op) -> Op | None:
         if param is None:
             return None
-        return count_op(self._build, ops.COUNTS, param, test, self._tallies)
+        return count_op(self._build, ops.COUNTS, param, test, self._known)
 
 
 def count_op(
@@ -125,7 +124,7 @@ def count_op(
 ) -> Op | None:
     """Return the op that counts the pods ``param`` for which a test holds.
 
-    None if the test reads what is not the same for every row. ``known``: the ops so far.
+    None if the test reads a value that differs from row to row. ``known`` holds the ops so far.
     """
     values = _values(test, param)
     if values is None:
@@ -144,7 +143,7 @@ def _is_nothing(op: Op) -> bool:
 
 
 def _values(test: Op, param: Op) -> list[Op] | None:
-    """Return what a test reads besides its pod; None where that is not the same for every row."""
+    """Return the values that a test reads besides its pod; None if one differs from row to row."""
     inner = {param.serial}
     found: list[Op] = []
     for op, more in descending([test]):
@@ -168,7 +167,7 @@ def _values(test: Op, param: Op) -> list[Op] | None:
 
 
 def _shape(op: Op, param: Op) -> Hashable:
-    """Return what two tests have in common if they are the same but for their pod."""
+    """Return a key that is equal for tests that differ only in their pod."""
     if op is param:
         return "pod"
     if param not in op.params:
@@ -179,7 +178,7 @@ def _shape(op: Op, param: Op) -> Hashable:
 def _equalities(
     test: Op, param: Op, values: list[Op]
 ) -> Iterable[tuple[tuple[str, ...], str | int]]:
-    """Yield the columns of the pod table that have to be equal to a text, where a test holds."""
+    """Yield the columns of the pod table that a test compares with a text."""
     if test.kind is ops.AND:
         for part in test.args:
             yield from _equalities(part, param, values)

@@ -1,8 +1,8 @@
 """The compiler's intermediate form: a graph of operations in which equal operations are one.
 
-Theory of operation. An `Op` is pure and total: it never raises, whatever garbage its arguments
-hold, because an operation of a branch not taken may be computed all the same. What can go wrong
-is a value of its own: an error op holds a site number, 0 for none. The builder returns the same
+Theory of operation. An `Op` is pure and total: it never raises, whatever values its arguments
+hold, because an operation of a branch not taken may be computed all the same. An error is a
+value of its own: an error op holds a site number, 0 for none. The builder returns the same
 `Op` for the same kind, arguments and data, so a sub-expression that several rules share is
 computed once.
 
@@ -56,9 +56,9 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A generic call's data: a function of the kernel tables, what it is called, how it fails.
+    """The data of a call: a builtin, its default value, and how it fails.
 
-    ``guards`` first arguments are error ops: the function is only called where they are 0.
+    The first ``guards`` arguments are error ops: the function is called only where they are 0.
     ``site`` is the error site of kind 1; the kinds of a call have adjoining sites.
     """
 
@@ -100,7 +100,7 @@ MIXED: Final = Op(ops.NONE, (), None, "", Level.NODE)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place where an expression can fail: PS601..607, the detail shown, where in the text."""
+    """A place where an expression can fail: the kind (PS601..607), a detail, and the position."""
 
     kind: int
     detail: str

@@ -1,9 +1,9 @@
 """Monotonicity: whether adding a pod to a node may turn a filter's result from false to true.
 
-Theory of operation. A pod that comes makes some columns grow (what is requested, pods, ports) and
-one shrink (what is free). From there the direction of every operation follows: a sum grows with
-its parts, `a <= b` becomes false as a grows, a conjunction goes the way of all its parts. Where
-parts go different ways, or an operation has no known way, anything may happen.
+Theory of operation. A new pod increases some columns (requested, pods, ports) and decreases one
+(free). The direction of every operation follows: a sum increases with its parts, `a <= b` becomes
+false as a increases, a conjunction follows its parts. If parts change in different directions, or
+the direction of an operation is unknown, the result may change either direction.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _SHRINKING: Final = frozenset({"free"})
 
 
 def may_become_true(value: Op, error: Op | None) -> bool:
-    """Tell whether a rule's value may become true, or its error vanish, as pods come."""
-    ways = _MonotonicityAnalysis()
-    if error is not None and ways.of(error) is not Monotonicity.CONSTANT:
+    """Tell whether a rule's value may become true, or its error vanish, as pods are added."""
+    directions = _MonotonicityAnalysis()
+    if error is not None and directions.of(error) is not Monotonicity.CONSTANT:
         return True
-    return ways.of(value) in (Monotonicity.INCREASING, Monotonicity.UNKNOWN)
+    return directions.of(value) in (Monotonicity.INCREASING, Monotonicity.UNKNOWN)
 
 
-def _opposite(way: Monotonicity) -> Monotonicity:
+def _opposite(direction: Monotonicity) -> Monotonicity:
     return {
         Monotonicity.INCREASING: Monotonicity.DECREASING,
         Monotonicity.DECREASING: Monotonicity.INCREASING,
-    }.get(way, way)
+    }.get(direction, direction)
 
 
-def _joint(ways: Iterable[Monotonicity]) -> Monotonicity:
-    found = {way for way in ways if way is not Monotonicity.CONSTANT}
+def _joint(directions: Iterable[Monotonicity]) -> Monotonicity:
+    found = {direction for direction in directions if direction is not Monotonicity.CONSTANT}
     if not found:
         return Monotonicity.CONSTANT
     return found.pop() if len(found) == 1 else Monotonicity.UNKNOWN
@@ -60,13 +60,13 @@ def _of_family(family: object) -> Monotonicity:
 
 
 class _MonotonicityAnalysis:
-    """The way of each op, worked out once."""
+    """The direction of each op, computed once."""
 
     def __init__(self) -> None:
         self._found: dict[Op, Monotonicity] = {}
 
     def of(self, op: Op) -> Monotonicity:
-        """Return the way of an op."""
+        """Return the direction of an op."""
         known = self._found.get(op)
         if known is None:
             known = self._found[op] = self._find(op)
@@ -77,51 +77,56 @@ class _MonotonicityAnalysis:
             return Monotonicity.UNKNOWN
         if op.kind.trend is Trend.GROWS:
             return Monotonicity.INCREASING
-        ways = [self.of(arg) for arg in op.args]
+        directions = [self.of(arg) for arg in op.args]
         if op.kind.trend is Trend.COLUMN:
-            way = _of_family(op.data[0] if isinstance(op.data, tuple) else op.data)
-            return way if _joint(ways) is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
-        if all(way is Monotonicity.CONSTANT for way in ways):
+            direction = _of_family(op.data[0] if isinstance(op.data, tuple) else op.data)
+            return (
+                direction if _joint(directions) is Monotonicity.CONSTANT else Monotonicity.UNKNOWN
+            )
+        if all(direction is Monotonicity.CONSTANT for direction in directions):
             return Monotonicity.CONSTANT
         if isinstance(op.data, Call) and op.data.function is ports_conflict:
-            return _joint(ways)
+            return _joint(directions)
         if isinstance(op.data, Loop):
-            return _of_loop(op.data, ways)
-        return _of_trend(op, ways)
+            return _of_loop(op.data, directions)
+        return _of_trend(op, directions)
 
 
-def _of_loop(loop: Loop, ways: Sequence[Monotonicity]) -> Monotonicity:
-    """Return the way of a loop over a list that pods make longer, or whose tests they change."""
-    source, *rest = ways
+def _of_loop(loop: Loop, directions: Sequence[Monotonicity]) -> Monotonicity:
+    """Return the direction of a loop over a list that grows with pods, or whose tests change."""
+    source, *rest = directions
     if loop.kind in ("exists", "count"):
         return _joint([source, *rest])
     return _joint([_opposite(source), *rest]) if loop.kind == "all" else Monotonicity.UNKNOWN
 
 
-def _of_trend(op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    """Return the way of an operation some of whose arguments change."""
+def _of_trend(op: Op, directions: Sequence[Monotonicity]) -> Monotonicity:
+    """Return the direction of an operation some of whose arguments change."""
     match op.kind.trend:
         case Trend.SAME:
-            return _joint(ways)
+            return _joint(directions)
         case Trend.OPPOSITE:
-            return _opposite(ways[0])
+            return _opposite(directions[0])
         case Trend.DIFFERENCE:
-            return _joint([ways[0], _opposite(ways[1])])
+            return _joint([directions[0], _opposite(directions[1])])
         case Trend.LESS:
-            return _joint([_opposite(ways[0]), ways[1]])
+            return _joint([_opposite(directions[0]), directions[1]])
         case Trend.SCALED:
-            return _scaled(op, ways)
-        case Trend.SHARE if ways[1] is Monotonicity.CONSTANT:
-            return ways[0]
-        case Trend.CHOICE if ways[0] is Monotonicity.CONSTANT:
-            return _joint(ways[1:])
+            return _scaled(op, directions)
+        case Trend.SHARE if directions[1] is Monotonicity.CONSTANT:
+            return directions[0]
+        case Trend.CHOICE if directions[0] is Monotonicity.CONSTANT:
+            return _joint(directions[1:])
     return Monotonicity.UNKNOWN
 
 
-def _scaled(op: Op, ways: Sequence[Monotonicity]) -> Monotonicity:
-    """Return the way of a product with a constant, or of a quotient by one."""
+def _scaled(op: Op, directions: Sequence[Monotonicity]) -> Monotonicity:
+    """Return the direction of a product with a constant, or of a quotient by one."""
     product = op.kind in (ops.MUL, ops.MUL_CHECKED, ops.FMUL)
-    for by, way in ((op.args[1], ways[0]), *([(op.args[0], ways[1])] if product else [])):
+    for by, direction in (
+        (op.args[1], directions[0]),
+        *([(op.args[0], directions[1])] if product else []),
+    ):
         if by.kind is ops.CONST and isinstance(by.data, int | float) and by.data >= 0:
-            return way
+            return direction
     return Monotonicity.UNKNOWN

@@ -27,21 +27,21 @@ _KEPT = frozenset("bife")
 
 @dataclass(frozen=True, slots=True)
 class PodInvariants:
-    """What a function of all rows takes from kept columns: static ones, and moving ones."""
+    """The columns that a function of all rows takes as arguments: static ones, and dynamic ones."""
 
     static: tuple[Op, ...]
-    moving: tuple[Op, ...]
+    dynamic: tuple[Op, ...]
 
 
 class PodInvariance:
-    """Which ops are standing, remembered per op."""
+    """Which ops are pod-invariant, computed once per op."""
 
     def __init__(self) -> None:
         self._found: dict[Op, bool] = {}
-        self._moves: dict[Op, bool] = {}
+        self._dynamic: dict[Op, bool] = {}
 
     def holds(self, op: Op) -> bool:
-        """Tell whether ``op`` is standing (a constant is, too)."""
+        """Tell whether ``op`` is pod-invariant; a constant is."""
         known = self._found.get(op)
         if known is None:
             known = self._found[op] = self._find(op)
@@ -51,7 +51,7 @@ class PodInvariance:
         return op.kind.pod_invariant and all(self.holds(a) for a in op.args)
 
     def kept(self, op: Op) -> bool:
-        """Tell whether the values of ``op`` can be kept in an array, and are worth it."""
+        """Tell whether a column of the values of ``op`` can be kept, and is worth it."""
         return (
             op.level is Level.NODE
             and op.kind is not ops.COLUMN
@@ -60,11 +60,13 @@ class PodInvariance:
             and self.holds(op)
         )
 
-    def moves(self, op: Op) -> bool:
-        """Tell whether a standing ``op`` changes with the pods on a node."""
-        known = self._moves.get(op)
+    def is_dynamic(self, op: Op) -> bool:
+        """Tell whether a pod-invariant ``op`` changes with the pods on a node."""
+        known = self._dynamic.get(op)
         if known is None:
-            known = self._moves[op] = _reads_dynamic(op) or any(self.moves(a) for a in op.args)
+            known = self._dynamic[op] = _reads_dynamic(op) or any(
+                self.is_dynamic(a) for a in op.args
+            )
         return known
 
 
@@ -76,16 +78,16 @@ def _reads_dynamic(op: Op) -> bool:
 
 
 def find_pod_invariants(
-    roots: Iterable[Op], shapes: Shapes, standings: PodInvariance
+    roots: Iterable[Op], shapes: Shapes, invariance: PodInvariance
 ) -> PodInvariants:
-    """Return the largest standing ops that a function of all rows that computes ``roots`` needs."""
+    """Return the largest pod-invariant ops that ``roots`` need over all rows."""
     todo, seen, found = list(roots), set[Op](), list[Op]()
     while todo:
         op = todo.pop()
         if op in seen or op.level is Level.SCALAR:
             continue
         seen.add(op)
-        if standings.kept(op):
+        if invariance.kept(op):
             found.append(op)
             continue
         args: Sequence[Op] = op.args
@@ -93,8 +95,8 @@ def find_pod_invariants(
             args = find_region(op, shapes).by_row
         todo.extend(args)
     found.sort(key=lambda op: op.serial)
-    static = tuple(op for op in found if not standings.moves(op))
-    return PodInvariants(static, tuple(op for op in found if standings.moves(op)))
+    static = tuple(op for op in found if not invariance.is_dynamic(op))
+    return PodInvariants(static, tuple(op for op in found if invariance.is_dynamic(op)))
 
 
 #: Kept whole numbers stay below it; a sum with a number of the pod is then exact in a double.
@@ -119,14 +121,14 @@ _PERCENT: Final = (ops.PERCENT, ops.PERCENT_OF_COLUMN, ops.PERCENT_OF_REST)
 class Reassociation:
     """Rewrites ``roots``; they are equal under the conditions ``limits`` and ``guards``."""
 
-    def __init__(self, roots: Iterable[Op], build: Builder, standings: PodInvariance) -> None:
+    def __init__(self, roots: Iterable[Op], build: Builder, invariance: PodInvariance) -> None:
         self._build = build
-        self._standings = standings
+        self._invariance = invariance
         self._new: dict[Op, Op] = {}
         self.limits: dict[Op, float] = {}
         self.guards: dict[Op, None] = {}
         first = list(roots)
-        for op in sorted(_reached(first, standings), key=lambda op: op.serial):
+        for op in sorted(_reached(first, invariance), key=lambda op: op.serial):
             self._new[op] = self._rebuilt(op)
         self.roots = [self._of(op) for op in first]
 
@@ -151,13 +153,13 @@ class Reassociation:
             return self._mean_of_shares(op)
         return op
 
-    def _stands(self, op: Op) -> bool:
-        return op.level is Level.NODE and not op.params and self._standings.holds(op)
+    def _is_invariant(self, op: Op) -> bool:
+        return op.level is Level.NODE and not op.params and self._invariance.holds(op)
 
     # Sums.
 
     def _terms(self, op: Op, sign: int) -> list[tuple[int, Op]]:
-        if op.kind not in _SIGNS or op.rep != "i" or self._standings.holds(op):
+        if op.kind not in _SIGNS or op.rep != "i" or self._invariance.holds(op):
             return [(sign, op)]
         left, right = op.args
         return self._terms(left, sign) + self._terms(right, sign * _SIGNS[op.kind])
@@ -167,14 +169,14 @@ class Reassociation:
         constant = sum(sign * t.data for sign, t in terms if isinstance(t.data, int))
         if not INT_MIN <= constant <= INT_MAX:
             return op
-        standing = [(sign, t) for sign, t in terms if self._stands(t)]
-        if not standing:
+        invariant = [(sign, t) for sign, t in terms if self._is_invariant(t)]
+        if not invariant:
             return op
-        rest = [(s, t) for s, t in terms if t.kind is not ops.CONST and not self._stands(t)]
+        rest = [(s, t) for s, t in terms if t.kind is not ops.CONST and not self._is_invariant(t)]
         rest.sort(key=lambda term: term[1].level is Level.SCALAR)
-        standing.sort(key=lambda term: -term[0])
-        found = self._build.const(constant, "i") if constant or standing[0][0] < 0 else None
-        for sign, term in [*standing, *rest]:
+        invariant.sort(key=lambda term: -term[0])
+        found = self._build.const(constant, "i") if constant or invariant[0][0] < 0 else None
+        for sign, term in [*invariant, *rest]:
             found = term if found is None else self._sum(sign, found, term)
         assert found is not None
         return found
@@ -205,17 +207,17 @@ class Reassociation:
         """Return (a, fadd or fsub, b) of a sum of a pod-invariant and a number of the pod."""
         if op.kind not in _SIGNS or op.rep != "i":
             return None
-        standing, own = op.args
-        if not self._stands(standing) or own.level is not Level.SCALAR or own.params:
+        invariant, own = op.args
+        if not self._is_invariant(invariant) or own.level is not Level.SCALAR or own.params:
             return None
-        return standing, _DOUBLES[op.kind], own
+        return invariant, _DOUBLES[op.kind], own
 
     def _sum_as_double(self, op: Op) -> Op:
         apart = self._apart(op.args[0])
         if apart is None:
             return op
-        standing, kind, own = apart
-        kept = self._limited(self._double(standing), KEPT_LIMIT)
+        invariant, kind, own = apart
+        kept = self._limited(self._double(invariant), KEPT_LIMIT)
         self.guards[own] = None
         return self._build.op(kind, kept, self._double(own), rep="f")
 
@@ -226,12 +228,13 @@ class Reassociation:
     def _share(self, op: Op) -> Op:
         part, whole = op.args
         apart = self._apart(part)
-        if apart is None or not self._stands(whole):
+        if apart is None or not self._is_invariant(whole):
             return op
-        standing, kind, own = apart
+        invariant, kind, own = apart
         hundred = self._build.const(100.0, "f")
         times = [
-            self._build.op(ops.FMUL, self._double(one), hundred, rep="f") for one in (standing, own)
+            self._build.op(ops.FMUL, self._double(one), hundred, rep="f")
+            for one in (invariant, own)
         ]
         self._limited(times[0], KEPT_LIMIT)
         self.guards[own] = None
@@ -260,13 +263,13 @@ class Reassociation:
         return op
 
 
-def _reached(roots: Iterable[Op], standings: PodInvariance) -> set[Op]:
-    """Return the ops over rows that ``roots`` need, without what is below standing ones."""
+def _reached(roots: Iterable[Op], invariance: PodInvariance) -> set[Op]:
+    """Return the ops over rows that ``roots`` need, without those below pod-invariant ones."""
     todo, seen = list(roots), set[Op]()
     while todo:
         op = todo.pop()
         if op not in seen and op.level is Level.NODE:
             seen.add(op)
-            if not standings.kept(op):
+            if not invariance.kept(op):
                 todo.extend(op.args)
     return seen

@@ -1,7 +1,7 @@
-"""What an expression reads: the pod's fields, the node's, and how often its value can change.
+"""The read set of an expression: fields of the pod and the node, and how often its value changes.
 
-From this follow a pod's signature (equal fields, equal verdicts), the events that may change a
-verdict, and whether a changed row can be judged again by itself.
+A pod's signature follows from it (equal fields, equal results), and so do the events that may
+change a result and whether a changed row can be evaluated by itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOVING: Final = frozenset({"now", "pod_group"})
 
 
 class Dependency(IntEnum):
-    """What a node's verdict depends on besides the pod, from narrow to wide."""
+    """What a node's result depends on besides the pod, from narrow to wide."""
 
     STATIC = 0
     """The node object."""
@@ -47,13 +47,13 @@ class Dependency(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What is read.
+    """What an expression reads.
 
     ``pod``: paths of PodInfo's attributes: ``("requests",)``, ``("labels", "app")`` for one key;
     the pod's namespace object is ``("namespaceObject", ...)``, its queue entry ``("queue", ...)``,
-    its group ``("podGroup", ...)``. ``node``: names of the node's fields as the language has them,
+    its group ``("podGroup", ...)``. ``node``: names of the node's fields in the language,
     ``domain`` for the domains of a label, ``nodes`` for totals of the nodes alone, ``cluster`` for
-    totals that also move with pods.
+    totals that also change with pods.
     """
 
     pod: frozenset[tuple[str, ...]] = frozenset()
@@ -67,7 +67,7 @@ class Reads:
     """Whether the pod's preferred node affinity is weighed."""
 
     def __or__(self, other: Reads) -> Reads:
-        """Return what either reads."""
+        """Return the union of two read sets."""
         return Reads(
             self.pod | other.pod,
             self.node | other.node,
@@ -79,7 +79,7 @@ class Reads:
 
 
 def find_reads(roots: Iterable[Op]) -> Reads:
-    """Return what the ops that ``roots`` need read."""
+    """Return the read set of the ops that ``roots`` need."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
     scope, clock, columns_only, preferred = Dependency.STATIC, False, True, False
@@ -127,7 +127,7 @@ def field_of_column(key: tuple[str, ...]) -> str:
 
 
 def _keyed_read(op: Op) -> tuple[str, ...] | None:
-    """Return the path of one key of a map of the pod's, if that is what ``op`` reads."""
+    """Return the path of one key of a map of the pod's, if ``op`` reads one."""
     if not isinstance(op.data, Call) or op.data.function not in (has_key, value_at):
         return None
     whole, key = op.args[0], op.args[1]

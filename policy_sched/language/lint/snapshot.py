@@ -1,7 +1,7 @@
-"""Names that a policy reads and that nothing in a snapshot of a cluster has (PS410).
+"""Names that a policy reads and that a snapshot of a cluster does not have (PS410).
 
-Only names that stand in a rule as they are: what a parameter names is set per cluster. A kind of
-object that the snapshot does not hold at all says nothing about its names.
+Only constants are compared: what a parameter names is set per cluster. If the snapshot has no
+object of a kind, its names are not checked.
 """
 
 from __future__ import annotations

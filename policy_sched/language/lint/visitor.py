@@ -1,4 +1,4 @@
-"""What the lints share: all trees of a policy, and what a tree reads through names."""
+"""Common parts of the lints: all trees of a policy, and what a tree reads through names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AbstractResult:
 
 
 class Trees:
-    """The trees of one policy, with what names in them stand for."""
+    """The trees of one policy, and the definitions that names in them stand for."""
 
     def __init__(self, source: PolicySource, policy: CheckedPolicy) -> None:
         self.source = source

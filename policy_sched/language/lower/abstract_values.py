@@ -2,10 +2,10 @@
 
 Theory of operation. Lowering runs an expression over these values instead of over numbers. A
 `Constant` is known at compile time. A `Value` is one operation with its error and range. The others
-are structures that never exist at run time unless something forces them to: an optional is a
-presence and a value, the labels of a node are columns that are not chosen yet, a list that a
-constant list became under node-level tests is a list of masked values (`MaskedList`), and a list
-that is still being filtered and mapped is a loop that nothing has run yet (`Comprehension`).
+are structures that exist at run time only if something needs them as a value: an optional is a
+presence and a value, the labels of a node are columns that are not selected yet, a constant list
+under node-level tests is a list of masked values (`MaskedList`), and a list that is still being
+filtered and mapped is a loop that has not run yet (`Comprehension`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Constant:
 
     @property
     def err(self) -> Op | None:
-        """A constant never errs."""
+        """A constant has no error."""
         return None
 
 
@@ -167,7 +167,7 @@ def rep_of(kind: Type) -> str:
 
 
 def range_of(kind: Type) -> Interval:
-    """Return all that a value of a type can be, as far as it is a number."""
+    """Return the range of all values of a type, if they are numbers."""
     if kind == BOOL:
         return BOOLS
     if kind == TIMESTAMP:
@@ -206,7 +206,7 @@ _RECORDS: dict[str, object] = {
 
 
 def default_of(kind: Type) -> Any:
-    """Return a harmless value of a type; None for what is only touched where it is no garbage."""
+    """Return a placeholder value of a type; None if it is read only where it is valid."""
     match kind:
         case QuantityType():
             return Fraction(0) if kind.dimension == "free" else 0

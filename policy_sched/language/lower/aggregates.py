@@ -1,4 +1,4 @@
-"""Lowers what makes one value of a list: size, sum, mean, deviation, weighted mean, extremes."""
+"""Lowers aggregates of lists: size, sum, mean, deviation, weighted mean, extremes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policy_sched.language.lower.comprehensions import masked_count
 from policy_sched.language.lower.context import Lowering, element_type
 from policy_sched.language.lower.loops import MAX_API_LIST, MAX_LENGTH, count, run_loop
 from policy_sched.language.lower.units import is_free
-from policy_sched.language.stdlib import KERNELS, double_total, free_total, total
+from policy_sched.language.stdlib import BUILTINS, double_total, free_total, total
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import DOUBLE, INT, OVERFLOW, Interval, Type
 from policy_sched.language.values import intervals as ranges
@@ -118,8 +118,8 @@ def _statistic(kind: OpKind) -> Handler:
     def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
         (value,) = args
         if not isinstance(value, MaskedList):
-            kernel = KERNELS["mean_list" if kind is ops.MASKED_MEAN else "stddev_list"]
-            return low.call(kernel.function, [low.val(value)], result, span)
+            builtin = BUILTINS["mean_list" if kind is ops.MASKED_MEAN else "stddev_list"]
+            return low.call(builtin.function, [low.val(value)], result, span)
         parts, found = _flat(low, value)
         interval = (
             ranges.mean(found)
@@ -137,9 +137,9 @@ def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span
         cheap = _weighted_masked(low, _as_masked(values), _as_masked(weights))
         if cheap is not None:
             return cheap
-    kernel = KERNELS["weightedMean_list_list"]
+    builtin = BUILTINS["weightedMean_list_list"]
     return low.call(
-        kernel.function, [low.val(values), low.val(weights)], result, span, fallible=True
+        builtin.function, [low.val(values), low.val(weights)], result, span, fallible=True
     )
 
 
@@ -188,8 +188,8 @@ def _extreme(sign: int) -> Handler:
                 for _, item in value.items[1:]:
                     best = extreme(low, best, low.val(item), sign)
                 return Value(best.op, low.first(value.err, best.err), best.type, best.range)
-        kernel = KERNELS["max_list" if sign > 0 else "min_list"]
-        return low.call(kernel.function, [low.val(value)], result, span, fallible=True)
+        builtin = BUILTINS["max_list" if sign > 0 else "min_list"]
+        return low.call(builtin.function, [low.val(value)], result, span, fallible=True)
 
     return lower
 

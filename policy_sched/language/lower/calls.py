@@ -1,4 +1,4 @@
-"""Lowers calls: constants are folded, what has a cheap form gets it, the rest calls its kernel."""
+"""Lowers calls: folds constants, selects cheap forms, and otherwise calls the builtin."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from policy_sched.language.lower.units import (
     scale_of,
     with_unit,
 )
-from policy_sched.language.stdlib import FREE, KERNELS, Builtin, formatter, is_shape
+from policy_sched.language.stdlib import BUILTINS, FREE, Builtin, formatter, is_shape
 from policy_sched.language.syntax import Call, ListLit, Span
 from policy_sched.language.values import DOUBLE, NO_VALUE, UNKNOWN, Interval, QuantityType, Type
 
@@ -81,12 +81,12 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
         return _apply(low, FREE[name], args, result, span)
     handler = _HANDLERS.get(name) or QUANTITIES.get(name)
     constant = all(isinstance(a, Constant) for a in args) and not quantities
-    if handler is not None and not (constant and name in KERNELS):
+    if handler is not None and not (constant and name in BUILTINS):
         return handler(low, args, result, span)
-    if name in BINARY and not (constant and name in KERNELS):
+    if name in BINARY and not (constant and name in BUILTINS):
         return _binary(low, name, args, result, span)
     handler = AGGREGATES.get(name) or SCHEDULER.get(name)
-    if handler is not None and not (constant and name in KERNELS):
+    if handler is not None and not (constant and name in BUILTINS):
         return handler(low, args, result, span)
     if name in _PATTERNS and low.plain(args[1]).op.level is Level.NODE:
         raise Refusal(
@@ -95,7 +95,7 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
             core.args[1].span,
             "compare with ==, startsWith or contains, or take the pattern from the pod or params",
         )
-    return _apply(low, KERNELS[name], args, result, span)
+    return _apply(low, BUILTINS[name], args, result, span)
 
 
 def _of_args(result: Type, args: list[Abstract]) -> Type:
@@ -107,13 +107,13 @@ def _of_args(result: Type, args: list[Abstract]) -> Type:
 
 
 def _apply(
-    low: Lowering, kernel: Builtin, args: list[Abstract], result: Type, span: Span
+    low: Lowering, builtin: Builtin, args: list[Abstract], result: Type, span: Span
 ) -> Abstract:
     values = [a.value for a in args if isinstance(a, Constant)]
     if len(values) == len(args):
-        return low.fold(kernel.function, values, result, span)
+        return low.fold(builtin.function, values, result, span)
     return low.call(
-        kernel.function, [low.val(a) for a in args], result, span, fallible=kernel.fallible
+        builtin.function, [low.val(a) for a in args], result, span, fallible=builtin.fallible
     )
 
 
@@ -135,8 +135,8 @@ def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: 
 
 
 def _string_order(name: str) -> Handler:
-    kernel = KERNELS[name]
-    return lambda low, args, result, span: _apply(low, kernel, args, result, span)
+    builtin = BUILTINS[name]
+    return lambda low, args, result, span: _apply(low, builtin, args, result, span)
 
 
 def _equal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
@@ -151,7 +151,7 @@ def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> A
     item, listed = args
     found = _member(low, item, listed, span)
     if found is None:
-        return _apply(low, KERNELS["in_any_list"], args, result, span)
+        return _apply(low, BUILTINS["in_any_list"], args, result, span)
     return with_error(low, found, low.first(item.err, listed.err))
 
 
@@ -159,7 +159,7 @@ def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> 
     listed, item = args
     found = _member(low, item, listed, span)
     if found is None:
-        return _apply(low, KERNELS["includes_list_any"], args, result, span)
+        return _apply(low, BUILTINS["includes_list_any"], args, result, span)
     return with_error(low, found, low.first(listed.err, item.err))
 
 
@@ -212,7 +212,7 @@ def _extreme(sign: int) -> Handler:
         values = _alike(low, args, span)
         if values is None:
             name = "max_any" if sign > 0 else "min_any"
-            return _apply(low, KERNELS[name], args, result, span)
+            return _apply(low, BUILTINS[name], args, result, span)
         best = values[0]
         for value in values[1:]:
             best = extreme(low, best, value, sign)
@@ -235,7 +235,7 @@ def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Value] | Non
 def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     values = _alike(low, args, span)
     if values is None:
-        return _apply(low, KERNELS["clamp_any_any_any"], args, result, span)
+        return _apply(low, BUILTINS["clamp_any_any_any"], args, result, span)
     number, least, greatest = values
     return extreme(low, extreme(low, number, least, 1), greatest, -1)
 
@@ -262,18 +262,18 @@ _MAX_TABLE: Final = 1024
 
 def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
     x, shape = args
-    kernel = KERNELS["interpolate_int_list"]
+    builtin = BUILTINS["interpolate_int_list"]
     if isinstance(shape, Constant) and not is_shape(shape.value):
         message = "the points of a shape are [x, y], each x above the one before"
         raise Refusal("PS012", message, span, "write [[0, 0], [100, 100]]")
     found = low.range(x) if isinstance(x, Value) and x.op.rep == "i" else None
     if found is None or not isinstance(shape, Constant) or found.hi - found.lo > _MAX_TABLE:
-        return _apply(low, kernel, args, result, span)
+        return _apply(low, builtin, args, result, span)
     positions = range(int(found.lo), int(found.hi) + 1)
-    entries = [low.fold(kernel.function, [at, shape.value], result, span) for at in positions]
+    entries = [low.fold(builtin.function, [at, shape.value], result, span) for at in positions]
     table = [entry.value for entry in entries if isinstance(entry, Constant)]
     if len(table) != len(entries):
-        return _apply(low, kernel, args, result, span)
+        return _apply(low, builtin, args, result, span)
     one = low.val(x)
     data = low.build.table(table, positions.start)
     op = low.op(ops.TABLE, one.op, rep="i", data=data)
@@ -287,8 +287,8 @@ def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) ->
 def _format_as(
     low: Lowering, args: list[Abstract], kinds: Sequence[Type], result: Type, span: Span
 ) -> Abstract:
-    kernel = Builtin(formatter(kinds, element_type(args[1].type)), True)
-    return _apply(low, kernel, args, result, span)
+    builtin = Builtin(formatter(kinds, element_type(args[1].type)), True)
+    return _apply(low, builtin, args, result, span)
 
 
 def _string_size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:

@@ -1,10 +1,10 @@
-"""The state of lowering, and the small steps that every part of it is made of.
+"""The state of lowering, and the operations that all of its parts share.
 
-Theory of operation. Lowering runs the typed tree over abstract values. `Facts` are what is known
-where an expression stands: ranges of ops narrowed by the tests that guard it, and bools known to
-be true or false. They only choose variants (a sum without an overflow check); where the guard does
-not hold, the value of such an op is undefined and never read. A name is bound to a `Thunk`: it is
-lowered when it is first read, with the facts of the place where it was bound, and then kept.
+Theory of operation. Lowering runs the typed tree over abstract values. `Facts` hold at the position
+of an expression: ranges of ops narrowed by the tests that guard it, and bools known to be true or
+false. They only choose variants (a sum without an overflow check); where the guard does not hold,
+the value of such an op is undefined and never read. A name is bound to a `Thunk`: it is lowered
+when it is first read, with the facts of the place where it was bound, and then kept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MAX_OPS: Final = 20_000
 
 
 class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a user as such
-    """An expression that is right but cannot be compiled: a diagnostic's code, words and place."""
+    """A correct expression that cannot be compiled: a diagnostic's code, message and place."""
 
     def __init__(self, code: str, message: str, span: Span | None, hint: str = "") -> None:
         """Take what is wrong; without a span it is the expression that is being lowered."""
@@ -98,8 +98,8 @@ class Thunk:
 class Lowering:
     """Lowers expressions of one policy into one graph.
 
-    ``dispatch`` is that of lower.py and ``listing`` makes a list of a comprehension (lower_loops);
-    both are handed in, because they call what is here.
+    ``dispatch`` lowers any node (dispatch.py) and ``listing`` makes a list of a comprehension
+    (loops.py); both are passed in, because they call this class.
     """
 
     def __init__(
@@ -187,15 +187,15 @@ class Lowering:
     # Ops.
 
     def op(self, kind: OpKind, *args: Op, rep: str, data: Hashable = None) -> Op:
-        """Return an op that is not a leaf of the node."""
+        """Return an op; it is per row if an argument is."""
         return self.build.op(kind, *args, rep=rep, data=data)
 
     def node_op(self, kind: OpKind, *args: Op, rep: str, data: Hashable = None) -> Op:
-        """Return an op that differs from row to row by itself."""
+        """Return an op that is per row by itself."""
         return self.build.op(kind, *args, rep=rep, data=data, level=Level.NODE)
 
     def first(self, *errors: Op | None) -> Op | None:
-        """Return the first error that is one, None if none can be."""
+        """Return the first of several errors, None if there can be none."""
         found: Op | None = None
         for error in errors:
             if error is None or error is found:
@@ -242,7 +242,7 @@ class Lowering:
     # Values.
 
     def val(self, value: Abstract) -> Value:
-        """Return a value as one op, however it is put together."""
+        """Return a value as one op."""
         match value:
             case Value():
                 return value
@@ -335,7 +335,7 @@ class Lowering:
         inner_val = Value(got, None, kind.element, range_of(kind.element))
         return Opt(Value(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
 
-    def call(  # noqa: PLR0913  # a kernel, its arguments, and what is known of its result
+    def call(  # noqa: PLR0913  # a builtin, its arguments, and what is known of its result
         self,
         function: Callable[..., Any],
         args: list[Value],
@@ -346,7 +346,7 @@ class Lowering:
         details: tuple[str, ...] = (),
         interval: Interval | None = None,
     ) -> Value:
-        """Return the call of a kernel on values: never called where an argument is an error."""
+        """Return the call of a builtin; it is not called where an argument is an error."""
         error = self.first(*(a.err for a in args))
         guards = () if error is None else (error,)
         parts = (*guards, *(self.plain(a).op for a in args))
@@ -362,7 +362,7 @@ class Lowering:
     def fold(
         self, function: Callable[..., Any], args: list[Any], result: Type, span: Span
     ) -> Abstract:
-        """Return the result of a kernel on constants."""
+        """Return the result of a builtin on constants."""
         try:
             return Constant(folded(function, args), result)
         except Fault as fault:

@@ -36,7 +36,7 @@ from policy_sched.language.values import intervals as ranges
 
 
 def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> Abstract:
-    """Lower && (``every``) or ||, each argument under what the ones before it say."""
+    """Lower && (``every``) or ||; each argument assumes the ones before it."""
     found: list[Abstract] = []
     with ExitStack() as stack:
         for arg in args:
@@ -85,7 +85,7 @@ def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
 
 
 def opposite(low: Lowering, value: Abstract) -> Abstract:
-    """Lower the sign !."""
+    """Lower the operator !."""
     if isinstance(value, Constant):
         return Constant(not value.value, BOOL)
     one = low.val(value)
@@ -93,7 +93,7 @@ def opposite(low: Lowering, value: Abstract) -> Abstract:
 
 
 def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
-    """Lower ?:, each branch under what the test says there."""
+    """Lower ?:; each branch assumes the test."""
     test = low.lower(core.test, env)
     if isinstance(test, Constant):
         return low.lower(core.then if test.value else core.otherwise, env)
@@ -264,7 +264,7 @@ def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
 
 
 def without_error(low: Lowering, value: Abstract) -> Abstract:
-    """Return a value whose error has been taken account of elsewhere."""
+    """Return a value without its error, which is handled elsewhere."""
     match value:
         case Value():
             return Value(value.op, None, value.type, value.range)

@@ -1,4 +1,4 @@
-"""Lowers the scheduler's nouns: fields become columns, attributes of the pod, or look-ups."""
+"""Lowers fields of records: to columns, attributes of the pod, or look-ups."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Brings quantities to one unit: what has none, a literal, takes the unit of what it meets.
+"""Brings quantities to one unit; a literal takes the unit of the quantity that it meets.
 
 Theory of operation. An amount of a resource is an int in the resource's own unit. A literal, and
-what is made of literals alone, has no unit: it is an exact fraction, of type ``free``. Where such
+what is built of literals alone, has no unit: it is an exact fraction, of type ``free``. Where such
 values meet amounts, in an operation, in the branches of a choice or in a list, they become ints in
-that unit. The type of an amount says what it is: a dimension, or (`UnitOf`) the scale that goes
-with a name known at run time. An amount that came out of a list of resources of any names has
-neither; a literal cannot meet it.
+that unit. An amount's type has its unit: a dimension, or (`UnitOf`) the scale that belongs to a
+name known at run time. An amount of a list of resources of any names has neither; a literal cannot
+meet it.
 """
 
 from __future__ import annotations

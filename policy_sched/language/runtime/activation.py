@@ -87,7 +87,7 @@ NOT_NEGATIVE: Final = frozenset({"Max", "MaxReverse"})
 
 
 def failures(scores: RawScores) -> npt.NDArray[np.bool_]:
-    """Tell of which nodes the score rule failed."""
+    """Return which nodes the score rule failed for."""
     failed: npt.NDArray[np.bool_] = (
         np.isnan(scores) if scores.dtype == np.float64 else scores == FAILED
     )

@@ -48,7 +48,7 @@ class Runtime:
     def __init__(self, table: NodeTable, pods: PodTable | None = None) -> None:
         self.table = table
         self.pods = pods
-        self.tallies = IncrementalCounts(table, pods)
+        self.counts = IncrementalCounts(table, pods)
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
 

@@ -1,14 +1,13 @@
-"""How many pods on each node meet a condition: kept per condition, and followed row by row.
+"""Counts of the pods on each node that meet a condition, updated row by row.
 
-Theory of operation. A condition is a rule's function of one pod and of some values of the pod
-that is to be scheduled; a tally belongs to a condition and such values. It starts from the pod
-table: equalities with texts select the pods by column, the function is called for the remaining
-pods. From then on the node table's journal names the rows whose pods changed, and only the pods
-of those rows are counted again. A tally that fell far behind starts anew. The least recently used
-tallies are evicted.
+Theory of operation. A condition is a rule's function of one pod and of some values of the scheduled
+pod; there is one count per condition and values. It starts from the pod table: equalities with
+texts select pods by column, and the function is called for the remaining pods. Then the node
+table's journal names the rows whose pods changed, and only those rows are counted again. A count
+that is too far behind starts anew. The least recently used counts are evicted.
 
-A total over all nodes is also read while the table has hypothetical pods (see WhatIf), which
-the journal does not record. Tallies never count that: it is added to the total.
+A total over all nodes is also read while the table has hypothetical pods, which the journal does
+not record. They are added to the total, never to a count.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from policy_sched.cluster.counts import Domain, Domains
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.model import PodInfo
 
-#: Tallies of one program that are kept.
+#: Counts of one program that are kept.
 LIMIT: Final = 512
-#: Beyond this many changed rows a tally that can choose pods by column starts anew.
+#: Beyond this many changed rows a count that can choose pods by column starts anew.
 FEW_ROWS: Final = 128
 
 Numbers = npt.NDArray[np.int64]
@@ -36,16 +35,16 @@ Test = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """What is counted: ``equal`` are columns of the pod table and what they have to be equal to.
+    """A condition: ``equal`` are columns of the pod table with the text that each must equal.
 
-    That is a text, or the position of a text among the values of the pod that is scheduled.
+    That is a text, or the position of a text among the values of the scheduled pod.
     """
 
     equal: tuple[tuple[tuple[str, ...], str | int], ...]
 
 
 class IncrementalCount:
-    """How many pods of each row meet a condition."""
+    """The number of pods on each row that meet a condition."""
 
     __slots__ = ("_domains", "_totals", "by_row", "total", "version")
 
@@ -57,7 +56,7 @@ class IncrementalCount:
         self.version = -1
 
     def rows(self, rows: slice | npt.NDArray[np.intp]) -> Numbers:
-        """Return the numbers of rows, not to be written to."""
+        """Return the numbers of rows as a read-only array."""
         found = self.by_row[rows]
         found.flags.writeable = False
         return found
@@ -83,13 +82,13 @@ class IncrementalCount:
         return totals
 
     def start(self, by_row: Numbers) -> None:
-        """Take the numbers of all rows."""
+        """Set the numbers of all rows."""
         self.by_row = by_row
         self.total = int(by_row.sum())
         self._totals.clear()
 
     def put(self, row: int, number: int) -> None:
-        """Take the number of one row."""
+        """Set the number of one row."""
         change = number - self.by_row.item(row)
         if not change:
             return
@@ -102,7 +101,7 @@ class IncrementalCount:
 
 
 class IncrementalCounts:
-    """The tallies over one cluster's tables. Without ``pods`` they start node by node."""
+    """The counts over one cluster's tables. Without ``pods`` they start node by node."""
 
     def __init__(self, nodes: NodeTable, pods: PodTable | None) -> None:
         self._nodes = nodes
@@ -113,22 +112,22 @@ class IncrementalCounts:
         )
 
     def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
-        """Return the tally of a condition for some values, as pods are now.
+        """Return the count of a condition for some values, up to date.
 
         ``test(pod, *values)`` tells whether a pod counts.
         """
         key = condition, tuple(map(_hashable, values))
-        tally = self._kept.get(key)
-        if tally is None:
-            tally = self._kept[key] = self._fresh(
+        count = self._kept.get(key)
+        if count is None:
+            count = self._kept[key] = self._fresh(
                 IncrementalCount(self._domains), condition, test, values
             )
             if len(self._kept) > LIMIT:
                 self._kept.popitem(last=False)
-        elif tally.version != self._nodes.journal.version:
-            self._follow(tally, condition, test, values)
+        elif count.version != self._nodes.journal.version:
+            self._follow(count, condition, test, values)
         self._kept.move_to_end(key)
-        return tally
+        return count
 
     def total(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
         """Return on all nodes together how many pods meet a condition, as supposed at the moment.
@@ -139,31 +138,31 @@ class IncrementalCounts:
         nodes = self._nodes
         hypothesis, nodes.hypothesis = nodes.hypothesis, None
         try:
-            tally = self.of(condition, test, values)
+            count = self.of(condition, test, values)
         finally:
             nodes.hypothesis = hypothesis
-        return tally.total + sum(n for _, n, pod in nodes.supposed if test(pod, *values))
+        return count.total + sum(n for _, n, pod in nodes.supposed if test(pod, *values))
 
     def _follow(
-        self, tally: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+        self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
     ) -> None:
         nodes = self._nodes
-        changes = nodes.journal.since(tally.version)
+        changes = nodes.journal.since(count.version)
         if (
             changes is None
-            or nodes.n != len(tally.by_row)
+            or nodes.n != len(count.by_row)
             or (condition.equal and len(changes.rows) > FEW_ROWS)
         ):
-            self._fresh(tally, condition, test, values)
+            self._fresh(count, condition, test, values)
             return
         supposed = self._supposed(test, values)
         for row in changes.rows:
             number = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
-            tally.put(row, number - supposed.get(row, 0))
-        tally.version = nodes.journal.version
+            count.put(row, number - supposed.get(row, 0))
+        count.version = nodes.journal.version
 
     def _fresh(
-        self, tally: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+        self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
     ) -> IncrementalCount:
         nodes = self._nodes
         if self._pods is not None:
@@ -175,12 +174,12 @@ class IncrementalCounts:
                 numbers[row] = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
         for row, number in self._supposed(test, values).items():
             numbers[row] -= number
-        tally.start(numbers)
-        tally.version = nodes.journal.version
-        return tally
+        count.start(numbers)
+        count.version = nodes.journal.version
+        return count
 
     def _supposed(self, test: Test, values: tuple[Any, ...]) -> dict[int, int]:
-        """Return by row how many pods that meet a condition are only supposed to be there."""
+        """Return by row the number of hypothetical pods that meet a condition."""
         found: dict[int, int] = {}
         for row, number, pod in self._nodes.supposed:
             if test(pod, *values):

@@ -1,11 +1,11 @@
 """Materialized columns: computed from a node table's columns, and updated row by row.
 
-Theory of operation. A program's standing operations make two groups: those that read static
-columns only, and those that move with pods. Before a full pass the journal names the rows that
-changed: they are computed by the functions of one row. At the start, when nodes come or go, and
-when many rows changed, the functions of all rows compute all; both give equal values. A mask that
-holds for every live row, or for none, is handed out as True or False, which is free to read; the
-absence of errors is handed out as 0. While the table has a hypothesis, nothing is handed out.
+Theory of operation. A program's pod-invariant operations form two groups: those that read static
+columns only, and those that change with pods. Before a full pass the journal names the rows that
+changed, and the functions of one row compute them. At the start, when nodes are added or deleted,
+and when many rows changed, the functions of all rows compute all; both give equal values. A mask
+that holds for every live row, or for none, is returned as True or False; the absence of errors is
+returned as 0. While the table has a hypothesis, nothing is returned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
 class MaterializedColumn:
-    """One kept column. ``limit``: beyond it, in magnitude, doubles are no longer exact."""
+    """One column. ``limit``: doubles of greater magnitude are no longer exact."""
 
     __slots__ = ("_live", "_set", "_values", "limit", "rep", "shown", "within")
 
@@ -42,7 +42,7 @@ class MaterializedColumn:
         self._set = 0
 
     def fill(self, values: Any, live: npt.NDArray[np.bool_]) -> None:
-        """Take the values of all rows; ``live`` tells which of them count."""
+        """Set the values of all rows; ``live`` tells which of them count."""
         wide = isinstance(values, np.ndarray) and values.dtype.kind == "O"
         whole: Values = np.empty(len(live), np.object_ if wide else _DTYPES[self.rep])
         whole[:] = values
@@ -80,7 +80,7 @@ class MaterializedColumn:
 
 
 class ColumnGroup:
-    """Kept columns that change together, and the functions that compute them."""
+    """Materialized columns that change together, and the functions that compute them."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ColumnGroup:
 
 
 class MaterializedColumns:
-    """The kept columns of one program over one table."""
+    """The materialized columns of one program over one table."""
 
     def __init__(self, table: NodeTable, static: ColumnGroup, moving: ColumnGroup) -> None:
         self._table = table
@@ -119,9 +119,9 @@ class MaterializedColumns:
         self._shown: tuple[Any, ...] | None = None
 
     def arrays(self) -> tuple[Any, ...] | None:
-        """Return the columns as they are now, static ones first: arrays not to be written to.
+        """Return the columns, static ones first, as read-only arrays.
 
-        None where they are of no use: something is tried out, or a column left its limit.
+        None if they cannot be used: the table has a hypothesis, or a column left its limit.
         """
         table = self._table
         if table.supposing or table.hypothesis is not None:
@@ -135,7 +135,7 @@ class MaterializedColumns:
         return self._shown
 
     def _renew(self) -> None:
-        """Work out what has changed; where that takes too much work, nothing is kept."""
+        """Update the columns; drop them if that takes too much work."""
         table = self._table
         journal = table.journal
         changes = journal.since(self._version) if self._n == table.n else None

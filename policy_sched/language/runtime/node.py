@@ -1,6 +1,6 @@
-"""What generated functions ask of nodes as a whole: does a pod fit, does an affinity match.
+"""Resource fit and node affinity for generated code.
 
-Each question has a form for one row and one for many; both read the same columns.
+Each function has a form for one row and one for many; both read the same columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arithmetic that generated functions call for one row, where Python differs from CEL."""
+"""Arithmetic of generated functions for one row, where Python differs from CEL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Function = Callable[..., Any]
 
 
 def safe(function: Function, default: object, site: int, *args: object) -> tuple[object, int]:
-    """Call ``function``; an error of the language becomes (default, its site)."""
+    """Call ``function``; a `Fault` becomes (default, its site)."""
     try:
         return function(*args), 0
     except Fault as fault:
@@ -54,7 +54,7 @@ def share(part: float, whole: float) -> int:
 
 
 def table_at(table: list[int], position: int) -> int:
-    """Return the entry of a table at a position; garbage for a position outside of it."""
+    """Return the entry of a table at a position; any entry for a position outside of it."""
     return table[min(max(position, 0), len(table) - 1)]
 
 

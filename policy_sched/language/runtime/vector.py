@@ -187,7 +187,7 @@ def _percent_of_large(part: Rows, whole: Rows) -> Rows:
 
 
 def divisors(wholes: Rows) -> Rows:
-    """Return wholes as doubles; infinity, of which everything is no share, where there is none."""
+    """Return wholes as doubles; infinity, whose shares are 0, where a whole is not positive."""
     return np.where(np.greater(wholes, 0), to_double(wholes), np.inf)
 
 
@@ -246,7 +246,7 @@ def _is_int(numbers: Rows) -> bool:
 
 
 def table_rows(table: Bools, positions: Rows) -> Rows:
-    """Return the entries of a table at positions; garbage for a position outside of it."""
+    """Return the entries of a table at positions; any entry for a position outside of it."""
     return np.take(table, positions, mode="clip")
 
 
@@ -256,7 +256,7 @@ def sign_rows(numbers: Rows) -> Rows:
 
 
 def truncate_rows(numbers: Rows) -> Rows:
-    """Return doubles without their fraction; garbage where int64 cannot hold them."""
+    """Return doubles without their fraction; any int where int64 cannot hold them."""
     return np.asarray(numbers, dtype=np.float64).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""What generated functions call over the victims of many nodes at once.
+"""Functions of generated code over the victims of many nodes at once.
 
 Arrays have the shape (depth, m): a column of victims for each of m nodes. A reduction goes along
 the victims; a plain number stands for all of them.

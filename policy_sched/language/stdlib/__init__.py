@@ -4,7 +4,7 @@ environment.toml and functions.toml declare variables, records, sections and fun
 the manual and completion read the same tables.
 """
 
-from policy_sched.language.stdlib.builtins import FREE, KERNELS, Builtin, is_sized
+from policy_sched.language.stdlib.builtins import BUILTINS, FREE, Builtin, is_sized
 from policy_sched.language.stdlib.builtins_collections import (
     amount,
     double_total,
@@ -62,9 +62,9 @@ from policy_sched.language.stdlib.value_printer import value_data, value_text
 
 __all__ = [
     "ANY",
+    "BUILTINS",
     "DEFINITION",
     "FREE",
-    "KERNELS",
     "NAMESPACES",
     "Builtin",
     "Environment",

@@ -1,7 +1,7 @@
-"""The table of kernels: for each overload, a function over plain Python values.
+"""The table of builtins: for each overload, a function over plain Python values.
 
-A kernel gives the value, or raises `Fault`. It is what constants are folded with, what one row is
-computed with where no cheaper form exists, and so the meaning that every cheaper form must equal.
+A builtin returns the value or raises `Fault`. It folds constants, it computes single rows where no
+cheaper form exists, and every cheaper form must equal it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policy_sched.language.stdlib import (
     builtins_time,
 )
 
-#: Kernels whose work does not grow with what they are given.
+#: Builtins whose work does not grow with what they are given.
 _CHEAP: Final = frozenset(
     {
         builtins_collections.has_key,
@@ -33,7 +33,7 @@ _SIZED: Final = frozenset(module.__name__ for module in (builtins_collections, b
 
 
 def is_sized(function: Callable[..., Any]) -> bool:
-    """Tell whether a kernel takes the longer the longer its texts and lists are."""
+    """Tell whether a builtin's work grows with the length of its texts and lists."""
     return getattr(function, "__module__", "") in _SIZED and function not in _CHEAP
 
 
@@ -53,7 +53,7 @@ _MODULES: Final = (
     builtins_time,
     builtins_scheduler,
 )
-KERNELS: Final[dict[str, Builtin]] = {
+BUILTINS: Final[dict[str, Builtin]] = {
     **{name: Builtin(f, False) for module in _MODULES for name, f in module.TOTAL.items()},
     **{name: Builtin(f, True) for module in _MODULES for name, f in module.PARTIAL.items()},
 }

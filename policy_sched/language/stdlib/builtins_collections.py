@@ -1,4 +1,4 @@
-"""Kernels over lists, maps and sets: what each overload computes for plain Python values."""
+"""Builtins of lists, maps and sets over plain Python values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels over numbers: what each overload computes for plain Python values."""
+"""Builtins of numbers over plain Python values."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def _abs(number: Any) -> Any:
     return int64(abs(number)) if isinstance(number, int) else abs(number)
 
 
-#: Kernels that never fault.
+#: Builtins that never fault.
 TOTAL: Final[dict[str, Function]] = {
     "add_double_double": operator.add,
     "sub_double_double": operator.sub,
@@ -290,7 +290,7 @@ TOTAL: Final[dict[str, Function]] = {
         )
     },
 }
-#: Kernels that may fault.
+#: Builtins that may fault.
 PARTIAL: Final[dict[str, Function]] = {
     "add_int_int": lambda a, b: int64(a + b),
     "sub_int_int": lambda a, b: int64(a - b),

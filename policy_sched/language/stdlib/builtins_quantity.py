@@ -186,7 +186,7 @@ def _as_integer(amount: Fraction) -> int:
     return int64(amount.numerator)
 
 
-#: Kernels that never fault.
+#: Builtins that never fault.
 TOTAL: Final[dict[str, Function]] = {
     "tryQuantity_string": maybe(fraction_of_text),
     "isQuantity_string": is_quantity,
@@ -200,12 +200,12 @@ TOTAL: Final[dict[str, Function]] = {
     "isLessThan_semver_semver": lambda a, b: a.order < b.order,
     "isGreaterThan_semver_semver": lambda a, b: a.order > b.order,
 }
-#: Kernels that may fault.
+#: Builtins that may fault.
 PARTIAL: Final[dict[str, Function]] = {
     "semver_string": version,
     "semver_string_bool": version,
 }
-#: Kernels over the exact amounts of quantities that have no unit yet.
+#: Builtins over the exact amounts of quantities that have no unit yet.
 FREE_TOTAL: Final[dict[str, Function]] = {
     "sign_quantity": lambda q: (q > 0) - (q < 0),
     "isInteger_quantity": lambda q: q.denominator == 1 and INT_MIN <= q <= INT_MAX,

@@ -1,6 +1,6 @@
-"""Kernels over the scheduler's own values: tolerations, ports, resources, selectors, hashes.
+"""Builtins of the scheduler's values: tolerations, ports, resources, selectors, hashes.
 
-A method of the pod is given the part of the pod that it reads, so that what a rule reads shows.
+A method of the pod takes the part of the pod that it reads, so that the read set shows it.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def _bucket(text: str, buckets: int) -> int:
 
 
 def affinity_of(raw: object) -> NodeAffinity | None:
-    """Return a node affinity as the API writes it; None where it says nothing.
+    """Return a node affinity as the API writes it; None if it is empty.
 
-    Raises msgspec.ValidationError for what is none.
+    Raises msgspec.ValidationError if it is not an affinity.
     """
     return msgspec.convert(raw, NodeAffinity) if raw else None
 

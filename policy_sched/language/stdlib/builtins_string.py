@@ -228,7 +228,7 @@ def _clause(letter: str, precision: int, value: Any, kind: Type) -> str:
 
 
 def formatter(kinds: Sequence[Type], others: Type) -> Callable[[str, Sequence[Any]], str]:
-    """Return the kernel of format for arguments of some types, and of one for those beyond."""
+    """Return the builtin of format for arguments of some types, and of one for those beyond."""
 
     def formatted(form: str, items: Sequence[Any]) -> str:
         parts: list[str] = []

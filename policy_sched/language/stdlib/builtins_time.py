@@ -1,4 +1,4 @@
-"""Kernels over durations and timestamps, both int nanoseconds."""
+"""Builtins of durations and timestamps, both int nanoseconds."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class CelLiteral(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bad(Node):
-    """Something that the parser understood, reported and dropped."""
+    """A part that was parsed, reported and dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

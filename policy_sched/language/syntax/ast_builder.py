@@ -1,7 +1,7 @@
-"""Builds syntax.py's nodes while Lark parses, noting what is well formed but no rule.
+"""Builds syntax trees while Lark parses, and notes well-formed text that rules do not allow.
 
 Theory of operation. Lark calls a method for each named alternative of the grammar, with a value for
-every symbol of it, the punctuation included. Of an expression that value is `Value`: the characters
+every symbol of it, the punctuation included. The value of an expression is `Value`: the characters
 that it covers, parentheses included, and its node. So no tree of Lark's is made, walked or kept.
 """
 
@@ -77,9 +77,9 @@ def _end(token: Token) -> int:
 
 
 class TreeBuilder:
-    """Builds the nodes of one text after the other; `finish` gives what is wrong with a text.
+    """Builds the nodes of one text after the other; `finish` returns the problems of a text.
 
-    ``cel``: literals that CEL has and rules have not are nodes, and no problems.
+    ``cel``: literals that CEL has and rules have not are nodes, not problems.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""From text to syntax tree, or to every problem that the text has as text.
+"""The parser: from text to a syntax tree, or to all problems of the text.
 
-Theory of operation. Lark parses by grammar.lark; meanwhile tree_builder.py builds syntax.py's nodes
-and notes what is well formed but no rule (an int too large, CEL's uint). A text that does not parse
-goes to slips.py, which finds words for it. The parser is built once, when first needed, and parses
+Theory of operation. Lark parses by grammar.lark; meanwhile ast_builder.py builds nodes and notes
+well-formed text that rules do not allow (an int too large, CEL's uint). For a text that does not
+parse, syntax_hints.py finds the message. The parser is built once, when first needed, and parses
 one text at a time.
 """
 

@@ -1,8 +1,8 @@
 """Error messages for syntax errors: syntax of other languages first, then the expected tokens.
 
 Theory of operation. Strings and comments are blanked, so that a pattern cannot match inside them.
-A habit is looked for where the parser stopped (and, for the few that the grammar reads as
-something else, before it); if none fits, the parser's expectations are put into words.
+Patterns of other languages are tried where the parser stopped (and, for the few that the grammar
+reads differently, before it); if none matches, the message lists the expected tokens.
 """
 
 from __future__ import annotations

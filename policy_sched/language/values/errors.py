@@ -23,7 +23,7 @@ NO_SUCH_KEY, NO_VALUE, OVERFLOW, DIVIDE_BY_ZERO, CONVERSION, OUT_OF_RANGE, NOT_F
 
 
 class Fault(Exception):  # noqa: N818  # an error value of the language, not one of this program
-    """An error of an expression; ``kind`` is one of ir.KINDS by number."""
+    """An error of an expression; ``kind`` is the number of one of `KINDS`."""
 
     def __init__(self, kind: int) -> None:
         super().__init__(kind)
@@ -39,20 +39,20 @@ class Some:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an expression gave instead of a value: the kind of error and its words for people."""
+    """The failure of an expression: the kind of error and its message."""
 
     kind: str
     message: str
 
 
 class RuleError(PolicySchedError):
-    """A rule whose onError is Abort failed: the attempt cannot go on."""
+    """A rule whose onError is Abort failed: the attempt ends."""
 
 
 class LimitError(RuleError):
-    """A rule takes too much work, or makes too large a value: its evaluation cannot go on.
+    """A rule takes too much work or makes too large a value: its evaluation ends.
 
-    ``whole``: of all rows together, so that nothing is known of any of them.
+    ``whole``: the limit is that of all rows together, so no row has a result.
     """
 
     def __init__(self, message: str, *, whole: bool = False) -> None:

@@ -1,12 +1,12 @@
-"""Bounds how much a rule may do, and how large the texts and lists may be that it makes.
+"""Bounds the work of a rule, and the size of the texts and lists that it makes.
 
-Theory of operation. What a rule reads is as large as the API allows, and a text function is linear
-in it; so what grows without a bound grows by being nested or by being joined. A loop at the outside
-begins with `begin`: it, and everything inside of it, has `MAX_STEPS` for one row. Loops and
-functions over texts and lists inside of it `spend` as much as their arguments are long. An
-evaluation of all rows has `MAX_TOTAL` together. Counting depends on values alone, never on time:
-the same rule over the same cluster ends at the same place. A loop that is outermost in the function
-of one row is outermost in that of all rows, too, so both count alike.
+Theory of operation. The API bounds what a rule reads, and a text function is linear in it; only
+nesting and joining grow without bound. An outermost loop starts with `begin`: with everything
+inside of it, it has `MAX_STEPS` for one row. Inside of it, loops and functions over texts and lists
+`spend` as many steps as their arguments are long. An evaluation of all rows has `MAX_TOTAL`
+together. Steps depend on values alone, never on time: the same rule over the same cluster ends at
+the same place. A loop that is outermost in the function of one row is outermost in that of all
+rows, so both count alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROWS: Final = 64
 
 
 class _Left(threading.local):
-    """The steps that are left to the loop, and to the evaluation, of this thread."""
+    """The remaining steps of the loop and of the evaluation of this thread."""
 
     loop = MAX_STEPS
     total = MAX_TOTAL
@@ -77,7 +77,7 @@ def spend_rows(items: Sized, n: int) -> None:
 
 
 def spend(steps: int) -> None:
-    """Take steps of the loop's and of the evaluation's. Raises LimitError where none are left."""
+    """Take steps of the loop and of the evaluation. Raises LimitError if none are left."""
     left = _LEFT
     left.loop -= steps
     if left.loop < 0:
@@ -86,7 +86,7 @@ def spend(steps: int) -> None:
 
 
 def spend_of_total(steps: int) -> None:
-    """Take steps of the evaluation's. Raises LimitError where none are left."""
+    """Take steps of the evaluation. Raises LimitError if none are left."""
     _LEFT.total -= steps
     if _LEFT.total < 0:
         text = f"it takes more than {MAX_TOTAL} steps for all nodes together"
@@ -94,7 +94,7 @@ def spend_of_total(steps: int) -> None:
 
 
 def metered(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function inside of a loop, which costs as many steps as its arguments are long."""
+    """Call a function inside of a loop; it takes as many steps as its arguments are long."""
     spend(1 + sum(map(_weight, args)))
     return function(*args)
 

@@ -33,10 +33,10 @@ class ImageFacts:
 
 
 class NodeFacts:
-    """What rules read of a node: the object as it is given, and what runs on it now.
+    """The fields that rules read of a node: the API object, and what runs on it now.
 
-    The attributes are the fields of the record `Node` under their Python names. Without a table,
-    or where the table does not know the node, nothing runs on it.
+    The attributes are the fields of the record `Node` under their Python names. Without a table, or
+    if the table does not know the node, nothing runs on it.
     """
 
     def __init__(self, node: Node, table: NodeTable | None = None) -> None:

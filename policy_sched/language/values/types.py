@@ -67,9 +67,9 @@ class OptionalType(Type):
 
 @dataclass(frozen=True, slots=True)
 class RecordType(Type):
-    """A record with named fields: one of the scheduler's nouns, or a mapping of params.
+    """A record with named fields: one of the environment's, or a mapping of params.
 
-    ``fields`` is empty for the nouns (Pod, Node, ...), whose fields environment.py lists.
+    ``fields`` is empty for the environment's records (Pod, Node, ...).
     """
 
     fields: tuple[tuple[str, Type], ...] = ()
@@ -117,7 +117,7 @@ def quantity_of(dimension: str) -> QuantityType:
 
 
 def record(name: str) -> RecordType:
-    """Return the record type of a noun of the scheduler, such as ``Pod``."""
+    """Return the record type of the environment with a name, such as ``Pod``."""
     return RecordType(name)
 
 
@@ -347,7 +347,7 @@ def parts(kind: Type) -> Iterator[Type]:
 
 
 def is_known(kind: Type) -> bool:
-    """Tell whether nothing in the type is unknown or already reported."""
+    """Tell whether no part of the type is unknown or already reported."""
     return not any(part in (UNKNOWN, ERROR) for part in parts(kind))
 
 

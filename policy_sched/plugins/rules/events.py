@@ -144,7 +144,7 @@ def _events(
         yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
         if pods:
             yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
-        if policy.eased_by_pods and not pods & ActionType.ADD:
+        if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _nobody) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint)
     yield from _of_domains(policy)

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from policy_sched.language.diagnostics import PolicySource, Text
 from policy_sched.language.ir import graph as ir
-from policy_sched.language.stdlib import KERNELS
+from policy_sched.language.stdlib import BUILTINS
 from policy_sched.profiles.build import adopt, hashes_of, known_form
 from policy_sched.profiles.reload.inputs import Compilation
 
@@ -189,11 +189,11 @@ def _reduced_function(function: FunctionType) -> Reduced | Any:
 @cache
 def _kernels() -> dict[int, str]:
     """Return the overloads by their functions, which some compare by identity."""
-    return {id(kernel.function): overload for overload, kernel in KERNELS.items()}
+    return {id(kernel.function): overload for overload, kernel in BUILTINS.items()}
 
 
 def _kernel(overload: str) -> object:
-    return KERNELS[overload].function
+    return BUILTINS[overload].function
 
 
 def _global(module: str, name: str) -> object:

@@ -1,4 +1,4 @@
-"""Promises about tallies: counts of pods are those that looking at every pod would give."""
+"""Promises about counts: counts of pods are those that looking at every pod would give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.overlay.overlay import WhatIf
 from policy_sched.cluster.overlay.rows import WhatIfRows
 from policy_sched.language.compiled_policy import BoundExpression
-from policy_sched.language.runtime import incremental_counts as tallies
+from policy_sched.language.runtime import incremental_counts as counts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.language.changing import NOW, assert_fresh, bound_to, change
@@ -22,7 +22,7 @@ from tests.language.harness import cache_of
 from tests.language.oracle_world import World
 from tests.language.strategies import pods, worlds
 
-#: Rules that count pods; all of them become tallies.
+#: Rules that count pods; all of them become counts.
 COUNTING: Final = (
     "node.pods.filter(p, p.namespace == pod.namespace).size() < 2",
     "node.pods.filter(p, p.namespace == pod.namespace && p.priority >= pod.priority).size()",
@@ -66,7 +66,7 @@ def test_tallies_keep_up(
     world, pod = situation
     cache = cache_of(world)
     bound = bound_to(text, cache, "any", with_pods=with_pods)
-    assert "rt.tallies.of" in bound.expression.program.text
+    assert "rt.counts.of" in bound.expression.program.text
     assert_fresh(bound, cache, pod)
     for step in range(3):
         change(data, cache, step)
@@ -184,24 +184,24 @@ def test_a_tally_that_fell_behind_starts_anew() -> None:
     """Many changes at once, and many values, leave no count behind."""
     cache = crowd(0)
     bound = bound_to("node.pods.filter(p, p.namespace == pod.namespace).size()", cache, "any")
-    asked = [PodInfo.of(make_pod("p", namespace=f"n{i}")) for i in range(tallies.LIMIT + 5)]
+    asked = [PodInfo.of(make_pod("p", namespace=f"n{i}")) for i in range(counts.LIMIT + 5)]
     for number, pod in enumerate((*asked, *asked[:3], *asked[-3:])):
         assert values(bound, pod) == [0, 0, 0]
         assert number >= 0
-    for i in range(tallies.FEW_ROWS + 5):
+    for i in range(counts.FEW_ROWS + 5):
         name = f"m{i}"
         cache.add_node(make_node(name))
         cache.add_pod(PodInfo.of(make_pod(name, namespace="n1", node_name=name)))
-    assert sum(map(int, map(str, values(bound, asked[1])))) == tallies.FEW_ROWS + 5
+    assert sum(map(int, map(str, values(bound, asked[1])))) == counts.FEW_ROWS + 5
 
 
 def test_equal_conditions_are_counted_once() -> None:
-    """The same condition in two places of a rule is one tally."""
+    """The same condition in two places of a rule is one count."""
     text = "domain('zone').pods.filter(p, p.namespace == pod.namespace).size() - {}"
     again = "domains('zone').map(d, d.pods.filter(q, q.namespace == pod.namespace).size()).min()"
     bound = bound_to(text.format(again), crowd(6), "any")
     vector = bound.expression.program.text.split("def vector")[1].split("def ")
-    assert sum(part.count("rt.tallies.of") for part in vector[:3]) == 1
+    assert sum(part.count("rt.counts.of") for part in vector[:3]) == 1
     assert values(bound, PodInfo.of(make_pod("p", namespace="a"))) == [1, 1, 0]
 
 
@@ -217,5 +217,5 @@ def test_equal_conditions_are_counted_once() -> None:
 def test_what_cannot_be_counted_ahead(text: str) -> None:
     """Conditions that read the node or another list, or that may fail, stay loops."""
     bound = bound_to(text, crowd(6), "any")
-    assert "rt.tallies.of" not in bound.expression.program.text
+    assert "rt.counts.of" not in bound.expression.program.text
     assert_fresh(bound, crowd(6), PodInfo.of(make_pod("p")))
