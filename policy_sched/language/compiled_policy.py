@@ -19,7 +19,7 @@ from policy_sched.language.expression import (
     compile_expression,
     error_name,
 )
-from policy_sched.language.ir import Dependency, Reads
+from policy_sched.language.ir import Reads
 from policy_sched.language.sections import Sections, Unit
 from policy_sched.language.values import Interval, RuleError
 
@@ -81,16 +81,6 @@ class CompiledPolicy:
         """What filter and score cost per pod and node, in units of `cost`."""
         units = (self.sections.filter, *_scoring(self.sections))
         return sum(unit.units for unit in units if unit is not None)
-
-    @property
-    def filter_scope(self) -> Dependency:
-        """What a filter verdict depends on besides the pod."""
-        return self.filter_reads.scope
-
-    @property
-    def score_scope(self) -> Dependency:
-        """What a raw score depends on besides the pod."""
-        return self.score_reads.scope
 
     @property
     def has_filter(self) -> bool:

@@ -21,7 +21,7 @@ from policy_sched.language.diagnostics.source_text import (
     Text,
     VariableSource,
 )
-from policy_sched.language.ir.read_set import Dependency
+from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, Activation
 from policy_sched.language.values.errors import KINDS
 from policy_sched.language.values.intervals import Interval
@@ -150,7 +150,7 @@ class TestReads:
     def test_the_node(self, text: str, scope: Dependency, node: set[str]) -> None:
         """The scope says how far a change can reach."""
         found = policy(filter=rule(text))
-        assert found.filter_scope is scope
+        assert found.filter_reads.scope is scope
         assert found.reads.node >= node
 
 

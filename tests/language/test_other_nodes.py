@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.language.ir.read_set import Dependency
+from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod

@@ -14,7 +14,7 @@ from policy_sched.language.check.checked_policy import (
     CheckedStep,
 )
 from policy_sched.language.check.definitions import params_type
-from policy_sched.language.check.limits import children, type_depth
+from policy_sched.language.check.expressions import children, type_depth
 from policy_sched.language.check.macros import METHOD_MACROS
 from policy_sched.language.check.policy import (
     check_beside,

@@ -8,8 +8,14 @@ from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.code_motion import Block, CodeMotion, Shapes
 from policy_sched.language.ir.cost import NOTHING, Cost, cost_of, known_steps
 from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
+from policy_sched.language.ir.dependencies import (
+    Dependency,
+    Reads,
+    field_of_column,
+    find_reads,
+    may_become_true,
+)
 from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site, reached
-from policy_sched.language.ir.monotonicity import may_become_true
 from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.pod_invariant import (
     POD_LIMIT,
@@ -18,7 +24,6 @@ from policy_sched.language.ir.pod_invariant import (
     Reassociation,
     find_pod_invariants,
 )
-from policy_sched.language.ir.read_set import Dependency, Reads, field_of_column, find_reads
 
 __all__ = [
     "MIXED",

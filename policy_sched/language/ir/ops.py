@@ -145,7 +145,6 @@ COUNT_OF_DOMAIN = OpKind("count_of_domain", "{0}.domain_total({1}, {2}.row)")
 CODE = OpKind("code", "code({0})")
 FIND = OpKind("find", "find({0})")
 TEXT = OpKind("text", "texts[{0}]")
-IN_CODES = OpKind("in_codes", "({0} in {1})")
 
 # Scheduling.
 

@@ -42,9 +42,8 @@ from policy_sched.language.lower.logic import (
     without_error,
 )
 from policy_sched.language.lower.loops import MAX_LENGTH
-from policy_sched.language.lower.quantities import QUANTITIES
 from policy_sched.language.lower.records import has
-from policy_sched.language.lower.scheduler import SCHEDULER
+from policy_sched.language.lower.scheduler import QUANTITIES, SCHEDULER
 from policy_sched.language.lower.units import (
     aligned,
     in_one_unit,
@@ -132,11 +131,6 @@ def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: 
             if isinstance(result, QuantityType) and isinstance(one.type, QuantityType):
                 kind = one.type
     return BINARY[name](low, a, b, kind, span)
-
-
-def _string_order(name: str) -> Handler:
-    builtin = BUILTINS[name]
-    return lambda low, args, result, span: _apply(low, builtin, args, result, span)
 
 
 def _equal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:

@@ -67,3 +67,15 @@ def test_no_other_module_spells_the_name_of_a_kind() -> None:
         if name in ops.KINDS
     ]
     assert found == []
+
+
+def test_every_row_is_used() -> None:
+    """No row of the table is left that nothing creates."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for folder in ("ir", "lower", "codegen")
+        for path in (LANGUAGE / folder).glob("*.py")
+        if path.name != "ops.py"
+    ]
+    named = {name for text in texts for name in re.findall(r"\bops\.([A-Z_]+)\b", text)}
+    assert {name.upper() for name in ops.KINDS} <= named

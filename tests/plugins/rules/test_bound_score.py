@@ -20,7 +20,7 @@ from policy_sched.language.diagnostics.source_text import (
     Text,
     VariableSource,
 )
-from policy_sched.language.ir.read_set import Dependency
+from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
 from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.diagnostics.source_text import Text
-from policy_sched.language.ir.read_set import Reads
+from policy_sched.language.ir.dependencies import Reads
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.equivalence_classes import FEW, each
