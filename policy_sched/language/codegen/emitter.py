@@ -17,7 +17,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from policy_sched.language.ir import MIXED, Block, Call, CodeMotion, Loop, Op, PodCount, Shapes, ops
+from policy_sched.language.ir import (
+    MIXED,
+    Block,
+    Call,
+    CodeMotion,
+    Loop,
+    LoopKind,
+    Op,
+    PodCount,
+    Shapes,
+    ops,
+)
 from policy_sched.language.stdlib import is_sized
 
 ColumnKey = tuple[str, ...]
@@ -301,17 +312,6 @@ def _flatten(scope: Block) -> Iterator[str]:
             yield line
 
 
-_START: Final = {
-    "list": "[]",
-    "dict": "{}",
-    "all": "True",
-    "exists": "False",
-    "count": "0",
-    "sum_int": "0",
-    "sum_double": "0.0",
-}
-
-
 #: Lists that objects of the API hold: a loop over one, with none inside, needs no counting.
 _READ: Final = (ops.ATTR, ops.FIELD_OF_POD, ops.PODS_AT, ops.TAINTS, ops.PORTS, ops.OF_CTX)
 
@@ -327,7 +327,7 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> N
     source = emitter.text(op.args[0], home)
     before = emitter.steps
     body = emitter.branch(op, 0)
-    head = [f"{name}v = {_START[loop.kind]}", f"{name}e = 0"]
+    head = [f"{name}v = {loop.kind.start}", f"{name}e = 0"]
     over = emitter.placement.over_rows(op)
     for i in range(loop.errors):
         error = emitter.text(op.args[1 + i], body)
@@ -346,10 +346,10 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> N
     if loop.index is not None:
         source = f"enumerate({source})"
     home.lines += [*head, f"for {_names(loop)} in {source}:", body]
-    tail = {"all": f"{name}v", "exists": f"not {name}v"}.get(loop.kind)
+    tail = {LoopKind.ALL: f"{name}v", LoopKind.EXISTS: f"not {name}v"}.get(loop.kind)
     if tail and len(rest) - loop.masked > 1:
         if over:
-            tail = f"{name}v" if loop.kind == "all" else f"opposite({name}v)"
+            tail = f"{name}v" if loop.kind is LoopKind.ALL else f"opposite({name}v)"
             home.lines.append(f"{name}e = chosen({tail}, {name}e, 0)")
         else:
             home.lines.append(f"if not ({tail}): {name}e = 0")
@@ -375,21 +375,21 @@ def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> 
     value = emitter.text(rest[0], inside)
     lines = inside.lines
     match loop.kind:
-        case "list":
+        case LoopKind.LIST:
             lines.append(f"{name}v.append({value})")
-        case "dict":
+        case LoopKind.DICT:
             lines.append(f"{name}v[p{loop.index or loop.param}] = {value}")
-        case "count":
+        case LoopKind.COUNT:
             lines.append(f"{name}v += 1")
-        case "sum_double":
+        case LoopKind.SUM_DOUBLE:
             lines.append(f"{name}v += {value}")
-        case "sum_int":
+        case LoopKind.SUM_INT:
             lines.append(f"{name}v += {value}")
             if loop.site:
                 lines.append(f"{name}v, {name}t = checked({name}v, {loop.site})")
                 lines.append(f"if not {name}e: {name}e = {name}t")
-        case "all" | "exists":
-            decides = f"not {value}" if loop.kind == "all" else value
+        case LoopKind.ALL | LoopKind.EXISTS:
+            decides = f"not {value}" if loop.kind is LoopKind.ALL else value
             if len(rest) > 1:
                 error = emitter.named(rest[1], inside)
                 lines.append(f"if {error}: {name}e = {name}e or {error}")
@@ -397,7 +397,7 @@ def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> 
             else:
                 lines.append(f"if {decides}:")
             found = Block()
-            found.lines.append(f"{name}v = {loop.kind == 'exists'}")
+            found.lines.append(f"{name}v = {loop.kind is LoopKind.EXISTS}")
             if not loop.errors:
                 found.lines.append("break")
             lines.append(found)
@@ -409,18 +409,18 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
     value = emitter.named(rest[0], body)
     lines = body.lines
     match loop.kind:
-        case "count":
+        case LoopKind.COUNT:
             lines.append(f"{name}v = add({name}v, as_ints({mask or 'True'}))")
-        case "sum_double" | "sum_int":
-            zero = "0" if loop.kind == "sum_int" else "0.0"
+        case LoopKind.SUM_DOUBLE | LoopKind.SUM_INT:
+            zero = "0" if loop.kind is LoopKind.SUM_INT else "0.0"
             part = f"chosen({mask}, {value}, {zero})" if mask else value
             if loop.site:
                 lines.append(f"{name}v, {name}t = add_checked({name}v, {part}, {loop.site})")
                 lines.append(f"{name}e = earlier({name}e, {name}t)")
             else:
                 lines.append(f"{name}v = add({name}v, {part})")
-        case "all" | "exists":
-            decides = f"opposite({value})" if loop.kind == "all" else value
+        case LoopKind.ALL | LoopKind.EXISTS:
+            decides = f"opposite({value})" if loop.kind is LoopKind.ALL else value
             if mask:
                 decides = f"both({mask}, {decides})"
             if len(rest) > 1:
@@ -428,7 +428,7 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
                 own = f"chosen({mask}, {error}, 0)" if mask else error
                 lines.append(f"{name}e = earlier({name}e, {own})")
                 decides = f"both({decides}, ({error} == 0))"
-            if loop.kind == "all":
+            if loop.kind is LoopKind.ALL:
                 lines.append(f"{name}v = both({name}v, opposite({decides}))")
             else:
                 lines.append(f"{name}v = either({name}v, {decides})")

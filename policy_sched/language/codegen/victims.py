@@ -21,7 +21,7 @@ import numpy.typing as npt
 from policy_sched.cluster.tables import POD_TEXTS
 from policy_sched.language.codegen.emitter import ConstantPool
 from policy_sched.language.codegen.module import Writer, bind_factory, compiled
-from policy_sched.language.ir import Builder, Call, Level, Loop, Op, OpKind, ops, reached
+from policy_sched.language.ir import Builder, Call, Level, Loop, LoopKind, Op, OpKind, ops, reached
 from policy_sched.language.lower import snake
 from policy_sched.language.runtime import Runtime, TextCall, in_int64
 from policy_sched.language.stdlib import BUILTINS, amount, has_key, value_at
@@ -281,7 +281,11 @@ class _VictimAxis:
     def _extreme(self, op: Op, call: Call, args: tuple[Op, ...]) -> Op:
         """Return the greatest or least of a list with an element per victim, and its error."""
         listed = args[0].args[0] if args[0].kind is ops.VAL else args[0]
-        if not isinstance(listed.data, Loop) or listed.data.kind != "list" or op.rep != "ti":
+        if (
+            not isinstance(listed.data, Loop)
+            or listed.data.kind is not LoopKind.LIST
+            or op.rep != "ti"
+        ):
             raise _NotRewrittenError
         held, (value,) = self._held(listed, listed.data)
         return self._op(_EXTREMES[call.function], held, value, rep="ti", data=1)
@@ -300,16 +304,16 @@ class _VictimAxis:
         held, rest = self._held(op, loop)
         error = self._build.const(0, "e")
         match loop.kind:
-            case "count":
+            case LoopKind.COUNT:
                 value: Op | None = self._count(held)
-            case "sum_int":
+            case LoopKind.SUM_INT:
                 terms = self._op(ops.WHERE, held, rest[0], self._build.const(0, "i"), rep="i")
                 value = self._op(ops.SUM_OF_VICTIMS, terms, rep="i")
                 if loop.site:
                     error = self._op(ops.UNSURE_SUM, terms, rep="e")
-            case "all" | "exists":
-                value, error = self._quantified(loop.kind == "all", held, rest)
-            case "list" if rest[0].rep == "i":
+            case LoopKind.ALL | LoopKind.EXISTS:
+                value, error = self._quantified(loop.kind is LoopKind.ALL, held, rest)
+            case LoopKind.LIST if rest[0].rep == "i":
                 value = None
             case _:
                 raise _NotRewrittenError

@@ -16,7 +16,7 @@ from policy_sched.language.ir.dependencies import (
     may_become_true,
 )
 from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site, reached
-from policy_sched.language.ir.ops import OpKind
+from policy_sched.language.ir.ops import LoopKind, OpKind
 from policy_sched.language.ir.pod_invariant import (
     POD_LIMIT,
     PodInvariance,
@@ -38,6 +38,7 @@ __all__ = [
     "Dependency",
     "Level",
     "Loop",
+    "LoopKind",
     "Op",
     "OpKind",
     "PodCount",

@@ -16,14 +16,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import MIXED, Level, Loop, Op
 
 _ARRAYS = frozenset("bifcek")
-#: Loops over a list known before the node is, whose body is computed for all rows at once.
-_VECTOR_LOOPS: Final = frozenset({"all", "exists", "count", "sum_int", "sum_double"})
 
 
 @dataclass(eq=False, slots=True)
@@ -93,7 +90,7 @@ class Shapes:
         if op.kind in (ops.VAL, ops.ERR):
             return op.rep in _ARRAYS
         if isinstance(op.data, Loop):
-            if op.data.kind not in _VECTOR_LOOPS or op.args[0].level is Level.NODE:
+            if not op.data.kind.over_rows or op.args[0].level is Level.NODE:
                 return False
             return all(a.rep in _ARRAYS for a in op.args[1:])
         if not op.kind.vector or op.rep[-1] in "so":

@@ -18,7 +18,7 @@ from policy_sched.cluster.tables import TEXT_ATTRIBUTES
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.code_motion import descending
 from policy_sched.language.ir.graph import Builder, Level, Loop, Op, reached
-from policy_sched.language.ir.ops import OpKind
+from policy_sched.language.ir.ops import LoopKind, OpKind
 from policy_sched.language.runtime import Condition
 
 _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.items()}
@@ -73,21 +73,21 @@ class CountPass:
         rest = op.args[1 + loop.errors :]
         mask = rest[0] if loop.masked else build.const(True, "b")
         value = rest[1:] if loop.masked else rest
-        usual = loop.kind in ("count", "all", "exists") and len(value) == 1
+        usual = loop.kind in (LoopKind.COUNT, LoopKind.ALL, LoopKind.EXISTS) and len(value) == 1
         if not usual or loop.errors or loop.index is not None:
             return None
         test = mask
-        if loop.kind != "count":
+        if loop.kind is not LoopKind.COUNT:
             each = value[0]
-            if loop.kind == "all":
+            if loop.kind is LoopKind.ALL:
                 each = build.op(ops.NOT, each, rep="b")
             test = build.op(ops.AND, mask, each, rep="b") if loop.masked else each
         count = self._counts_of(self._params.get(loop.param), test)
         number = None if count is None else self._number(op.args[0], count)
-        if number is None or loop.kind == "count":
+        if number is None or loop.kind is LoopKind.COUNT:
             return number
         zero = build.const(0, "i")
-        return build.op(ops.EQ if loop.kind == "all" else ops.GT, number, zero, rep="b")
+        return build.op(ops.EQ if loop.kind is LoopKind.ALL else ops.GT, number, zero, rep="b")
 
     def _number(self, source: Op, count: Op) -> Op | None:
         """Return the number of pods of ``source`` that meet a counted condition."""

@@ -19,7 +19,7 @@ from typing import Final
 
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Call, Loop, Op
-from policy_sched.language.ir.ops import Trend
+from policy_sched.language.ir.ops import LoopKind, Trend
 from policy_sched.language.stdlib import has_key, policy_environment, value_at
 from policy_sched.model import ports_conflict
 
@@ -261,9 +261,9 @@ class _MonotonicityAnalysis:
 def _of_loop(loop: Loop, directions: Sequence[Monotonicity]) -> Monotonicity:
     """Return the direction of a loop over a list that grows with pods, or whose tests change."""
     source, *rest = directions
-    if loop.kind in ("exists", "count"):
+    if loop.kind in (LoopKind.EXISTS, LoopKind.COUNT):
         return _joint([source, *rest])
-    return _joint([_opposite(source), *rest]) if loop.kind == "all" else Monotonicity.UNKNOWN
+    return _joint([_opposite(source), *rest]) if loop.kind is LoopKind.ALL else Monotonicity.UNKNOWN
 
 
 def _of_trend(op: Op, directions: Sequence[Monotonicity]) -> Monotonicity:

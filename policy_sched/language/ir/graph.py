@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.ops import OpKind
+from policy_sched.language.ir.ops import LoopKind, OpKind
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import KINDS
 
@@ -46,7 +46,7 @@ class Loop:
     then the value (and, for all and exists, the value's error).
     """
 
-    kind: str
+    kind: LoopKind
     param: int
     index: int | None
     errors: int

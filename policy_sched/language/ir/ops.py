@@ -44,6 +44,25 @@ class Trend(Enum):
     """It increases as pods are added to the node."""
 
 
+class LoopKind(Enum):
+    """What a loop makes of its values: the text that it starts from, and whether it runs over rows.
+
+    A loop over rows takes its list from outside of the node and computes its body for all rows.
+    """
+
+    LIST = "list", "[]", False
+    DICT = "dict", "{}", False
+    ALL = "all", "True", True
+    EXISTS = "exists", "False", True
+    COUNT = "count", "0", True
+    SUM_INT = "sum_int", "0", True
+    SUM_DOUBLE = "sum_double", "0.0", True
+
+    def __init__(self, _name: str, start: str, over_rows: bool) -> None:
+        self.start = start
+        self.over_rows = over_rows
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpKind:
     """A kind of operation; compared by identity.

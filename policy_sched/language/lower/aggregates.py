@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from policy_sched.language.ir import Op, OpKind, ops
+from policy_sched.language.ir import LoopKind, Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -73,12 +73,19 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
     if isinstance(value, Comprehension):
         inner = low.plain(value.value)
         if rep == "f":
-            return run_loop(low, value, "sum_double", inner.op, result, "f")
+            return run_loop(low, value, LoopKind.SUM_DOUBLE, inner.op, result, "f")
         one = low.range(inner)
         bounds = ranges.mul(one, Interval(0, MAX_LENGTH))
         site = 0 if ranges.fits(bounds) else low.build.site(OVERFLOW, "", span)
         return run_loop(
-            low, value, "sum_int", inner.op, result, "i", site=site, interval=ranges.cut(bounds)
+            low,
+            value,
+            LoopKind.SUM_INT,
+            inner.op,
+            result,
+            "i",
+            site=site,
+            interval=ranges.cut(bounds),
         )
     if rep == "f":
         return low.call(double_total, [low.val(value)], result, span)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from policy_sched.language.check import children
-from policy_sched.language.ir import Op, ops
+from policy_sched.language.ir import LoopKind, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -369,7 +369,7 @@ def _looped(
         return comparison_equal(low, count(low, made), 1)
     if core.kind == "transformMap":
         inside = low.plain(value)
-        return run_loop(low, made, "dict", inside.op, core.type, "o")
+        return run_loop(low, made, LoopKind.DICT, inside.op, core.type, "o")
     return made
 
 

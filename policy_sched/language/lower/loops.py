@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from policy_sched.language.ir import Builder, Loop, Op, count_op, ops
+from policy_sched.language.ir import Builder, Loop, LoopKind, Op, count_op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -49,12 +49,14 @@ def of_cluster(source: Op) -> bool:
     return source.kind is ops.ATTR and source.data == "pods" and source.args[0].kind is ops.CLUSTER
 
 
-def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own: Op | None) -> Op:
+def _over_cluster(
+    low: Lowering, loop: Comprehension, kind: LoopKind, value: Op, own: Op | None
+) -> Op:
     """Return the op that counts pods of the cluster in place of a loop over them.
 
     Nothing lists these pods when a pod is scheduled. Raises Refusal for what is not counted.
     """
-    if kind not in ("count", "all", "exists") or loop.index is not None:
+    if kind not in (LoopKind.COUNT, LoopKind.ALL, LoopKind.EXISTS) or loop.index is not None:
         raise Refusal(
             "PS510", "the pods of the cluster are counted, never listed", None, _COUNT_HINT
         )
@@ -62,8 +64,8 @@ def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own:
         message = "a condition on the pods of the cluster must not fail, and this one can"
         raise Refusal("PS510", message, None, _TOTAL_HINT)
     test = low.true() if loop.mask is None else loop.mask.op
-    if kind != "count":
-        each = low.negation(value) if kind == "all" else value
+    if kind is not LoopKind.COUNT:
+        each = low.negation(value) if kind is LoopKind.ALL else value
         test = each if loop.mask is None else low.op(ops.AND, test, each, rep="b")
     if test.kind is ops.CONST and test.data is True:
         number: Op | None = low.op(ops.ATTR, *loop.source.args, rep="i", data="pod_count")
@@ -72,9 +74,11 @@ def _over_cluster(low: Lowering, loop: Comprehension, kind: str, value: Op, own:
     if number is None:
         message = "a condition on the pods of the cluster reads another loop's variable"
         raise Refusal("PS510", message, None, "count pods by fields of the pod that is scheduled")
-    if kind == "count":
+    if kind is LoopKind.COUNT:
         return number
-    return low.op(ops.EQ if kind == "all" else ops.GT, number, low.build.const(0, "i"), rep="b")
+    return low.op(
+        ops.EQ if kind is LoopKind.ALL else ops.GT, number, low.build.const(0, "i"), rep="b"
+    )
 
 
 def of_domain(source: Op) -> bool:
@@ -109,7 +113,7 @@ def refuse_node(test: Value, source: Op, span: Span) -> None:
 def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     low: Lowering,
     loop: Comprehension,
-    kind: str,
+    kind: LoopKind,
     value: Op,
     result: Type,
     rep: str,
@@ -150,19 +154,19 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
 def count(low: Lowering, loop: Comprehension) -> Value:
     """Return how many values a comprehension has."""
     interval = Interval(0, MAX_LENGTH)
-    return run_loop(low, loop, "count", low.true(), INT, "i", interval=interval)
+    return run_loop(low, loop, LoopKind.COUNT, low.true(), INT, "i", interval=interval)
 
 
 def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Value:
     """Return whether a test holds for every (or any) value, absorbing errors as CEL does."""
     one = low.val(test)
-    kind = "all" if every else "exists"
+    kind = LoopKind.ALL if every else LoopKind.EXISTS
     return run_loop(low, loop, kind, one.op, BOOL, "b", own=one.err, interval=BOOLS)
 
 
 def listed(low: Lowering, value: Comprehension) -> Value:
     """Return a comprehension as the list of its elements."""
-    return run_loop(low, value, "list", low.plain(value.value).op, value.type, "o")
+    return run_loop(low, value, LoopKind.LIST, low.plain(value.value).op, value.type, "o")
 
 
 _T = TypeVar("_T")
