@@ -1,4 +1,4 @@
-"""A cluster to which things happen, and whether all ways to evaluate a rule keep up with it."""
+"""A cluster that changes, and whether all ways to evaluate a rule follow it."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class TestFilter:
             assert some.tolist() == whole[rows].tolist()
 
     def test_errors_by_on_error(self) -> None:
-        """Allow lets a failing rule pass, Reject rejects in words, Abort marks what ends it all."""
+        """Allow passes a failing rule, Reject rejects with a message, Abort ends the attempt."""
         text, cache = 'node.labels["rack"] == "a"', cluster(RACKS)
         allowing = bound(cache, filter=rule(text, on_error="Allow")).filter(POD, NOW)
         assert allowing is not None
@@ -218,7 +218,7 @@ class TestFilter:
         assert [(e.reasons, e.resolvable) for e in found] == [(("x", "y"), True), (("y",), False)]
 
     def test_a_changed_table_changes_the_answer(self) -> None:
-        """Columns are read anew for each question; a new node has its row."""
+        """Columns are read again for each evaluation; a new node has its row."""
         cache = cluster(RACKS)
         asked = bound(cache, filter=rule('node.labels[?"rack"].orValue("a") == "a"'))
         first = asked.filter(POD, NOW)
@@ -328,7 +328,7 @@ class TestPodLevel:
         assert free.node_names(POD, NOW) is None
 
     def test_a_condition_of_the_pod_spares_the_nodes(self) -> None:
-        """What the pod alone decides is not asked of nodes: their side may be anything."""
+        """A condition of the pod alone is evaluated without nodes."""
         text = 'pod.name == "p" || 1 / node.podCount > 0'
         assert bound(cluster(RACKS), filter=rule(text)).filter(POD, NOW) is None
 

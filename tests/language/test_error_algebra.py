@@ -1,4 +1,4 @@
-"""Promises about errors: who absorbs them, who passes them on, and what a missing label means.
+"""Promises about errors: which operators absorb them, and what a missing label means.
 
 Point 3 of the language's test plan: tables of errors, and labels that are missing.
 """

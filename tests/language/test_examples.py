@@ -83,7 +83,7 @@ def test_an_example_has_its_problem(code: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", RUN_TIME)
 def test_an_example_can_fail_so(code: str) -> None:
-    """The compiler knows that it can."""
+    """The compiler records that it can fail."""
     core, problems = check_expression(CODES[code].example.rpartition(", ")[0], "filter")
     assert core is not None, problems
     kinds = {KINDS[site.kind] for site in compile_expression(core).sites if site.kind}

@@ -1,4 +1,4 @@
-"""What a lint says is always so is so on every node of every world, as the oracle has it.
+"""What a lint calls constant is constant on every node of every world, by the oracle.
 
 Point 2 of the language's test plan: PS401 and PS402 are never wrong.
 """
@@ -133,7 +133,7 @@ def test_what_is_always_so_is_so_for_comparisons(text: str, situation: Situation
     assert_sound(text, *situation)
 
 
-def test_comparisons_are_told_about() -> None:
+def test_comparisons_are_reported() -> None:
     """The rules above are among those that are warned about: the promise is not empty."""
     for text in ("node.podCount >= 0", "pod.priority > 9223372036854775807"):
         problems, _ = told(text)

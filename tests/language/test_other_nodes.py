@@ -118,7 +118,7 @@ def test_what_is_no_affinity() -> None:
 
 
 def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
-    """Nobody can tell which of its fields are read: all of them, and what runs on it."""
+    """Its read set is all fields of the node, and what runs on it."""
     tree, _ = checked_text("[node][0].unschedulable")
     assert tree is not None
     expression = compiled(tree)

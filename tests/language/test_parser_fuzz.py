@@ -1,4 +1,4 @@
-"""Promises of the parser about text that nobody would write.
+"""Promises of the parser about malformed text.
 
 Point 4 of the language's test plan: nothing but problems in words, in bounded time.
 """
@@ -116,7 +116,7 @@ def corpus() -> Sequence[str]:
 @settings(max_examples=300)
 @given(st.data())
 def test_a_damaged_corpus_is_refused_in_words(data: st.DataObject) -> None:
-    """Expressions that people wrote, with pieces of others in them, give a tree or problems."""
+    """Expressions of users, with pieces of others in them, give a tree or problems."""
     text = data.draw(st.sampled_from(corpus()))
     for _ in range(data.draw(st.integers(1, 3))):
         other = data.draw(st.sampled_from(corpus()))

@@ -160,7 +160,7 @@ def test_a_resource_may_be_absent() -> None:
     ],
 )
 def test_units_that_cannot_be_known_are_refused(text: str, code: str) -> None:
-    """A unit that clashes, or that nobody can know before the node, refuses the rule."""
+    """A rule is refused if units clash, or if a unit is not known before the node."""
     _, problems = attempt(filter=rule(text), params={"name": "cpu"})
     assert [p.code for p in problems] == [code]
 

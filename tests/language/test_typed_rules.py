@@ -93,7 +93,7 @@ def check(text: str, found: Evaluation) -> None:
 def test_a_well_typed_rule_is_compiled_and_means_one_thing(
     section: str, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
-    """It is refused for a reason that stands in the manual, or the three evaluations agree."""
+    """It is refused for a documented reason, or the three evaluations agree."""
     text = data.draw(typed(data.draw(st.sampled_from(RESULTS[section]))))
     found = evaluation(text, section, *situation)
     if found is not None:

@@ -73,7 +73,7 @@ def test_the_policies_of_the_specification_are_right(spec: dict[str, Any]) -> No
 
 
 class TestTypedTree:
-    """What the compiler is given."""
+    """The typed tree that the compiler receives."""
 
     def test_operators_and_methods_are_settled(self) -> None:
         """Every call names its overload."""
@@ -119,7 +119,7 @@ class TestTypedTree:
         assert inner.test.args[0].name == inner.names[0]
 
     def test_bind_is_a_let(self) -> None:
-        """`cel.bind` stays a binding, so that its value is worked out once."""
+        """`cel.bind` stays a binding, so that its value is computed once."""
         tree = good("cel.bind(x, node.podCount, x + x)")
         assert isinstance(tree, Let)
 
@@ -169,7 +169,7 @@ class TestParams:
 
 
 class TestMistakes:
-    """What is wrong is said once, completely."""
+    """Each problem is reported once, completely."""
 
     def test_one_mistake_is_one_diagnostic(self) -> None:
         """What follows from a mistake is not reported."""
@@ -219,7 +219,7 @@ class TestMistakes:
         ],
     )
     def test_hints_say_what_to_write(self, text: str, hint: str) -> None:
-        """A name that stands elsewhere is pointed out, with what to write."""
+        """For a name that is defined elsewhere the hint shows what to write."""
         spec = {
             "params": {"limit": 1},
             "functions": [{"name": "half", "params": {"n": "int"}, "expression": "n / 2"}],
@@ -230,7 +230,7 @@ class TestMistakes:
         assert problem.hint == hint
 
     def test_places_come_from_the_file(self) -> None:
-        """A text says where its characters stand in the file."""
+        """A text maps its characters to places in the file."""
         text = Text(
             "pod.x", "a.yaml", lambda at: (7, at + 11, "  - expression: pod.x"), "filter[0]"
         )
@@ -358,7 +358,7 @@ class TestDefinitions:
 
 
 class TestSections:
-    """Each section sees its own names, and wants its own type."""
+    """Each section sees its own names and requires its own type."""
 
     @pytest.mark.parametrize(
         ("section", "text", "code"),

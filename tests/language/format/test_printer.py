@@ -164,7 +164,7 @@ def test_rules_of_the_specification_keep_their_meaning() -> None:
 
 @given(rules("filter"))
 def test_rules_of_the_generator_keep_their_meaning(text: str) -> None:
-    """Rules as people write them."""
+    """Rules as users write them."""
     promise(text)
 
 

@@ -1,4 +1,4 @@
-"""Promises of the cost estimate: what makes a rule dear, what does not, which part is told."""
+"""Promises of the cost estimate: expensive rules, cheap ones, and the part that is named."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_what_is_kept_is_not_counted() -> None:
         ),
     ],
 )
-def test_what_makes_a_rule_dear(cheap: str, dear: str) -> None:
+def test_what_makes_a_rule_expensive(cheap: str, dear: str) -> None:
     """Division, text of each node's own, lists, and pods that cannot be counted beforehand."""
     assert cost(cheap)[1].nanoseconds(5_000) < cost(dear)[1].nanoseconds(5_000)
 
 
-def test_the_costliest_part_is_told() -> None:
+def test_the_most_expensive_part_is_named() -> None:
     """The refusal stands at the part that has most of the cost, and says how much of it."""
     text = "node.podCount < 3 || node.pods.filter(p, p.name.contains(node.name)).size() < 3"
     tree, _ = checked(text)

@@ -30,7 +30,7 @@ def title(entry: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=title)
 def test_the_policy_is_warned_about_at_its_place(entry: dict[str, Any]) -> None:
-    """A warning or a note, under the words that it is about; nothing else is said."""
+    """A warning or a note marks the words that it is about; nothing else is reported."""
     told = found(entry["warns"])
     emitted = {one.code for one in told}
     assert emitted == {entry["code"], *entry.get("also", ())}, [one.render() for one in told]
@@ -95,7 +95,7 @@ def test_parameters_that_nothing_reads(spec: dict[str, Any], unused: list[str]) 
     ],
 )
 def test_a_rule_that_can_fail_names_the_call(rule: str, words: str) -> None:
-    """PS413 told of "a call" without saying which."""
+    """The message of PS413 names the call that can fail."""
     messages = [
         one.message for one in found({"filter": [{"expression": rule}]}) if one.code == "PS413"
     ]

@@ -1,4 +1,4 @@
-"""Promises about counts: counts of pods are those that looking at every pod would give."""
+"""Promises about incremental counts: they equal the counts over every pod."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ TOTALS: Final[dict[str, Callable[[PodInfo, PodInfo], bool]]] = {
     ("text", "with_pods"), [(text, True) for text in COUNTING] + [(COUNTING[1], False)]
 )
 @given(data=st.data(), situation=worlds())
-def test_tallies_keep_up(
+def test_counts_follow_the_cluster(
     text: str, with_pods: bool, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
-    """Whatever happens to the cluster, counts are those of loops over all pods."""
+    """After any change of the cluster, counts equal those of loops over all pods."""
     world, pod = situation
     cache = cache_of(world)
     bound = bound_to(text, cache, "any", with_pods=with_pods)
@@ -129,7 +129,7 @@ def _suppose(data: st.DataObject, cache: Cache, agrees: Callable[[], None]) -> N
 
 
 def test_many_nodes_at_once_change_no_total() -> None:
-    """Victims that are taken off all nodes together leave the counts of the cluster alone."""
+    """Removing victims from all nodes at once does not change the counts of the cluster."""
     cache = crowd(6)
     pod = PodInfo.of(make_pod("p", namespace="a"))
     bound = bound_to("cluster.pods.filter(p, p.namespace == pod.namespace).size()", cache, "any")
@@ -161,7 +161,7 @@ def values(bound: BoundExpression, pod: PodInfo) -> list[object]:
 
 
 def test_what_is_tried_out_is_counted() -> None:
-    """Inside a what-if counts are those of the what-if, and afterwards those of before."""
+    """Inside an overlay counts include its pods, and afterwards they are as before."""
     cache = crowd(6)
     pod = PodInfo.of(make_pod("p", namespace="a"))
     own = bound_to("node.pods.filter(p, p.namespace == pod.namespace).size()", cache, "any")
@@ -180,7 +180,7 @@ def test_what_is_tried_out_is_counted() -> None:
     assert values(shared, pod) == [2, 2, 1]
 
 
-def test_a_tally_that_fell_behind_starts_anew() -> None:
+def test_a_count_that_is_far_behind_starts_anew() -> None:
     """Many changes at once, and many values, leave no count behind."""
     cache = crowd(0)
     bound = bound_to("node.pods.filter(p, p.namespace == pod.namespace).size()", cache, "any")

@@ -1,4 +1,4 @@
-"""Promises about kept columns: whatever happens to the cluster, a full pass is what it would be.
+"""Promises about materialized columns: after any change, full passes equal fresh ones.
 
 Point 1 of the language's test plan: rows brought up to date equal a full computation.
 """
@@ -43,7 +43,7 @@ KEPT: Final = (
 def test_kept_columns_are_fresh(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
-    """After any change, and after several, a full pass says what fresh passes say."""
+    """After any changes, a full pass equals a fresh pass."""
     world, pod = situation
     cache = cache_of(world)
     bound = bound_to(text, cache, "any")
@@ -71,7 +71,7 @@ ELSEWHERE = (
 def test_what_other_nodes_decide_is_not_kept(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
-    """What happens elsewhere counts at once, on every row that it concerns."""
+    """A change of another node is visible at once on every row that depends on it."""
     world, pod = situation
     cache = cache_of(world)
     bound = bound_to(text, cache, "any")
@@ -86,7 +86,7 @@ def test_what_other_nodes_decide_is_not_kept(
 def test_whatever_the_rule(
     section: str, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
-    """Of rules that nobody wrote, too, full passes stay what they would be."""
+    """Full passes over generated rules equal fresh passes, too."""
     world, pod = situation
     result = evaluate(data.draw(rules(section)), world, pod, section, PARAMS)
     assume(result is not None)
@@ -133,7 +133,7 @@ def test_many_changes(count: int) -> None:
 
 
 def test_what_is_tried_out_is_seen_and_not_kept() -> None:
-    """While pods are taken off all nodes at once, full passes see it; nothing is left of it."""
+    """Full passes see pods that are removed from all nodes at once, and keep nothing of it."""
     cache = Cache()
     for i in range(4):
         cache.add_node(make_node(f"n{i}", cpu="4"))

@@ -69,7 +69,7 @@ def test_every_overload_is_described(overload: Overload) -> None:
 
 
 def test_ids_are_names_and_types() -> None:
-    """The ids that the compiler's kernels are keyed by keep their form."""
+    """The ids by which builtins are keyed keep their form."""
     wanted = {
         *("add_int_int", "neg_int", "not_bool", "eq_any_any", "lt_int_double", "in_any_list"),
         *("percent_quantity_quantity", "matches_selector_map", "matches_string_string"),
@@ -80,7 +80,7 @@ def test_ids_are_names_and_types() -> None:
 
 
 def test_two_spellings_may_be_one_overload() -> None:
-    """Sums of quantities are one kernel, written with a sign or with a method."""
+    """Sums of quantities are one builtin, written with an operator or with a method."""
     assert [o.id for o in METHODS["add"]] == ["add_quantity_quantity", "add_quantity_int"]
     assert OVERLOADS["add_quantity_quantity"].kind == "operator"
     assert len(SPELLINGS) == len(OVERLOADS) + 2

@@ -162,7 +162,7 @@ def test_long_values_are_no_hostile_ones(name: str) -> None:
 )
 @pytest.mark.parametrize("digit", ["1", "11.", "1s"])
 def test_a_long_annotation_does_not_hold_up_a_rule(rule: str, digit: str) -> None:
-    """A pod with an annotation of 256 KiB, which anybody may create, froze a rule for minutes."""
+    """A pod with an annotation of 256 KiB, which any user may create, does not hold up a rule."""
     text = digit * (2**18 // len(digit))
     pod = Pod(metadata=ObjectMeta(name="p", annotations={"x": text}))
     assert code_for(rule, PodInfo.of(pod)) in ("", "PS503", "PS605")
