@@ -348,11 +348,11 @@ def _is_compound(kind: Type) -> bool:
 
 def _hint(kind: Type, section: Section) -> str:
     if isinstance(kind, OptionalType):
-        return "give it a value with .orValue(...), or ask .hasValue()"
+        return "give it a value with .orValue(...), or test .hasValue()"
     if isinstance(kind, QuantityType) and section.results == (INT, DOUBLE):
         return "take a number with .units() or .value(), or use percent(part, whole)"
     if isinstance(kind, ListType) and section.expected == "bool":
-        return "ask .exists(x, ...), .all(x, ...) or .size() > 0"
+        return "write .exists(x, ...), .all(x, ...) or .size() > 0"
     if kind == INT and section.expected == "bool":
         return "compare it, such as `> 0`"
     if section.results == (DURATION,):

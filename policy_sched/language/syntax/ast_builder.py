@@ -358,7 +358,7 @@ class TreeBuilder:
     def null(self, items: Tokens) -> Value:
         if self.cel:
             return self._literal(items[0], "null_type", None)
-        hint = "ask with `has(...)` or use `.?field` and `.orValue(...)`"
+        hint = "test it with `has(...)` or use `.?field` and `.orValue(...)`"
         return self._outside(_start(items[0]), _end(items[0]), "`null`", hint)
 
 
