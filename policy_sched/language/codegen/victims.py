@@ -271,10 +271,11 @@ class _VictimAxis:
         rep = "i" if call.function is amount else "c"
         family = _FAMILIES[str(whole.data)]
         entry = self._op(ops.POD_ENTRY, self._victims, key, rep=rep, data=family)
-        missing = self._op(ops.EQ, entry, self._build.const(0, "i"), rep="b")
+        none = self._build.const(0, "i")
         if call.function is has_key:
-            return self._op(ops.NOT, missing, rep="b")
+            return self._op(ops.NE, entry, none, rep="b")
         if call.function is value_at:
+            missing = self._op(ops.EQ, entry, none, rep="b")
             return self._op(ops.WHERE, missing, self._arg(rest[0]), entry, rep=rep)
         return entry
 
