@@ -6,12 +6,7 @@ and pods; it does not know scheduling.
 """
 
 from policy_sched.language.compile import make_unit
-from policy_sched.language.compiled_policy import (
-    CompiledPolicy,
-    RuleError,
-    compile_policy,
-    problems_of,
-)
+from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy, problems_of
 from policy_sched.language.cost_report import ANNOTATION, CostPart, breakdown, names_read
 from policy_sched.language.expression import (
     FIRST_ERROR,
@@ -43,6 +38,7 @@ from policy_sched.language.sections import (
     Step,
     Unit,
 )
+from policy_sched.language.values import RuleError
 
 __all__ = [
     "ANNOTATION",

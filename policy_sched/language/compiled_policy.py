@@ -13,26 +13,9 @@ from operator import or_
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check import CheckedPolicy
 from policy_sched.language.compile import PolicyCompiler
-from policy_sched.language.expression import (
-    BoundExpression,
-    Expression,
-    compile_expression,
-    error_name,
-)
 from policy_sched.language.ir import Reads
 from policy_sched.language.sections import Sections, Unit
-from policy_sched.language.values import Interval, RuleError
-
-__all__ = [
-    "BoundExpression",
-    "CompiledPolicy",
-    "Expression",
-    "RuleError",
-    "compile_expression",
-    "compile_policy",
-    "error_name",
-    "problems_of",
-]
+from policy_sched.language.values import Interval
 
 
 class CompiledPolicy:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.compiled_policy import BoundExpression
+from policy_sched.language.expression import BoundExpression
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 

@@ -12,7 +12,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.compiled_policy import (
+from policy_sched.language.expression import (
     BoundExpression,
     Expression,
     compile_expression,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.codegen import module as generate
-from policy_sched.language.compiled_policy import compile_expression
+from policy_sched.language.expression import compile_expression
 from policy_sched.language.ir.graph import MIXED, Builder
 from policy_sched.language.lower import comprehensions as lower_lists
 from policy_sched.language.lower.context import Constant, Lowering, Value

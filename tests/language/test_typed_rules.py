@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.language.check.definitions import params_type
-from policy_sched.language.compiled_policy import Expression, compile_expression
+from policy_sched.language.expression import Expression, compile_expression
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.language.stdlib.overloads import Overload
