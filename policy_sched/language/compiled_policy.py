@@ -15,7 +15,6 @@ from policy_sched.language.check import CheckedPolicy
 from policy_sched.language.compile import PolicyCompiler
 from policy_sched.language.ir import Reads
 from policy_sched.language.sections import Sections, Unit
-from policy_sched.language.values import Interval
 
 
 class CompiledPolicy:
@@ -116,11 +115,6 @@ class CompiledPolicy:
     def pre_filter_message(self) -> str:
         """The reason where preFilter names no node at all."""
         return self.sections.pre_filter_message
-
-    @property
-    def score_range(self) -> Interval | None:
-        """The proved range of the raw score."""
-        return self.sections.score.range if self.sections.score else None
 
     @property
     def normalizer(self) -> str | None:

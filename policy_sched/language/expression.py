@@ -127,8 +127,3 @@ def constant(low: Lowering, value: Value) -> tuple[Any, str]:
     out = program.bind(Runtime(NodeTable())).scalar(None, None, 0)
     site = low.build.sites[out[1]] if value.err is not None else None
     return out[0], "" if site is None else KINDS[site.kind]
-
-
-def error_name(number: int) -> str:
-    """Return the kind of an error by its number in the catalogue, such as ``overflow``."""
-    return KINDS[number - FIRST_ERROR] if number else ""

@@ -13,15 +13,15 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.expression import (
+    FIRST_ERROR,
     BoundExpression,
     Expression,
     compile_expression,
-    error_name,
 )
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.syntax import ast as typed
-from policy_sched.language.values.errors import Some
+from policy_sched.language.values.errors import KINDS, Some
 from policy_sched.language.values.types import STRING
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
@@ -158,7 +158,7 @@ class Evaluation:
 
     def _outcome(self, value: Any, number: int) -> Outcome:
         if number:
-            return Outcome(None, error_name(number))
+            return _failed(number)
         if self.tree.type == STRING and isinstance(value, int):
             value = self.bound.table.strings.text(value)
         return Outcome(plain(value))
@@ -222,4 +222,9 @@ def constant_outcome(tree: typed.Core) -> Outcome | None:
         return None
     bound = expression.bind(cache_of(NOTHING).nodes)
     value, number = bound.scalar(PodInfo.of(make_pod()), Activation(), 0)
-    return Outcome(None, error_name(number)) if number else Outcome(plain(value))
+    return _failed(number) if number else Outcome(plain(value))
+
+
+def _failed(number: int) -> Outcome:
+    """Return the outcome of an error by its number in the catalogue."""
+    return Outcome(None, KINDS[number - FIRST_ERROR])

@@ -104,7 +104,7 @@ class TestProofs:
     )
     def test_ranges_that_are_proved(self, text: str, found: Interval) -> None:
         """Guards, clamps, shares and means keep a score within bounds."""
-        assert policy(score=ScoreSource(Text(text))).score_range == found
+        assert policy(score=ScoreSource(Text(text))).sections.score.range == found
 
     def test_a_sign_guards_a_quantity(self) -> None:
         """Where the sign is positive, so is the amount: no zero divisor, no NaN."""
@@ -112,7 +112,7 @@ class TestProofs:
             'node.allocatable["cpu"].sign() > 0'
             ' ? int(min(1.0, node.requested["cpu"] / node.allocatable["cpu"]) * 100.0) : 0'
         )
-        assert policy(score=ScoreSource(Text(text))).score_range == Interval(0, 100)
+        assert policy(score=ScoreSource(Text(text))).sections.score.range == Interval(0, 100)
 
     def test_a_resource_name_of_each_node_is_refused(self) -> None:
         """A column has one name; one that differs from node to node is PS211."""
