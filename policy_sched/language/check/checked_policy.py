@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from policy_sched.language.diagnostics import MAX_RULE_COST, Text
+from policy_sched.language.diagnostics import (
+    MAX_RULE_COST,
+    OrderKey,
+    PlacementRule,
+    PreemptionRules,
+    PreFilterRule,
+    RequeueRule,
+    Rule,
+    ScoreRule,
+    StepRule,
+    Text,
+)
 from policy_sched.language.syntax import Core, UserFunction
 from policy_sched.language.values import RecordType
 
@@ -18,80 +30,14 @@ class Checked:
     text: Text = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRule:
-    """A rule of ``filter`` or ``preEnqueue``."""
-
-    expression: Checked
-    message: str = ""
-    message_expression: Checked | None = None
-    reasons: Checked | None = None
-    resolvable: bool | Checked = True
-    on_error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedKey:
-    """A key of an order, such as ``queueSort``."""
-
-    expression: Checked
-    order: str = "Ascending"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedPreFilter:
-    """The ``preFilter`` section; ``node_names`` is list(string) or optional(list(string))."""
-
-    node_names: Checked | None = None
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedScore:
-    """The ``score`` section; ``normalize`` is the name of a normaliser or an expression."""
-
-    expression: Checked
-    normalize: str | Checked | None = None
-    on_error: str | None = None
-    match_conditions: tuple[Checked, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedStep:
-    """A section that is one rule, such as ``reserve``; ``permit`` also has a time-out."""
-
-    expression: Checked
-    message: str = ""
-    message_expression: Checked | None = None
-    on_error: str | None = None
-    timeout: Checked | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRequeue:
-    """The ``requeue`` section."""
-
-    hint: Checked | None = None
-    every: Checked | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedPreemption:
-    """The ``preemption`` section."""
-
-    eligible: Checked
-    victim: Checked
-    victim_order: tuple[CheckedKey, ...]
-    node_order: tuple[CheckedKey, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedPlacement:
-    """The ``placement`` section."""
-
-    domain: Checked | None = None
-    score: Checked | None = None
-    on_error: str | None = None
+CheckedRule: TypeAlias = Rule[Checked]
+CheckedKey: TypeAlias = OrderKey[Checked]
+CheckedPreFilter: TypeAlias = PreFilterRule[Checked]
+CheckedScore: TypeAlias = ScoreRule[Checked]
+CheckedStep: TypeAlias = StepRule[Checked]
+CheckedRequeue: TypeAlias = RequeueRule[Checked]
+CheckedPreemption: TypeAlias = PreemptionRules[Checked]
+CheckedPlacement: TypeAlias = PlacementRule[Checked]
 
 
 @dataclass(frozen=True, slots=True)

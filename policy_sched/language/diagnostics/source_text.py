@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
 
 from policy_sched.language.diagnostics.catalogue import MAX_RULE_COST
 
@@ -54,83 +55,101 @@ class VariableSource:
     expression: Text
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSource:
+E = TypeVar("E")
+"""The form of expressions: `Text` as read, or with a typed tree once checked.
+
+The classes below have no slots: Python 3.11 cannot call an alias such as ``Rule[Text]`` of frozen
+dataclasses with slots.
+"""
+
+
+@dataclass(frozen=True)
+class Rule(Generic[E]):
     """A rule of ``filter`` or ``preEnqueue``; at most one of the message forms is given."""
 
-    expression: Text
+    expression: E
     message: str = ""
-    message_expression: Text | None = None
-    reasons: Text | None = None
-    resolvable: bool | Text = True
+    message_expression: E | None = None
+    reasons: E | None = None
+    resolvable: bool | E = True
     on_error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeySource:
+@dataclass(frozen=True)
+class OrderKey(Generic[E]):
     """A key of an order, such as ``queueSort``; ``order`` is Ascending or Descending."""
 
-    expression: Text
+    expression: E
     order: str = "Ascending"
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterSource:
+@dataclass(frozen=True)
+class PreFilterRule(Generic[E]):
     """The ``preFilter`` section: the node names to look at, and why a pod with none fails."""
 
-    node_names: Text | None = None
+    node_names: E | None = None
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreSource:
+@dataclass(frozen=True)
+class ScoreRule(Generic[E]):
     """The ``score`` section; ``normalize`` is the name of a normaliser or an expression."""
 
-    expression: Text
-    normalize: str | Text | None = None
+    expression: E
+    normalize: str | E | None = None
     on_error: str | None = None
-    match_conditions: tuple[Text, ...] = ()
+    match_conditions: tuple[E, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StepSource:
+@dataclass(frozen=True)
+class StepRule(Generic[E]):
     """A section that is one rule: ``reserve``, ``preBind``, ``bind``, ``postBind``.
 
     ``permit`` has its ``allow`` as the expression, and a time-out beside it.
     """
 
-    expression: Text
+    expression: E
     message: str = ""
-    message_expression: Text | None = None
+    message_expression: E | None = None
     on_error: str | None = None
-    timeout: Text | None = None
+    timeout: E | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RequeueSource:
+@dataclass(frozen=True)
+class RequeueRule(Generic[E]):
     """The ``requeue`` section."""
 
-    hint: Text | None = None
-    every: Text | None = None
+    hint: E | None = None
+    every: E | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionSource:
+@dataclass(frozen=True)
+class PreemptionRules(Generic[E]):
     """The ``preemption`` section, complete: what a policy leaves open is as upstream does it."""
 
-    eligible: Text
-    victim: Text
-    victim_order: tuple[KeySource, ...]
-    node_order: tuple[KeySource, ...]
+    eligible: E
+    victim: E
+    victim_order: tuple[OrderKey[E], ...]
+    node_order: tuple[OrderKey[E], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementSource:
+@dataclass(frozen=True)
+class PlacementRule(Generic[E]):
     """The ``placement`` section: the domain of a node, and how good a domain is for a group."""
 
-    domain: Text | None = None
-    score: Text | None = None
+    domain: E | None = None
+    score: E | None = None
     on_error: str | None = None
+
+
+RuleSource: TypeAlias = Rule[Text]
+KeySource: TypeAlias = OrderKey[Text]
+PreFilterSource: TypeAlias = PreFilterRule[Text]
+ScoreSource: TypeAlias = ScoreRule[Text]
+StepSource: TypeAlias = StepRule[Text]
+RequeueSource: TypeAlias = RequeueRule[Text]
+PreemptionSource: TypeAlias = PreemptionRules[Text]
+PlacementSource: TypeAlias = PlacementRule[Text]
 
 
 @dataclass(frozen=True, slots=True)

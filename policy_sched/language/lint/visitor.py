@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
-from policy_sched.language.check import Checked, CheckedPolicy, CheckedRule, CheckedStep, children
-from policy_sched.language.diagnostics import PolicySource, Problem, Text
+from policy_sched.language.check import Checked, CheckedPolicy, children
+from policy_sched.language.diagnostics import PolicySource, Problem, Rule, StepRule, Text
 from policy_sched.language.ir import Site, ops
 from policy_sched.language.lower import Constant, Refusal, Value, make_lowering
 from policy_sched.language.syntax import Core, Field, Let, Macro, UserCall, Var
@@ -167,6 +167,6 @@ def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
         for one in value:
             yield from _inside(one, rule=rule)
     else:
-        says = isinstance(value, CheckedRule | CheckedStep)
+        says = isinstance(value, Rule | StepRule)
         for name in _fields(type(value)):
             yield from _inside(getattr(value, name), rule=says and name == "expression")
