@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from policy_sched.language.ir import LoopKind, Op, OpKind, ops
@@ -16,7 +15,7 @@ from policy_sched.language.lower.abstract_values import (
 )
 from policy_sched.language.lower.arithmetic import double, extreme, to_double, whole
 from policy_sched.language.lower.comprehensions import masked_count
-from policy_sched.language.lower.context import Lowering, element_type
+from policy_sched.language.lower.context import Handler, Lowering, element_type
 from policy_sched.language.lower.loops import MAX_API_LIST, MAX_LENGTH, count, run_loop
 from policy_sched.language.lower.units import is_free
 from policy_sched.language.stdlib import BUILTINS, double_total, free_total, total
@@ -26,8 +25,6 @@ from policy_sched.language.values import intervals as ranges
 
 #: Lists of the pod to the attribute that holds their length.
 _COUNTED: Final = {"containers": "container_count"}
-
-Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
 def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:

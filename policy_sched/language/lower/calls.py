@@ -27,7 +27,7 @@ from policy_sched.language.lower.arithmetic import (
     to_int,
     whole,
 )
-from policy_sched.language.lower.context import Env, Lowering, Refusal, element_type
+from policy_sched.language.lower.context import Env, Handler, Lowering, Refusal, element_type
 from policy_sched.language.lower.logic import (
     combine,
     equality,
@@ -60,7 +60,6 @@ from policy_sched.language.values import DOUBLE, NO_VALUE, UNKNOWN, Interval, Qu
 
 #: Functions whose second argument is a regular expression.
 _PATTERNS: Final = frozenset({"matches_string_string", "find_string_string"})
-Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
 def call(low: Lowering, core: Call, env: Env) -> Abstract:

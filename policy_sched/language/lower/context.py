@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from policy_sched.language.ir import Builder, Call, Level, Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import (
@@ -373,6 +373,10 @@ class Lowering:
     def int_const(self, number: int) -> Constant:
         """Return an int known at compile time."""
         return Constant(number, INT)
+
+
+#: Lowers the call of an overload: its arguments, the result's type and the call's place.
+Handler: TypeAlias = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
 
 
 def element_type(kind: Type) -> Type:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -16,7 +15,7 @@ from policy_sched.language.lower.abstract_values import (
     Value,
 )
 from policy_sched.language.lower.arithmetic import sign_of, to_double, whole
-from policy_sched.language.lower.context import Lowering, Refusal
+from policy_sched.language.lower.context import Handler, Lowering, Refusal
 from policy_sched.language.lower.logic import with_error, without_error
 from policy_sched.language.lower.records import attribute, lookup
 from policy_sched.language.lower.units import aligned, in_units, scale_of
@@ -57,9 +56,6 @@ from policy_sched.language.values import (
     map_of,
     record,
 )
-
-Handler = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
-
 
 #: What an affinity is; no expression has one as its value.
 _AFFINITY: Final = record("NodeAffinity")
