@@ -37,8 +37,7 @@ from policy_sched.queue.heap import PodHeap, SortKey
 from policy_sched.queue.hints import HintTable, Strategy
 from policy_sched.queue.in_flight_events import InFlight
 from policy_sched.queue.queue_state import QueueStateError, transition
-from policy_sched.queue.timers import Timers
-from policy_sched.queue.unschedulable_pods import Rejection, UnschedulablePods
+from policy_sched.queue.unschedulable_pods import Rejection, Timers, UnschedulablePods
 
 Gate: TypeAlias = Callable[[PodInfo, str], str]
 """Runs the PreEnqueue plugins for a pod, first the one (if any) that gated it before; returns the

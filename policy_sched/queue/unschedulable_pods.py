@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -111,3 +112,45 @@ class UnschedulablePods:
 
 
 _TICKET: Callable[[QueuedPod], int] = attrgetter("ticket")
+
+
+_POOL = (QueueState.UNSCHEDULABLE, QueueState.GATED)
+
+
+class Timers:
+    """When pods of the pool are retried because a plugin that rejected them asks for it.
+
+    Times are nanoseconds since 1970. A pod has at most one, its latest; times of pods that have
+    left the pool, or have a later one, are skipped when they come up.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, str]] = []
+        self._pods: dict[str, tuple[int, QueuedPod]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def set(self, queued: QueuedPod, due: int) -> None:
+        """The pod is due then, and not before."""
+        uid = queued.info.uid
+        self._pods[uid] = (due, queued)
+        heappush(self._heap, (due, uid))
+
+    def next(self) -> int | None:
+        """Return when the first pod is due; None without any."""
+        while self._heap:
+            due, uid = self._heap[0]
+            known = self._pods.get(uid)
+            if known is not None and known[0] == due:
+                if known[1].place in _POOL:
+                    return due
+                del self._pods[uid]
+            heappop(self._heap)
+        return None
+
+    def take(self, now: int) -> Iterator[QueuedPod]:
+        """Take out the pods that are due at ``now``."""
+        while (due := self.next()) is not None and due <= now:
+            _, uid = heappop(self._heap)
+            yield self._pods.pop(uid)[1]

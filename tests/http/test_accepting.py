@@ -9,8 +9,7 @@ import sys
 import time
 
 from policy_sched.http.accepting import Acceptor
-from policy_sched.instance.http.certificates import self_signed
-from policy_sched.instance.http.listener import server_context
+from policy_sched.instance.http.listener import self_signed, server_context
 
 MANY = 40
 

@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from policy_sched.errors import ClusterError
-from policy_sched.instance.http.certificates import self_signed
 from policy_sched.instance.http.endpoints import Endpoints, Offered
 from policy_sched.instance.http.explain import Explaining
-from policy_sched.instance.http.listener import Listener, server_context
+from policy_sched.instance.http.listener import Listener, self_signed, server_context
 from tests.instance.http.test_endpoints import EVERYTHING, SHOWN, Served, tell
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, TCPConnector, web
 
-from policy_sched.instance.http.certificates import self_signed
-from policy_sched.instance.http.listener import Listener, server_context
+from policy_sched.instance.http.listener import Listener, self_signed, server_context
 from policy_sched.instance.observability.event_loop_latency import EventLoopLatency, measured_loop
 from tests.instance.http.test_endpoints import Served
 

@@ -7,7 +7,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueuedPod, QueueState
 from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import SchedulingQueue
-from policy_sched.queue.timers import Timers
+from policy_sched.queue.unschedulable_pods import Timers
 from policy_sched.testing import FakeClock, make_pod
 
 SECOND = 1_000_000_000

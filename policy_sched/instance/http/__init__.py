@@ -4,7 +4,6 @@ healthz, readyz, metrics, explain and status pages, with delegated authenticatio
 authorization.
 """
 
-from policy_sched.instance.http.certificates import self_signed
 from policy_sched.instance.http.delegated_auth import (
     ANONYMOUS,
     AlwaysAllow,
@@ -17,7 +16,7 @@ from policy_sched.instance.http.delegated_auth import (
 )
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
 from policy_sched.instance.http.explain import Explaining
-from policy_sched.instance.http.listener import Listener, renew, server_context
+from policy_sched.instance.http.listener import Listener, renew, self_signed, server_context
 
 __all__ = [
     "ANONYMOUS",

@@ -34,7 +34,7 @@ from policy_sched.instance.http.delegated_auth import (
 )
 from policy_sched.instance.http.explain import Explaining, Unknown
 from policy_sched.instance.http.listener import TAKEN, from_here, sent
-from policy_sched.instance.http.zpages import (
+from policy_sched.instance.http.status_pages import (
     LONGEST_NUMBER,
     NOT_ACCEPTABLE,
     flagz,

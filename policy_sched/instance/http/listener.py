@@ -1,5 +1,7 @@
 """A listening socket for few and short requests, which survives clients that are slow or many.
 
+Without a certificate it makes one and signs it itself, as kube-scheduler does.
+
 A connection that has no whole request within `KEPT` seconds is closed, so is one that does not take
 its answer. There are at most `MOST` connections; idle and anonymous ones make room for new ones.
 """
@@ -11,15 +13,60 @@ import ipaddress
 import os
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
 
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from policy_sched.errors import ClusterError
 from policy_sched.http import Bounds, Connections, Site
+
+VALID: Final = timedelta(days=365)
+EARLIER: Final = timedelta(hours=1)
+"""Clocks of clients may be behind ours."""
+
+
+def self_signed(names: Iterable[str], now: int) -> tuple[bytes, bytes]:
+    """Return certificate and key (PEM) for hosts and addresses; ``now``: ns since 1970."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    at = datetime.fromtimestamp(now // 1_000_000_000, UTC)
+    names = list(dict.fromkeys(names))
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(at - EARLIER)
+        .not_valid_after(at + VALID)
+        .add_extension(x509.SubjectAlternativeName([_named(name) for name in names]), False)
+        .add_extension(usage, False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), private
+
+
+def _named(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
 
 MOST: Final = 256
 KEPT: Final = 32.0

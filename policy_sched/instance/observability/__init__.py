@@ -31,16 +31,16 @@ from policy_sched.instance.observability.log import (
     WARNING,
     Decided,
     DecisionLog,
+    LogThrottle,
     Record,
+    Verbosity,
     Write,
 )
-from policy_sched.instance.observability.log_throttle import LogThrottle
 from policy_sched.instance.observability.metric_families import Labels
 from policy_sched.instance.observability.registry import UPSTREAM, Metrics, machine
 from policy_sched.instance.observability.resource_metrics import pieces
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
 from policy_sched.instance.observability.verbose_log import STEPS, VerboseLogging
-from policy_sched.instance.observability.verbosity import Verbosity
 
 __all__ = [
     "ERROR",

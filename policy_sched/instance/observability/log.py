@@ -1,22 +1,74 @@
-"""What an instance says and remembers: its decisions, reloads and changes of files as records.
+"""The log of an instance: records, verbosity, and the rate limit of repeated messages.
 
 Keys and messages of decisions are those that kube-scheduler logs; ``generation`` and
-``contentHash`` tell which policies decided.
+``contentHash`` tell which policies decided. The verbosity is a number as kube-scheduler's -v, which
+may change while the process runs.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import Diagnostic, Severity, as_data, bounded
 from policy_sched.framework.evaluate import FEASIBLE
-from policy_sched.instance.observability.verbosity import Verbosity
 from policy_sched.scheduler import Bind, Outcome, Preempt
+
+USUAL: Final = 2
+"""Decisions, but not each step towards them (where upstream's operators begin to read)."""
+
+LEVELS: Final[Mapping[str, int]] = {
+    "Failed to bind pod": 1,
+    "Successfully bound pod to node": 2,
+    "Unable to schedule pod; no fit; waiting": 2,
+    "Unable to schedule pod; no nodes are registered to the cluster; waiting": 2,
+    "Preemptor Pod preempted victim Pod": 2,
+    "healthz check failed": 2,
+    "livez check failed": 2,
+    "readyz check failed": 2,
+    "Pod waits before it is bound": 3,
+    "Attempting to schedule pod": 3,
+    "Attempting to bind pod to node": 3,
+    "Skip schedule deleting pod": 3,
+    "Handlers synced": 3,
+    "Add event for node": 3,
+    "Delete event for node": 3,
+    "Update event for node": 4,
+    "Add event for unscheduled pod": 3,
+    "Delete event for unscheduled pod": 3,
+    "Update event for unscheduled pod": 4,
+    "Add event for scheduled pod": 3,
+    "Delete event for scheduled pod": 3,
+    "Update event for scheduled pod": 4,
+    "Status after running PostFilter plugins for pod": 5,
+    "Plugin scored node for pod": 10,
+    "Calculated node's final score for pod": 10,
+}
+"""From which verbosity on a message is written (kube-scheduler's numbers); others always are."""
+
+
+class Verbosity:
+    """The verbosity in force. ``changed`` are told after it was set."""
+
+    def __init__(self, level: int = USUAL) -> None:
+        self.level = level
+        self.changed: list[Callable[[], None]] = []
+
+    def set(self, level: int) -> None:
+        """Log so much from now on."""
+        self.level = level
+        for tell in self.changed:
+            tell()
+
+    def wants(self, message: str) -> bool:
+        """Tell whether a message is written."""
+        return LEVELS.get(message, 0) <= self.level
+
 
 Record = dict[str, Any]
 Write = Callable[[Record], None]
@@ -150,3 +202,42 @@ def _why(facts: Record) -> str:
     best = sorted(facts["scores"].items(), key=lambda share: -share[1])[:_PLUGINS_NAMED]
     named = ", ".join(f"{plugin} {share}" for plugin, share in best if share)
     return f"{found}; score {facts['score']}" + (f": {named}" if named else "")
+
+
+AGAIN: Final = 60 * SECOND
+"""How long a cause is not said again."""
+CAUSES: Final = 1000
+"""Causes that are remembered; beyond that all are forgotten, and said again."""
+
+
+@dataclass(slots=True)
+class _Cause:
+    said: int
+    unsaid: int = 0
+
+
+class LogThrottle:
+    """Limits repeated messages by cause: an outage is one line, not one for each watch.
+
+    A cause is logged when it is new, and again after an interval; the line has the number of
+    messages that were left out. ``now`` is monotonic, in nanoseconds.
+    """
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._causes: dict[str, _Cause] = {}
+
+    def admit(self, what: str) -> int | None:
+        """Admit a message of the form ``REQUEST: CAUSE``, unless its cause was logged of late.
+
+        Return the number of messages that were left out since then; None to leave this one out.
+        """
+        cause, now = what.partition(": ")[2] or what, self._now()
+        known = self._causes.get(cause)
+        if known is not None and now - known.said < AGAIN:
+            known.unsaid += 1
+            return None
+        if len(self._causes) >= CAUSES:
+            self._causes.clear()
+        self._causes[cause] = _Cause(now)
+        return 0 if known is None else known.unsaid

@@ -35,7 +35,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
-from policy_sched.instance.http.certificates import self_signed
+from policy_sched.instance.http.listener import self_signed
 from policy_sched.instance.observability.log import Record
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore

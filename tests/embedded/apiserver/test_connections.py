@@ -24,7 +24,7 @@ from policy_sched.embedded.apiserver.endpoints.priority_and_fairness import (
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.request.user import UNSECURED, User
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Access
-from policy_sched.instance.http.certificates import self_signed
+from policy_sched.instance.http.listener import self_signed
 from tests.embedded.apiserver.world import PODS, serving
 
 HEADER_BYTES = BOUNDS.header

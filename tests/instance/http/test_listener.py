@@ -16,8 +16,7 @@ import pytest
 
 from policy_sched.errors import ClusterError
 from policy_sched.instance.http import listener as listening
-from policy_sched.instance.http.certificates import self_signed
-from policy_sched.instance.http.listener import Listener, sent, server_context
+from policy_sched.instance.http.listener import Listener, self_signed, sent, server_context
 
 LIMIT = 60.0
 """Seconds after which something hangs."""

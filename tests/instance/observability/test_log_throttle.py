@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.instance.observability.log_throttle import CAUSES, LogThrottle
+from policy_sched.instance.observability.log import CAUSES, LogThrottle
 from policy_sched.testing import FakeClock
 
 
