@@ -220,6 +220,9 @@ class DryRuns:
         self._search = search
         self._pipeline = ""
         self._kept: OrderedDict[Hashable, DryRun] = OrderedDict()
+        # Bytes of each, the last one's as it was before it was used, and of all.
+        self._sizes: dict[Hashable, int] = {}
+        self._bytes = 0
 
     def of(self, attempt: PreemptionAttempt) -> DryRun:
         """Return the dry run of the pod's kind, up to date, or a fresh one."""
@@ -229,12 +232,24 @@ class DryRuns:
         if self._pipeline != attempt.filter_dry_run.pipeline:
             self._pipeline = attempt.filter_dry_run.pipeline
             self._kept.clear()
+            self._sizes.clear()
+            self._bytes = 0
+        if self._kept:
+            self._measure(next(reversed(self._kept)))
         run = self._kept.get(kind)
         if run is None:
             run = self._kept[kind] = DryRun(self._search, attempt)
-            while len(self._kept) > 2 and sum(r.nbytes for r in self._kept.values()) > KEPT_BYTES:
-                self._kept.popitem(last=False)
+            self._measure(kind)
+            while len(self._kept) > 2 and self._bytes > KEPT_BYTES:
+                oldest, _ = self._kept.popitem(last=False)
+                self._bytes -= self._sizes.pop(oldest)
         else:
             self._kept.move_to_end(kind)
         run.refresh(attempt)
         return run
+
+    def _measure(self, kind: Hashable) -> None:
+        """Count the bytes of a dry run that has changed."""
+        size = self._kept[kind].nbytes
+        self._bytes += size - self._sizes.get(kind, 0)
+        self._sizes[kind] = size

@@ -13,6 +13,7 @@ from policy_sched.bench import check as check_benchmark
 from policy_sched.bench import event_loop_latency as turns_benchmark
 from policy_sched.bench import reload as reload_benchmark
 from policy_sched.bench import rule_cost as rule_cost_benchmark
+from policy_sched.bench import snapshot as snapshot_benchmark
 from policy_sched.bench.workloads import DRY_RUN, WORKLOADS
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run
@@ -165,4 +166,5 @@ def test_every_workload_can_be_named() -> None:
         check_benchmark.NAME,
         api_benchmark.NAME,
         turns_benchmark.NAME,
+        snapshot_benchmark.NAME,
     }

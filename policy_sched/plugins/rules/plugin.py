@@ -170,7 +170,10 @@ class _Rules:
 
         def describe(where: NDArray[np.intp], found: Codes) -> list[Status]:
             explained = self._bound.explain(pod, cycle, where, found)
-            return [Status(_code(one.resolvable), one.reasons) for one in explained]
+            # Rows that are rejected alike share an explanation, and so a status.
+            alike = {id(one): one for one in explained}
+            said = {key: Status(_code(one.resolvable), one.reasons) for key, one in alike.items()}
+            return [said[id(one)] for one in explained]
 
         parts = (lambda: self._bound.by_rule(pod, cycle, rows)) if self._several else None
         return FilterResult(codes, describe, parts=parts, fatal=self._bound.aborting)
