@@ -10,7 +10,7 @@ from policy_sched.instance.observability.metric_families import Families, expone
 
 _REST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _SIZE: Final = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
-_WORK: Final = exponential(10e-9, 10, 12)
+_WORK: Final = exponential(10e-9, 10, 10)
 ALPHA: Final = "ALPHA"
 BETA: Final = "BETA"
 GA: Final = ""
@@ -59,7 +59,7 @@ class ProcessFamilies(Families):
         )
         self.kubernetes_build_info = self.gauge(
             "kubernetes_build_info",
-            "[ALPHA] A metric with a constant '1' value labeled by major, minor, git version, git"
+            "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git"
             " commit, git tree state, build date, Go version, and compiler from which Kubernetes"
             " was built, and platform on which it is running.",
             "build_date compiler git_commit git_tree_state git_version go_version major minor"
@@ -95,39 +95,39 @@ class ProcessFamilies(Families):
     def _of_queues(self) -> None:
         self.workqueue_adds_total = self.counter(
             "workqueue_adds_total",
-            "[ALPHA] Total number of adds handled by workqueue",
+            "[BETA] Total number of adds handled by workqueue",
             "name",
         )
         self.workqueue_depth = self.gauge(
-            "workqueue_depth", "[ALPHA] Current depth of workqueue", "name"
+            "workqueue_depth", "[BETA] Current depth of workqueue", "name"
         )
         self.workqueue_longest_running_processor_seconds = self.gauge(
             "workqueue_longest_running_processor_seconds",
-            "[ALPHA] How many seconds has the longest running processor for workqueue been"
+            "[BETA] How many seconds has the longest running processor for workqueue been"
             " running.",
             "name",
         )
         self.workqueue_queue_duration_seconds = self.histogram(
             "workqueue_queue_duration_seconds",
-            "[ALPHA] How long in seconds an item stays in workqueue before being requested.",
+            "[BETA] How long in seconds an item stays in workqueue before being requested.",
             _WORK,
             "name",
         )
         self.workqueue_retries_total = self.counter(
             "workqueue_retries_total",
-            "[ALPHA] Total number of retries handled by workqueue",
+            "[BETA] Total number of retries handled by workqueue",
             "name",
         )
         self.workqueue_unfinished_work_seconds = self.gauge(
             "workqueue_unfinished_work_seconds",
-            "[ALPHA] How many seconds of work has done that is in progress and hasn't been"
+            "[BETA] How many seconds of work has done that is in progress and hasn't been"
             " observed by work_duration. Large values indicate stuck threads. One can deduce the"
             " number of stuck threads by observing the rate at which this increases.",
             "name",
         )
         self.workqueue_work_duration_seconds = self.histogram(
             "workqueue_work_duration_seconds",
-            "[ALPHA] How long in seconds processing an item from workqueue takes.",
+            "[BETA] How long in seconds processing an item from workqueue takes.",
             _WORK,
             "name",
         )
