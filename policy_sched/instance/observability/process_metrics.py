@@ -103,8 +103,7 @@ class ProcessFamilies(Families):
         )
         self.workqueue_longest_running_processor_seconds = self.gauge(
             "workqueue_longest_running_processor_seconds",
-            "[BETA] How many seconds has the longest running processor for workqueue been"
-            " running.",
+            "[BETA] How many seconds has the longest running processor for workqueue been running.",
             "name",
         )
         self.workqueue_queue_duration_seconds = self.histogram(
