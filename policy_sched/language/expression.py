@@ -50,7 +50,7 @@ class BoundExpression:
     def vector(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp] | None = None
     ) -> tuple[list[Any], list[int]]:
-        """Return a value and an error (0, or 601..607) per row; values under errors are garbage."""
+        """Return a value and an error (0, or 601..607) per row; a failed value is undefined."""
         n = self.table.n if rows is None else len(rows)
         with np.errstate(all="ignore"):
             if rows is None:

@@ -41,11 +41,9 @@ from policy_sched.language.runtime import (
     MaterializedColumn,
     MaterializedColumns,
     Runtime,
-    each,
-    node,
+    context,
     scalar,
     vector,
-    victims,
 )
 from policy_sched.language.values import Some, limits
 
@@ -91,11 +89,10 @@ _UFUNCS: Final = (
 )
 #: What generated functions find in their globals besides their own constants.
 DEFINED: Final[dict[str, object]] = {
-    **_functions(scalar, vector, node, victims, limits),
+    **_functions(scalar, vector, context, limits),
     **{name: getattr(np, name) for name in _UFUNCS},
     "inf": math.inf,
     "Some": Some,
-    "each": each,
 }
 
 

@@ -128,7 +128,7 @@ def distance(a: str, b: str) -> int:
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate that ``name`` most likely meant, or None.
 
-    At most max(1, len/3) typing errors apart, differences of case not counted.
+    It differs by at most max(1, len/3) typing errors; case does not count.
     """
     if len(name) > _MAX_LENGTH:
         return None

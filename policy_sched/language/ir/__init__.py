@@ -5,8 +5,15 @@ it codegen/.
 """
 
 from policy_sched.language.ir import graph, ops
-from policy_sched.language.ir.code_motion import Block, CodeMotion, Shapes
-from policy_sched.language.ir.cost import NOTHING, Cost, cost_of, known_steps
+from policy_sched.language.ir.code_motion import (
+    NOTHING,
+    Block,
+    CodeMotion,
+    Cost,
+    Shapes,
+    cost_of,
+    known_steps,
+)
 from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
 from policy_sched.language.ir.dependencies import (
     Dependency,

@@ -203,7 +203,7 @@ class Reassociation:
     def _double(self, op: Op) -> Op:
         return self._build.op(ops.TO_DOUBLE, op, rep="f")
 
-    def _apart(self, op: Op) -> tuple[Op, OpKind, Op] | None:
+    def _split_sum(self, op: Op) -> tuple[Op, OpKind, Op] | None:
         """Return (a, fadd or fsub, b) of a sum of a pod-invariant and a number of the pod."""
         if op.kind not in _SIGNS or op.rep != "i":
             return None
@@ -213,10 +213,10 @@ class Reassociation:
         return invariant, _DOUBLES[op.kind], own
 
     def _sum_as_double(self, op: Op) -> Op:
-        apart = self._apart(op.args[0])
-        if apart is None:
+        split = self._split_sum(op.args[0])
+        if split is None:
             return op
-        invariant, kind, own = apart
+        invariant, kind, own = split
         kept = self._limited(self._double(invariant), KEPT_LIMIT)
         self.guards[own] = None
         return self._build.op(kind, kept, self._double(own), rep="f")
@@ -227,10 +227,10 @@ class Reassociation:
 
     def _share(self, op: Op) -> Op:
         part, whole = op.args
-        apart = self._apart(part)
-        if apart is None or not self._is_invariant(whole):
+        split = self._split_sum(part)
+        if split is None or not self._is_invariant(whole):
             return op
-        invariant, kind, own = apart
+        invariant, kind, own = split
         hundred = self._build.const(100.0, "f")
         times = [
             self._build.op(ops.FMUL, self._double(one), hundred, rep="f")

@@ -33,7 +33,7 @@ TWICE: Final = "PS405"
 
 def conditions(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:
     """Yield what is wrong with the conditions in one expression; ``rule``: it is one itself."""
-    for problem in _Visitor(trees).visit(checked.core, asked=rule):
+    for problem in _Visitor(trees).visit(checked.core, condition=rule):
         yield Finding(problem, checked.text)
 
 
@@ -63,23 +63,23 @@ class _Visitor:
     def __init__(self, trees: Trees) -> None:
         self._trees = trees
 
-    def visit(self, tree: Core, *, asked: bool) -> list[Problem]:
-        """Return the problems of a tree; ``asked``: a condition is expected at its position."""
+    def visit(self, tree: Core, *, condition: bool) -> list[Problem]:
+        """Return the problems of a tree; ``condition``: a condition is expected at its position."""
         found: list[Problem] = []
         match tree:
             case And(args=args) | Or(args=args):
                 for arg in args:
-                    found += self.visit(arg, asked=True)
+                    found += self.visit(arg, condition=True)
                 found += _repeated(args)
                 found += _contradictions(args, tree, self._fails)
             case Cond():
                 found += self._branches(tree)
                 for part in (tree.then, tree.otherwise):
-                    found += self.visit(part, asked=False)
+                    found += self.visit(part, condition=False)
             case _:
                 for part in children(tree):
-                    found += self.visit(part, asked=False)
-        if asked and not found:
+                    found += self.visit(part, condition=False)
+        if condition and not found:
             found += self._constant(tree)
         return found
 
@@ -96,7 +96,7 @@ class _Visitor:
         return not self._trees.closed(tree) or bool(self._trees.ask(tree).sites)
 
     def _branches(self, tree: Cond) -> list[Problem]:
-        found = self.visit(tree.test, asked=False)
+        found = self.visit(tree.test, condition=False)
         value = self._value(tree.test)
         if value is not None and not found:
             branch = tree.otherwise if value else tree.then
@@ -148,7 +148,7 @@ def _contradictions(
                 words = f"never {never}" if fails(left) else f"always {always}"
                 why = "these comparisons of one term exclude each other"
                 if not both:
-                    why = "one of these comparisons of one term holds, whatever it is"
+                    why = "one of these comparisons of one term holds for any value of it"
                 message = f"this is {words}: {why}"
                 yield Problem(tree.span.start, tree.span.end, code, message, "")
                 return
@@ -175,16 +175,16 @@ _NOTHING_IS_STATED: Final = {
 
 def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield inequalities over missing keys, and rules that fail without a word about it."""
-    told = set()
+    reported = set()
     for checked, _ in trees.expressions:
         for found in _unequal(checked):
-            told.add(id(checked))
+            reported.add(id(checked))
             yield found
     rules = [(rule.expression, "filter", rule.on_error) for rule in policy.filter]
     if policy.score is not None:
         rules.append((policy.score.expression, "score", policy.score.on_error))
     for checked, section, stated in rules:
-        if stated is not None or id(checked) in told:
+        if stated is not None or id(checked) in reported:
             continue
         failure = _failure(trees, checked)
         if failure:

@@ -157,7 +157,7 @@ def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> 
 
 
 def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abstract | None:
-    """Return whether an element equals ``item``, their errors apart; None if that needs a loop."""
+    """Return whether an element equals ``item``, without errors; None if that needs a loop."""
     if isinstance(listed, Constant) and rep_of(item.type) != "o" and len(listed.value) <= _FEW:
         element = element_type(listed.type)
         listed = MaskedList(

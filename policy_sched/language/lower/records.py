@@ -362,7 +362,7 @@ def index(
     return with_error(low, found.value, low.first(found.err, own))
 
 
-def _amount_if_named(  # what is asked of what, and what is known of it
+def _amount_if_named(  # a map, a name, and the types of both
     low: Lowering, value: Abstract, key: Abstract, found: Constant | Value, result: Type, span: Span
 ) -> Opt:
     """Return a resource's amount as an optional: none where the resource is not named."""

@@ -3,7 +3,7 @@
 No parsing and no checking; this is pod time.
 """
 
-from policy_sched.language.runtime import node, scalar, vector, victims
+from policy_sched.language.runtime import context, scalar, vector
 from policy_sched.language.runtime.activation import (
     FAILED,
     NORMALIZERS,
@@ -30,7 +30,7 @@ from policy_sched.language.runtime.scalar import (
     remainder,
     round_half_away,
 )
-from policy_sched.language.runtime.victims import TextCall, in_int64
+from policy_sched.language.runtime.vector import TextCall, in_int64
 
 __all__ = [
     "FAILED",
@@ -47,6 +47,7 @@ __all__ = [
     "RawScores",
     "Runtime",
     "TextCall",
+    "context",
     "deviation",
     "divide_by_zero",
     "each",
@@ -54,11 +55,9 @@ __all__ = [
     "in_int64",
     "int64",
     "mean",
-    "node",
     "normalized",
     "remainder",
     "round_half_away",
     "scalar",
     "vector",
-    "victims",
 ]

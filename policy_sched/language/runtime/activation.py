@@ -22,8 +22,7 @@ RawScores = npt.NDArray[Any]
 """int64, or float64 where the rule is a double."""
 
 MAX_SCORE: Final = 100
-#: Stands for the score of a node whose score rule failed, until normalisation makes it 0.
-#: Among doubles NaN stands for it.
+#: The raw score of a node whose score rule failed; normalisation makes it 0. Of doubles: NaN.
 FAILED: Final = -(2**63)
 
 

@@ -1,19 +1,22 @@
 """Operations that generated functions call for all rows at once; each equals its form in scalar.py.
 
 Arguments are arrays with an element per row, or one number for every row. A list of masked values
-is passed as (mask, value, mask, value, ...), or with a weight after each value.
+is passed as (mask, value, mask, value, ...), or with a weight after each value. Arrays of victims
+have the shape (depth, m), a column of victims for each of m nodes; a reduction goes along them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched.language.runtime.context import Runtime
 from policy_sched.language.runtime.scalar import percent
 from policy_sched.language.values import INT_MAX, INT_MIN
 
@@ -317,11 +320,11 @@ def deviation_masked_rows(*pairs: Rows) -> Rows:
     if len(values) < 2:
         return 0.0
     if len(values) == 2:
-        apart = np.abs(np.subtract(values[0], values[1]))
-        apart *= 0.5
+        half = np.abs(np.subtract(values[0], values[1]))
+        half *= 0.5
         if masks[0] is True and masks[1] is True:
-            return apart
-        return np.where(np.logical_and(masks[0], masks[1]), apart, 0.0)
+            return half
+        return np.where(np.logical_and(masks[0], masks[1]), half, 0.0)
     middle = np.true_divide(_sum(masks, values), count)
     squares = []
     for value in values:
@@ -377,3 +380,71 @@ def weighted_masked_doubles(*triples: Rows) -> Rows:
             return 0
         return as_whole(np.multiply(upper, 1 / whole) if whole in (1, 2, 4) else upper / whole)
     return np.floor_divide(np.asarray(upper).astype(np.int64), whole)
+
+
+#: Sums whose terms' magnitudes add up to less cannot overflow, whatever float64 rounds away.
+_SURE_SUM: Final = 2.0**62
+_DTYPES: Final = {"b": np.bool_, "i": np.int64, "s": np.int32}
+
+
+@dataclass(frozen=True, slots=True)
+class TextCall:
+    """A builtin of a text: the place of the text among its arguments, and the result's rep."""
+
+    function: Callable[..., Any]
+    place: int
+    rep: str
+
+
+def any_victim(flags: Rows) -> Rows:
+    """Return whether a flag holds for any victim."""
+    return flags.any(axis=0) if isinstance(flags, np.ndarray) else flags
+
+
+def sum_of_victims(numbers: Rows) -> Rows:
+    """Return the sum over the victims; a plain number is that of no victim at all."""
+    return numbers.sum(axis=0) if isinstance(numbers, np.ndarray) else numbers
+
+
+def unsure_sum(numbers: Rows) -> Rows:
+    """Return where a sum of ints may leave int64."""
+    if not isinstance(numbers, np.ndarray):
+        return False
+    return np.abs(numbers.astype(np.float64)).sum(axis=0) >= _SURE_SUM
+
+
+def greatest_victim(held: Rows, numbers: Rows) -> tuple[Rows, Rows]:
+    """Return the greatest number over the victims that are held; an error if there is none."""
+    return _extreme(np.maximum, held, numbers, INT_MIN)
+
+
+def least_victim(held: Rows, numbers: Rows) -> tuple[Rows, Rows]:
+    """Return the least number over the victims that are held; an error if there is none."""
+    return _extreme(np.minimum, held, numbers, INT_MAX)
+
+
+def _extreme(find: np.ufunc, held: Rows, numbers: Rows, otherwise: int) -> tuple[Rows, Rows]:
+    if not isinstance(held, np.ndarray):
+        return 0, True
+    return find.reduce(np.where(held, numbers, otherwise), axis=0, initial=otherwise), ~held.any(
+        axis=0
+    )
+
+
+def each_text(rt: Runtime, call: TextCall, *args: Any) -> Rows:
+    """Call a builtin once for each distinct text of an array of codes; texts become codes."""
+    strings, given = rt.table.strings, list(args)
+    codes = np.asarray(given[call.place])
+    seen = np.zeros(len(strings), np.bool_)
+    seen[codes] = True
+    table: npt.NDArray[Any] = np.zeros(seen.size, _DTYPES[call.rep])
+    for number in np.flatnonzero(seen).tolist():
+        given[call.place] = strings.text(number)
+        result = call.function(*given)
+        table[number] = strings.code(result) if isinstance(result, str) else result
+    return table[codes]  # one code, where a choice that is the same for all made it one
+
+
+def in_int64(number: Any) -> bool:
+    """Tell whether a value is no int beyond int64, so that an array can hold it."""
+    return not isinstance(number, int) or INT_MIN <= number <= INT_MAX

@@ -129,7 +129,7 @@ class Environment:
         return {name: tuple(overloads) for name, overloads in found.items()}
 
     def section(self, name: str) -> Section:
-        """Return a section, or what stands for one: `ANY` or `DEFINITION`."""
+        """Return a section by its name, `ANY` and `DEFINITION` included."""
         if name in (ANY, DEFINITION):
             return Section(name, self._all_visible, (), "a value")
         return self.sections[name]

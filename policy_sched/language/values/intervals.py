@@ -101,7 +101,7 @@ def truncated(a: int, b: int) -> int:
 
 
 def quotient(a: Interval, b: Interval) -> Interval:
-    """Return the range of the truncated a / b over ints, zero divisors apart."""
+    """Return the range of the truncated a / b over ints, without zero divisors."""
     divisors = {int(x) for x in (b.lo, b.hi) if x != 0}
     divisors |= {x for x in (-1, 1) if b.has(x)}
     if not divisors:

@@ -8,7 +8,7 @@ from policy_sched.language.check.checked_policy import Checked
 from policy_sched.language.compile import make_unit
 from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics.source_text import Text
-from policy_sched.language.ir.cost import Cost
+from policy_sched.language.ir.code_motion import Cost
 from policy_sched.language.lower.dispatch import make_lowering
 from policy_sched.language.values.types import RecordType
 from tests.language.harness import checked
