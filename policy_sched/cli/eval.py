@@ -26,7 +26,7 @@ from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.explain import evaluated
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource, did_you_mean
 from policy_sched.language.stdlib import ANY, policy_environment
-from policy_sched.manifests import load
+from policy_sched.manifests import load, set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
 from policy_sched.simulate import load_cluster
@@ -83,31 +83,33 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         raise PolicySchedError(f'there is no section "{section}"{hint}')
     seen = time.time_ns() if now is None else moment(now)
     cache = Cache()
-    load_cluster(cache, _objects([*node, *cluster]))
+    load_cluster(cache, _objects([*node, *cluster], seen))
     found = evaluated(
         expression,
         section,
         None if policy is None else _source(policy, max_cost_limit),
         cache,
-        None if pod is None else _pod(pod),
+        None if pod is None else _pod(pod, seen),
         seen,
     )
     write_report(found, output)
     return OK
 
 
-def _objects(paths: Sequence[str]) -> list[ApiObject]:
+def _objects(paths: Sequence[str], now: int) -> list[ApiObject]:
     manifests = load(list(paths), sys.stdin)
     write_hints(manifests.hints)
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)
     write_diagnostics(manifests.diagnostics, sys.stderr)
-    return expanded(manifests.objects, paths)
+    objects = expanded(manifests.objects, paths)
+    set_creation_times(objects, now)
+    return objects
 
 
-def _pod(path: str) -> PodInfo:
+def _pod(path: str, now: int) -> PodInfo:
     """Return the first pod of a file, as if it had no node yet."""
-    for one in _objects([path]):
+    for one in _objects([path], now):
         if isinstance(one, Pod):
             info = PodInfo.of(one)
             info.node_name = ""

@@ -18,6 +18,7 @@ from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.diagnostics import nearest
+from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo
 from policy_sched.report import json_text
 from policy_sched.scheduler.setup import assemble, read
@@ -74,6 +75,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     plans, warnings = read(files.config, files.policies, files.max_cost_limit)
     write_diagnostics([*problems, *warnings], sys.stderr)
     scheduler = assemble(plans, seed=seed, objects=objects, now=clock(now))
+    set_creation_times(objects, scheduler.handle.now())
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(pod, pods)
     pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])

@@ -25,6 +25,7 @@ from policy_sched.cli.output.diagnostics import (
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
+from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.setup import assemble, read
@@ -109,6 +110,7 @@ def _decided(
 ) -> bool:
     """Decide all pods once, print the placements, and tell whether every pod has a node."""
     scheduler = assemble(plans, seed=seed, objects=objects, now=now)
+    set_creation_times(objects, scheduler.handle.now())
     infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
     application = Application(scheduler, plans)
     with progress("deciding", len(infos)) as advance:

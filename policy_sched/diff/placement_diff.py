@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.diff.statistics import Estimate, Paired, estimate, paired
 from policy_sched.errors import PluginError
+from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import Attempt, Decision, Scheduler
@@ -202,6 +203,7 @@ def compare_placements(
     ``now``: the time that rules see, in nanoseconds since 1970. ``advance`` is called with the
     number of further decisions.
     """
+    set_creation_times(objects, now)
     scheduler = assemble(old, seed=seed, objects=objects, now=lambda: now)
     attribution = Attribution(scheduler, new)
     first, before = _side(scheduler, old, objects, attribution, advance)

@@ -13,7 +13,12 @@ from policy_sched.manifests.decode import (
     object_key,
     quantities_valid,
 )
-from policy_sched.manifests.defaulting import SYSTEM_PRIORITIES, Priorities, fill_in
+from policy_sched.manifests.defaulting import (
+    SYSTEM_PRIORITIES,
+    Priorities,
+    fill_in,
+    set_creation_times,
+)
 from policy_sched.manifests.load import SPLIT, SUFFIXES, ApiObject, Report, decode_object, load
 from policy_sched.manifests.places import ManifestPosition
 from policy_sched.manifests.struct_errors import BAD_VALUE, fit, fit_partly
@@ -55,6 +60,7 @@ __all__ = [
     "object_key",
     "quantities_valid",
     "replicas_of",
+    "set_creation_times",
     "should_run",
     "suffix",
     "workload_expansion",

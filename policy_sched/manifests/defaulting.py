@@ -2,7 +2,8 @@
 
 Requests that are left out are the limits, a pod on the host's network takes its containers'
 ports there, resources set for the whole pod cover what its containers ask for, and a priority
-class stands for its number. (apis/core/v1 defaults.go; the Priority admission plugin.)
+class stands for its number; what has no creationTimestamp is created now. (apis/core/v1
+defaults.go; the Priority admission plugin.)
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import msgspec
 from policy_sched.model import (
     NANO,
     Amount,
+    ApiObject,
     ContainerSpec,
     Pod,
     PriorityClass,
     container_sum,
+    datetime_of,
     is_pod_level_resource,
 )
 
@@ -46,6 +49,14 @@ def fill_in(pod: Pod) -> None:
         }
         limits = {k: v for k, v in whole.limits.items() if is_pod_level_resource(k)}
         whole.requests = limits | asked | whole.requests
+
+
+def set_creation_times(objects: Iterable[ApiObject], now: int) -> None:
+    """Set the creationTimestamp of objects that have none, as if they were created ``now``."""
+    created = datetime_of(now)
+    for one in objects:
+        if one.metadata.creation_timestamp is None:
+            one.metadata.creation_timestamp = created
 
 
 def _amount(nanos: int) -> str:

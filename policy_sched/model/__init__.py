@@ -49,6 +49,7 @@ from policy_sched.model.meta import (
     LabelSelectorRequirement,
     ObjectMeta,
     OwnerReference,
+    datetime_of,
     nanoseconds,
 )
 from policy_sched.model.namespace import Namespace
@@ -272,6 +273,7 @@ __all__ = [
     "check_overhead",
     "container_sum",
     "counted",
+    "datetime_of",
     "decoder",
     "equality_selector",
     "field_key",

@@ -80,6 +80,11 @@ class ApiObject(ApiStruct):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
+def datetime_of(time: int) -> datetime:
+    """Return the timestamp of a time in nanoseconds since 1970, rounded to microseconds."""
+    return EPOCH + timedelta(microseconds=time // 1000)
+
+
 def nanoseconds(time: datetime | None) -> int:
     """Return a timestamp as nanoseconds since 1970, 0 for none; a naive time is UTC."""
     if time is None:

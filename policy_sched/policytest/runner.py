@@ -22,6 +22,7 @@ from policy_sched.framework import Code, CycleState, Status, WaitingPod
 from policy_sched.framework.evaluate import Evaluation
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
@@ -86,6 +87,7 @@ def observe_scenario(
     if scenario.complete:
         plans = tuple(_without(UNRECORDED, plan) for plan in plans)
     scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
+    set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
     load_cluster(scheduler.cache, scenario.objects)
     coverage = run.coverage
     watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)

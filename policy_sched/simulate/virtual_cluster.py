@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace
 
 from policy_sched.client import Done, MemoryClient
 from policy_sched.cluster import Cache
-from policy_sched.model import ApiObject, Condition, Namespace, Node, Pod, PodGroup, PodInfo
+from policy_sched.model import (
+    ApiObject,
+    Condition,
+    Namespace,
+    Node,
+    Pod,
+    PodGroup,
+    PodInfo,
+    datetime_of,
+)
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
@@ -33,7 +41,6 @@ def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
     return pending
 
 
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
@@ -99,11 +106,6 @@ class VirtualClient(MemoryClient):
         related: PodInfo | None = None,
     ) -> None:
         """No-op: nothing reads events."""
-
-
-def datetime_of(time: int) -> datetime:
-    """Return a time in nanoseconds since 1970 as a timestamp, which has microseconds."""
-    return _EPOCH + timedelta(microseconds=time // 1000)
 
 
 def created_form(pod: Pod, time: int) -> Pod:

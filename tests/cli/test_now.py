@@ -102,6 +102,49 @@ def test_a_verb_takes_the_time(capsys: pytest.CaptureFixture[str], arguments: li
     assert CLOSED not in capsys.readouterr().out
 
 
+AGE = """apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Age}
+spec:
+  filter:
+  - expression: pod.creationTime <= now && now - pod.creationTime < duration("1m")
+    message: the pod is old
+  - expression: node.creationTime == now
+    message: the node is old
+"""
+
+
+@pytest.mark.parametrize("now", [[], ["--now", NOON]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["simulate", "cluster.yaml", "--fail-on", "unschedulable", "--policies", "age.yaml"],
+        ["explain", "p", "--cluster", "cluster.yaml", "--policies", "age.yaml"],
+        ["eval", "now - pod.creationTime < duration('1m')", "--pod", "cluster.yaml"],
+        ["eval", "now - node.creationTime < duration('1m')", "--cluster", "cluster.yaml"],
+    ],
+    ids=["simulate", "explain", "eval --pod", "eval --node"],
+)
+def test_an_object_without_a_creation_timestamp_is_created_now(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], now: list[str]
+) -> None:
+    """A pod of a manifest was created in 1970, so that a rule about its age took it for old."""
+    (folder / "age.yaml").write_text(AGE)
+    assert run([*arguments, *now]) == 0
+    told = capsys.readouterr().out
+    assert "old" not in told
+    assert "false" not in told
+
+
+def test_a_pod_of_a_test_is_created_at_the_time_of_the_test(folder: Path) -> None:
+    """Pending pods, and nodes, unless ``created`` or creationTimestamp says when."""
+    (folder / "policy.yaml").write_text(AGE)
+    for created, chosen in (("", "a"), ('created: "2025-12-31T00:00:00Z"', "null")):
+        text = (TEST % ("", chosen)).replace("[p]", f"[{{pod: p, {created}}}]")
+        (folder / "tests.yaml").write_text(text)
+        assert run(["test", "tests.yaml"]) == 0
+
+
 def test_diff_takes_the_time(capsys: pytest.CaptureFixture[str]) -> None:
     """Both policy sets look at the cluster at that time."""
     common = ["diff", "policy.yaml", "policy.yaml", "--cluster", "cluster.yaml", "-o", "json"]
