@@ -28,6 +28,10 @@ class Text:
     locate: Locate | None = field(default=None, compare=False)
     path: str = ""
 
+    def __reduce__(self) -> tuple[type[Text], tuple[object, ...]]:
+        """Leave the places in the file behind: another process needs the text alone."""
+        return Text, (self.text, self.file, None, self.path)
+
     def position(self, offset: int) -> tuple[int, int, str]:
         """Return (line, column, source line) of a character of the text, in its file."""
         if self.locate is not None:

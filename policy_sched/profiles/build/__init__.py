@@ -3,7 +3,7 @@
 Policies are compiled, plugins made, hooks registered with pluggy and frozen in profile order.
 """
 
-from policy_sched.profiles.build.compile import adopt, compiled, hashes_of, known_form
+from policy_sched.profiles.build.compile import PluginHash, compiled
 from policy_sched.profiles.build.pipeline import (
     CompiledPlan,
     build_pipeline,
@@ -22,13 +22,11 @@ __all__ = [
     "CompiledPlan",
     "PlanDiff",
     "PluginCache",
-    "adopt",
+    "PluginHash",
     "build_pipeline",
     "compile_profiles",
     "compiled",
     "diff_plans",
-    "hashes_of",
-    "known_form",
     "policy_names",
     "raise_errors",
     "restarts_between",

@@ -17,7 +17,7 @@ from policy_sched.language.diagnostics import (
 )
 from policy_sched.plugins import UNSUPPORTED, factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
-from policy_sched.profiles.build.compile import compiled, kept_hash
+from policy_sched.profiles.build.compile import PluginHash, compiled, policy_hash
 from policy_sched.profiles.build.plugin_cache import PluginCache
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import UNKNOWN_PLUGIN, Problem, default_policies
@@ -26,11 +26,15 @@ from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, pla
 
 @dataclass(frozen=True, slots=True)
 class CompiledPlan:
-    """A profile's plan with its policies compiled; it knows no cluster yet."""
+    """A profile's plan with its policies compiled; it knows no cluster yet.
+
+    ``hashes``: of every plugin, by name. Plans are the same in every process.
+    """
 
     plan: ProfilePlan
     policies: dict[str, CompiledPolicy]
     content_hash: str
+    hashes: Mapping[str, PluginHash]
 
 
 def compile_profiles(
@@ -49,14 +53,15 @@ def compile_profiles(
     results = []
     for i, plan in enumerate(plans):
         ready: dict[str, CompiledPolicy] = {}
+        hashes = _plugin_hashes(plan)
         for name, source in plan.policies.items():
-            policy, more = compiled(source)
+            policy, more = compiled(source, hashes[name].whole)
             problems += (d for d in more if d not in problems)
             if policy is not None:
                 ready[name] = policy
         problems += _unsupported(config, i, plan)
         problems += _too_costly(config, i, plan, ready)
-        results.append(CompiledPlan(plan, ready, _plan_hash(plan)))
+        results.append(CompiledPlan(plan, ready, _plan_hash(plan, hashes), hashes))
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
 
@@ -68,15 +73,25 @@ def _shipped_policies(path: str) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagno
     return policies, tuple(problems)
 
 
-def _plan_hash(plan: ProfilePlan) -> str:
+def _plugin_hashes(plan: ProfilePlan) -> dict[str, PluginHash]:
+    """Return the hashes of a plan's policies, and of the arguments of its other plugins."""
+    hashes = {name: policy_hash(source) for name, source in plan.policies.items()}
+    for name, args in plan.args.items():
+        if name not in hashes:
+            digest = content_hash(args)
+            hashes[name] = PluginHash(digest, digest)
+    return hashes
+
+
+def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
     """Return the hash of everything that a plan says."""
     return content_hash(
         [
             plan.scheduler_name,
             plan.percentage_of_nodes_to_score,
-            kept_hash(plan.points),
-            {name: kept_hash(args) for name, args in plan.args.items()},
-            {name: kept_hash(source) for name, source in plan.policies.items()},
+            content_hash(plan.points),
+            {name: content_hash(args) for name, args in plan.args.items()},
+            {name: hashes[name].whole for name in plan.policies},
             plan.extenders,
         ]
     )
@@ -129,13 +144,15 @@ def build_pipeline(
     made = PluginCache() if made is None else made
     profile = plan.scheduler_name
     found = {
-        name: made.get((profile, name, policy), partial(rule_plugin, policy, handle, profile))
+        name: made.get(
+            (profile, name, ready.hashes[name].whole), partial(rule_plugin, policy, handle, profile)
+        )
         for name, policy in ready.policies.items()
     }
     for name in plan.plugins:
         if name not in found and name in factories():
             args = plan.args[name]
-            key = (profile, name, kept_hash(args))
+            key = (profile, name, ready.hashes[name].whole)
             found[name] = made.get(key, partial(factories()[name], args, handle))
     order = {
         field: [

@@ -11,12 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from policy_sched.language.diagnostics import PolicySource
-from policy_sched.profiles.build.compile import kept_hash, rejecting_hash
+from policy_sched.profiles.build.compile import PluginHash
 from policy_sched.profiles.build.pipeline import CompiledPlan
-from policy_sched.profiles.load import content_hash
 from policy_sched.profiles.models import DEFAULT_PLUGINS, KubeSchedulerConfiguration
-from policy_sched.profiles.resolve import ProfilePlan
 
 REJECTING: Final = (
     *("preEnqueue", "preFilter", "filter", "placementGenerate"),
@@ -24,7 +21,9 @@ REJECTING: Final = (
 )
 """Points whose plugins can reject a pod; postFilter runs for rejections of every plugin."""
 
-_NO_ARGS: Final[Mapping[str, object]] = {}
+_NO_ARGS: Final = PluginHash("", "")
+"""Of a plugin that takes no arguments."""
+
 GATING: Final = ("preEnqueue",)
 
 RESTART: Final = (
@@ -142,56 +141,25 @@ def _names(ready: CompiledPlan, points: Iterable[str]) -> frozenset[str]:
 
 def _same(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
     """Does a plugin of both say the same, scores left out?"""
-    if _is(old, new, name):
-        return True
-    return _rejecting(old.plan, name) == _rejecting(new.plan, name)
+    return _hash(old, name).rejecting == _hash(new, name).rejecting
 
 
-def _is(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
-    """Is the plugin one policy, or are its arguments one object?
-
-    One form of a policy is compiled once; defaults, and arguments of one configuration, are kept.
-    """
-    before, after = old.policies.get(name), new.policies.get(name)
-    if before is None and after is None:
-        args = old.plan.args.get(name)
-        return args is not None and args is new.plan.args.get(name)
-    return before is after
-
-
-def _rejecting(plan: ProfilePlan, name: str) -> str:
-    """Return a hash of what a plugin says, scores left out."""
-    source = plan.policies.get(name)
-    return kept_hash(plan.args.get(name, _NO_ARGS)) if source is None else rejecting_hash(source)
+def _hash(ready: CompiledPlan, name: str) -> PluginHash:
+    return ready.hashes.get(name, _NO_ARGS)
 
 
 def _queue_sort(old: CompiledPlan, new: CompiledPlan) -> bool:
     """Is the queue ordered by something else? The first profile's plugin orders it."""
-    names, after = _names(old, ("queueSort",)), _names(new, ("queueSort",))
-    if names != after:
-        return True
-    hashes = (
-        [content_hash([one.plan.policies.get(n), one.plan.args.get(n)]) for one in (old, new)]
-        for n in names
-        if not _is(old, new, n)
+    names = _names(old, ("queueSort",))
+    return names != _names(new, ("queueSort",)) or any(
+        _hash(old, name).whole != _hash(new, name).whole for name in names
     )
-    return any(before != now for before, now in hashes)
 
 
 def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple[str, ...]:
     """Return the names of the policies that came, went or say something else."""
-    before, after = _sources(old), _sources(new)
-    left, right = (
-        {(name, kept_hash(found[name, form])) for name, form in found if (name, form) not in other}
-        for found, other in ((before, after), (after, before))
+    before, after = (
+        {(name, ready.hashes[name].whole) for ready in plans for name in ready.policies}
+        for plans in (old, new)
     )
-    return tuple(sorted({name for name, _ in left ^ right}))
-
-
-def _sources(plans: Iterable[CompiledPlan]) -> dict[tuple[str, int], PolicySource]:
-    """Return the policies of all profiles, by name and compiled form."""
-    return {
-        (name, id(policy)): ready.plan.policies[name]
-        for ready in plans
-        for name, policy in ready.policies.items()
-    }
+    return tuple(sorted({name for name, _ in before ^ after}))

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from policy_sched.framework.runtime import Implementations, implementations
 
-Key: TypeAlias = tuple[str, str, object]
-"""Profile, plugin, and what it says: a compiled policy, or a hash of arguments."""
+Key: TypeAlias = tuple[str, str, str]
+"""Profile, plugin, and the hash of what it says: of a policy, or of arguments."""
 
 
 class PluginCache:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Final
@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_snake
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language import ANNOTATION
-from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS, PolicySource
 from policy_sched.profiles.load.document import (
     DocumentPosition,
     covered,
@@ -79,6 +79,12 @@ class LoadedPolicy:
     place: DocumentPosition
     sound: bool = True
     filled: tuple[Path, ...] = ()
+    sources: dict[str, PolicySource] = field(default_factory=dict, repr=False, compare=False)
+    """What the checker reads of it, by a hash of the effective params."""
+
+    def __reduce__(self) -> tuple[type[LoadedPolicy], tuple[object, ...]]:
+        """Leave the sources behind: they lose their places in files on the way."""
+        return LoadedPolicy, (self.model, self.place, self.sound, self.filled)
 
     @property
     def name(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -53,8 +52,6 @@ from policy_sched.source import Marked
 LIMIT: Final = 512
 
 
-_MADE: Final[OrderedDict[tuple[int, str], tuple[LoadedPolicy, PolicySource]]] = OrderedDict()
-
 #: The shipped policy that says what a preemption section leaves open.
 DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
@@ -77,13 +74,11 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource
 
     The same policy, as it was read, with the same params gives the same object.
     """
-    key = id(loaded), content_hash(params)
-    known = _MADE.get(key)
-    if known is None:
-        known = _MADE[key] = loaded, _source_of(loaded, params)
-        while len(_MADE) > LIMIT:
-            _MADE.popitem(last=False)
-    return known[1]
+    key = content_hash(params)
+    source = loaded.sources.get(key)
+    if source is None:
+        source = loaded.sources[key] = _source_of(loaded, params)
+    return source
 
 
 def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:

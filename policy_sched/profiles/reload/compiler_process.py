@@ -2,70 +2,94 @@
 
 Theory of operation. A reload that compiled in this process, even in a thread, would take the
 interpreter away from the decisions, and what a hostile file does to a compiler it would do to the
-scheduler. So a child compiles, and what comes back is what has changed (see shipping). It is
-started once and compiles what is in force to begin with, so that the first reload finds it warm. It
-has so much processor time for each question, and so much memory. If it goes beyond, or ends for any
-other reason, the reload has failed, what is in force stays, and the next reload starts another
-child. A thread of the child waits for the end of its standard input, which comes when this process
-ends, however it does; then the child ends, too, whatever it is at.
+scheduler. So a spawned process compiles, and sends the `Compilation`. It is started once and
+compiles what is in force to begin with, so that the first reload finds it warm. It has so much
+processor time for each compilation, and so much memory. If it goes beyond, or ends for any other
+reason, the reload has failed, what is in force stays, and the next reload starts another process.
+A thread in it waits for the end of this process, and then ends it, whatever it is at.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
 from threading import Thread
-from typing import Final, Self
-
-import msgspec
+from typing import Final, NamedTuple, Self
 
 from policy_sched.errors import Diagnostic
-from policy_sched.profiles.reload.consistent_read import compile_consistently
-from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
-from policy_sched.profiles.reload.plan_pickle import Receiver, Sender
+from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
+from policy_sched.profiles.reload.plan_pickle import dumps
 
-#: The program of the child, for the interpreter.
-PROGRAM: Final[tuple[str, ...]] = ("-c", f"from {__name__} import main; main()")
-#: Seconds of processor time that the child has for one question, and of time altogether.
-PROCESSOR_TIME: Final = 30
+#: Seconds that a compilation may take altogether.
 LONGEST: Final = 120.0
-#: Bytes that the child may take beyond what it has when it is ready.
-MEMORY: Final = 2**30
-#: Seconds that the child has to end by itself.
+#: Seconds that the process has to end by itself.
 PATIENCE: Final = 2.0
-#: The first byte of an answer: a shipment, or words that say why there is none.
-_SHIPMENT: Final = b"S"
-_FAILURE: Final = b"F"
 _TOO_COSTLY: Final = "PS503"
+_SPAWN: Final = get_context("spawn")
+
+Compile = Callable[[PolicyFiles], Compilation]
+
+
+class Limits(NamedTuple):
+    """Seconds of processor time for one compilation, and bytes beyond those at the start."""
+
+    processor_time: int = 30
+    memory: int = 2**30
 
 
 class CompilerProcess:
     """Compiles the same files again and again; a context that ends the process when it is left.
 
-    Calls come one at a time, from whichever thread; `interrupt` may come from another.
+    Calls come one at a time, from any thread; `interrupt` may come from another.
     """
 
-    def __init__(self, files: PolicyFiles) -> None:
+    def __init__(
+        self,
+        files: PolicyFiles,
+        limits: Limits | None = None,
+        work: Compile = compile_consistently,
+    ) -> None:
         self._files = files
+        self._limits = Limits() if limits is None else limits
+        self._work = work
         self._ended = False
-        self._child = _Child(files)
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, theirs = _SPAWN.Pipe()
+        with theirs:
+            self._process = _SPAWN.Process(
+                target=serve, args=(theirs, self._files, self._limits, self._work), daemon=True
+            )
+            self._process.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.interrupt()
-        self._child.close()
+        self._close()
+
+    def _close(self) -> None:
+        """Give back what the process holds here, when it has ended."""
+        self._pipe.close()
+        self._process.join()
+
+    @property
+    def pid(self) -> int:
+        """The process that compiles."""
+        return self._process.pid or 0
 
     @property
     def alive(self) -> bool:
-        """Whether the child process is ready."""
-        return self._child.alive
+        """Whether the process is ready."""
+        return self._process.is_alive()
 
     def compile(self, files: PolicyFiles) -> Compilation:
         """Return what the files hold now; `compile_consistently` says the same.
@@ -73,110 +97,57 @@ class CompilerProcess:
         Where that cannot be worked out within the limits, a problem says so.
         """
         if files != self._files:
-            return compile_consistently(files)
+            return self._work(files)
         self.ask()
         return self.answer()
 
     def ask(self) -> None:
-        """Have the files compiled; `answer` must be taken before the next question."""
-        if not self._child.alive and not self._ended:
-            self._child.close()
-            self._child = _Child(self._files)
-        self._child.ask()
-
-    def answered(self) -> bool:
-        """Tell whether `answer` comes at once."""
-        return self._child.answered()
-
-    def answer(self) -> Compilation:
-        """Return the requested compilation, when it is done."""
-        try:
-            return self._child.answer()
-        except _NoAnswerError as error:
-            self._child.kill()
-            return self._failed(str(error))
-
-    def interrupt(self) -> None:
-        """End the child; a question that waits for its answer fails, and no other child starts."""
-        self._ended = True
-        self._child.kill()
-
-    def _failed(self, why: str) -> Compilation:
-        name = self._files.paths[0] if self._files.paths else "<default configuration>"
-        hint = "the current policies stay active; `policy-sched check` reports more about the files"
-        problem = Diagnostic(name, 1, 1, _TOO_COSTLY, f"cannot compile the policies: {why}", hint)
-        return Compilation((), (problem,))
-
-
-class _NoAnswerError(Exception):
-    """The child has no answer, in words."""
-
-
-class _Child:
-    """One process, and this end of its pipe."""
-
-    def __init__(self, files: PolicyFiles) -> None:
-        self._receiver = Receiver()
-        self._pipe, theirs = Pipe()
-        with theirs:
-            number = theirs.fileno()
-            command = [sys.executable, *PROGRAM, str(number), _described(files)]
-            # Signals from a terminal are this process's alone; its own words are for people.
-            self.process = subprocess.Popen(  # noqa: S603 - this module, with data as its arguments
-                command,
-                pass_fds=(number,),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is ready for requests."""
-        return self.process.poll() is None
-
-    def ask(self) -> None:
-        """Ask; what goes wrong, `answer` tells."""
-        with suppress(OSError):
+        """Have the files compiled; `answer` must be taken before they are compiled again."""
+        if not self.alive and not self._ended:
+            self._close()
+            self._start()
+        with suppress(OSError):  # `answer` tells what went wrong
             self._pipe.send_bytes(b"")
 
     def answered(self) -> bool:
-        """Whether there is an answer, or will be none."""
+        """Tell whether `answer` comes at once."""
         return self._pipe.poll(0)
 
     def answer(self) -> Compilation:
-        """Return the answer. Raises _NoAnswerError if there is none."""
+        """Return the requested compilation, when it is done."""
+        why = f"it takes more than {LONGEST:.0f} seconds"
         try:
-            if not self._pipe.poll(LONGEST):
-                raise _NoAnswerError(f"it takes more than {LONGEST:.0f} seconds")
-            answer = self._pipe.recv_bytes()
+            if self._pipe.poll(LONGEST):
+                found = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - of a process of ours
+                assert isinstance(found, Compilation)
+                return found
         except (EOFError, OSError):
-            raise _NoAnswerError(self._end()) from None
-        if answer[:1] == _FAILURE:
-            raise _NoAnswerError(answer[1:].decode())
-        return self._receiver.unpack(answer[1:])
+            why = self._end()
+        self._process.kill()
+        return failed(self._files, why)
+
+    def interrupt(self) -> None:
+        """End the process; an `answer` that waits fails, and no other process starts."""
+        self._ended = True
+        self._process.kill()
 
     def _end(self) -> str:
-        """Return how the child ended."""
-        try:
-            code = self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
+        """Return how the process ended."""
+        self._process.join(PATIENCE)
+        code = self._process.exitcode
+        if code is None:
             return "the compiler does not answer"
         if code == -signal.SIGXCPU:
-            return f"it takes more than {PROCESSOR_TIME} seconds of processor time"
+            return f"it takes more than {self._limits.processor_time} seconds of processor time"
         return f"the compiler ended with {_words(code)}"
 
-    def kill(self) -> None:
-        """End the process now."""
-        self.process.kill()
 
-    def close(self) -> None:
-        """Give back what the process holds here, when it has ended."""
-        self._pipe.close()
-        if self.process.stdin is not None:
-            with suppress(OSError):
-                self.process.stdin.close()
-        self.process.wait()
+def failed(files: PolicyFiles, why: str) -> Compilation:
+    """Return the compilation that a limit, or the end of the process, has prevented."""
+    name = files.paths[0] if files.paths else "<default configuration>"
+    hint = "the current policies stay active; `policy-sched check` reports more about the files"
+    problem = Diagnostic(name, 1, 1, _TOO_COSTLY, f"cannot compile the policies: {why}", hint)
+    return Compilation((), (problem,))
 
 
 def _words(code: int) -> str:
@@ -187,62 +158,54 @@ def _words(code: int) -> str:
     return f"signal {-code}"
 
 
-def _described(files: PolicyFiles) -> str:
-    return msgspec.json.encode(files).decode()
-
-
-def serve(pipe: Connection, files: PolicyFiles) -> None:
-    """Compile the files on request, until the pipe closes."""
-    sender = Sender()
-    _bound_time()
-    with suppress(MemoryError):  # what is in force compiled before; a question will say more
-        compile_consistently(files)
+def serve(pipe: Connection, files: PolicyFiles, limits: Limits, work: Compile) -> None:
+    """Compile the files on request, until the pipe closes: what the process does."""
+    os.setsid()  # signals from a terminal are the parent's alone
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _bound_memory(limits.memory)
+    _bound_time(limits.processor_time)
+    _compiled(files, limits, work)
     with suppress(EOFError, OSError):
         while True:
             pipe.recv_bytes()
-            _bound_time()
-            pipe.send_bytes(_answer(sender, files))
+            _bound_time(limits.processor_time)
+            pipe.send_bytes(_compiled(files, limits, work))
 
 
-def _answer(sender: Sender, files: PolicyFiles) -> bytes:
+def _compiled(files: PolicyFiles, limits: Limits, work: Compile) -> bytes:
     try:
-        return _SHIPMENT + sender.pack(compile_consistently(files))
+        return dumps(work(files))
     except MemoryError:
-        return _FAILURE + f"it takes more than {MEMORY // 2**20} MiB of memory".encode()
+        return dumps(failed(files, f"it takes more than {limits.memory >> 20} MiB of memory"))
     except RecursionError:
-        return _FAILURE + b"something is nested too deep"
+        return dumps(failed(files, "something is nested too deep"))
 
 
-def _bound_time() -> None:
-    """Take the processor time that a question has from now on; SIGXCPU ends what takes more."""
+def _bound_time(seconds: int) -> None:
+    """Limit the processor time from now on; SIGXCPU ends what takes more."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(used.ru_utime + used.ru_stime) + PROCESSOR_TIME
+    limit = int(used.ru_utime + used.ru_stime) + seconds
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
 
 
-def _bound_memory() -> None:
+def _bound_memory(memory: int) -> None:
     """Limit the address space, where the system tells how large it is."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             pages = int(statm.read().split()[0])
     except OSError:
         return
-    limit = pages * resource.getpagesize() + MEMORY
+    limit = pages * resource.getpagesize() + memory
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     if most == resource.RLIM_INFINITY or limit < most:
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input, and end."""
-    while sys.stdin.buffer.read(1):
-        pass
-    os._exit(0)
-
-
-def main() -> None:
-    """Serve the parent until it ends; the arguments are a file descriptor and the files."""
-    Thread(target=_end_with_parent, daemon=True).start()
-    _bound_memory()
-    serve(Connection(int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=PolicyFiles))
+    """Wait for the end of the process that started this one, and end."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(0)

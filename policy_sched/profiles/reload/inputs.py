@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
@@ -26,6 +26,9 @@ from policy_sched.profiles.load import (
 from policy_sched.profiles.models import MISSING_KEY, KubeSchedulerConfiguration
 
 Config = str | Mapping[str, Any] | None
+
+#: How often files that change while they are read are read again.
+TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +112,18 @@ class PolicyFiles:
                 where = "directory" if Path(path).is_dir() else "file"
                 message = f"there is no policy in this {where}"
                 yield Diagnostic(path, 1, 1, MISSING_KEY, message, severity=Severity.WARNING)
+
+
+def compile_consistently(files: PolicyFiles) -> Compilation:
+    """Compile the files from one consistent read, even while they are being written.
+
+    After `TRIES` attempts, from the last read.
+    """
+    before = files.fingerprint()
+    found = files.compile()
+    for _ in range(TRIES - 1):
+        after = files.fingerprint()
+        if after == before:
+            break
+        before, found = after, files.compile()
+    return found

@@ -24,8 +24,7 @@ from policy_sched.profiles.build import (
 )
 from policy_sched.profiles.load import content_hash
 from policy_sched.profiles.models import KubeSchedulerConfiguration
-from policy_sched.profiles.reload.consistent_read import compile_consistently
-from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
+from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
 
 #: Code of a set that compiles, but whose plugins cannot be built.
 NOT_BUILT = "PS711"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.reload import compiler_process
-from policy_sched.profiles.reload.compiler_process import CompilerProcess
-from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.profiles.reload.compiler_process import CompilerProcess, Limits
+from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore, Result
 from tests.profiles.policy_texts import config, keeping, write
+from tests.profiles.reload import hostile_compiler
 
 
 @pytest.fixture
@@ -43,8 +47,8 @@ def test_a_child_that_died_is_replaced(store: PolicyStore, tmp_path: Path) -> No
     """Nothing is lost when the child is killed between two questions: another one answers."""
     compiler = store.compiler.__self__  # type: ignore[attr-defined]
     assert isinstance(compiler, CompilerProcess)
-    os.kill(compiler._child.process.pid, signal.SIGKILL)
-    compiler._child.process.wait()
+    os.kill(compiler.pid, signal.SIGKILL)
+    compiler._process.join()
     write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "c"'))
     assert store.reload().result is Result.LOADED
     assert compiler.alive
@@ -56,9 +60,9 @@ def test_a_child_that_dies_at_work_has_failed(store: PolicyStore) -> None:
     compiler = store.compiler.__self__  # type: ignore[attr-defined]
     assert isinstance(compiler, CompilerProcess)
     before = store.current
-    os.kill(compiler._child.process.pid, signal.SIGSTOP)
+    os.kill(compiler.pid, signal.SIGSTOP)
     compiler.ask()
-    os.kill(compiler._child.process.pid, signal.SIGKILL)
+    os.kill(compiler.pid, signal.SIGKILL)
     refused = store.commit(compiler.answer())
     assert refused.result is Result.REFUSED
     assert [one.code for one in refused.problems] == ["PS503"]
@@ -67,11 +71,11 @@ def test_a_child_that_dies_at_work_has_failed(store: PolicyStore) -> None:
     assert store.reload().result is Result.UNCHANGED
 
 
-def test_who_waits_for_an_answer_is_not_held_up_at_the_end(store: PolicyStore) -> None:
+def test_waiting_for_an_answer_does_not_delay_the_end(store: PolicyStore) -> None:
     """SIGTERM was ignored for as long as the compiler was busy."""
     compiler = store.compiler.__self__  # type: ignore[attr-defined]
     assert isinstance(compiler, CompilerProcess)
-    os.kill(compiler._child.process.pid, signal.SIGSTOP)
+    os.kill(compiler.pid, signal.SIGSTOP)
     compiler.ask()
     compiler.interrupt()
     assert store.commit(compiler.answer()).result is Result.REFUSED
@@ -80,50 +84,52 @@ def test_who_waits_for_an_answer_is_not_held_up_at_the_end(store: PolicyStore) -
 
 
 @pytest.mark.parametrize(
-    ("limit", "work", "words"),
+    ("work", "words"),
     [
-        ("PROCESSOR_TIME = 1", "while True: pass", "more than 30 seconds of processor time"),
-        ("MEMORY = 2**26", "bytearray(2**31)", "MiB of memory"),
-        ("MEMORY = 2**26", "deep(deep)", "something is nested too deep"),
+        (hostile_compiler.endless, "more than 1 seconds of processor time"),
+        (hostile_compiler.huge, "more than 256 MiB of memory"),
+        (hostile_compiler.deep, "something is nested too deep"),
     ],
 )
 def test_what_goes_beyond_a_limit_is_a_failed_reload(
-    store: PolicyStore, monkeypatch: pytest.MonkeyPatch, limit: str, work: str, words: str
+    store: PolicyStore, work: Callable[[PolicyFiles], Compilation], words: str
 ) -> None:
     """A file whose compiling never ended, or took all memory, froze every reload after it."""
-    program = (
-        "import sys, msgspec\n"
-        "from multiprocessing.connection import Connection\n"
-        "from policy_sched.profiles.reload import compiler_process as c\n"
-        f"c.{limit}\n"
-        "def deep(f): return f(f)\n"
-        "def hostile(files):\n"
-        f"    {work}\n"
-        "c.compile_consistently = lambda files: None\n"
-        "c._bound_memory()\n"
-        "def first(files): c.compile_consistently = hostile\n"
-        "c.compile_consistently = first\n"
-        "c.serve(Connection(int(sys.argv[1])), None)\n"
-    )
-    compiler = store.compiler.__self__  # type: ignore[attr-defined]
-    monkeypatch.setattr(compiler_process, "PROGRAM", ("-c", program))
-    compiler._child.kill()
-    compiler._child.process.wait()
-    refused = store.reload()
+    before = store.current
+    with CompilerProcess(store.files, Limits(1, 2**28), work) as compiler:
+        store.compiler = compiler.compile
+        refused = store.reload()
     assert refused.result is Result.REFUSED
     assert words in refused.problems[0].message
+    assert store.current is before
+
+
+PARENT = """
+import os, signal, sys
+from policy_sched.profiles.reload.compiler_process import CompilerProcess
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from tests.profiles.reload.hostile_compiler import endless
+
+if __name__ == "__main__":
+    compiler = CompilerProcess(PolicyFiles(), work=endless)
+    print(compiler.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_the_child_ends_with_its_parent_however_busy_it_is(tmp_path: Path) -> None:
     """After `kill -9` of the scheduler, a compiler that was busy went on for ever."""
-    write(tmp_path / "policy.yaml", keeping("Mine", "true"))
-    files = PolicyFiles(None, (str(tmp_path),))
-    with CompilerProcess(files) as compiler:
-        assert not compiler.compile(files).failed
-        process = compiler._child.process
-        assert process.stdin is not None
-        process.stdin.close()  # as the system does when this process ends
-        assert process.wait(30) == 0
+    (tmp_path / "parent.py").write_text(PARENT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(tmp_path / "parent.py")]
+    ended = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == -signal.SIGKILL
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(int(ended.stdout))
+        assert select.select([handle], [], [], 60)[0], "the child goes on without its parent"
+        os.close(handle)
 
 
 def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
@@ -132,7 +138,7 @@ def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
     with CompilerProcess(PolicyFiles(None, (str(tmp_path),))) as compiler:
         assert not compiler.compile(PolicyFiles(None, (str(tmp_path),))).failed
     assert not compiler.alive
-    assert compiler._child.process.returncode is not None
+    assert compiler._process.exitcode is not None
 
 
 def test_other_files_are_compiled_here(store: PolicyStore, tmp_path: Path) -> None:

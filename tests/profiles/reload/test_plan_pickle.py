@@ -1,4 +1,4 @@
-"""What is compiled in one process runs in another: every policy, each part once."""
+"""What is compiled in one process runs in another: every shipped policy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from policy_sched.language.compiled_policy import CompiledPolicy
-from policy_sched.profiles.build import compile as compiling
+from policy_sched.profiles.build import diff_plans
 from policy_sched.profiles.models.package_data import policies_directory
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
-from policy_sched.profiles.reload.plan_pickle import Receiver, Sender
+from policy_sched.profiles.reload.plan_pickle import dumps
 from tests.profiles.policy_texts import keeping, write
 
 
@@ -26,13 +26,10 @@ def policies(found: Compilation) -> dict[str, CompiledPolicy]:
 
 
 def elsewhere(found: Compilation) -> Compilation:
-    """What another process receives, which has compiled nothing by itself."""
-    kept = dict(compiling._KEPT)
-    compiling._KEPT.clear()
-    try:
-        return Receiver().unpack(Sender().pack(found))
-    finally:
-        compiling._KEPT.update(kept)
+    """What another process receives."""
+    arrived = pickle.loads(dumps(found))
+    assert isinstance(arrived, Compilation)
+    return arrived
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in policies_directory().iterdir()))
@@ -56,39 +53,15 @@ def test_every_shipped_policy_travels(name: str) -> None:
             assert other.program.text == unit.program.text
 
 
-def test_a_part_is_sent_once(tmp_path: Path) -> None:
-    """The second shipment holds the one policy that changed; the others are the same objects."""
+def test_an_unchanged_policy_is_the_same_to_the_scheduler(tmp_path: Path) -> None:
+    """What arrives differs from what is in force in nothing, so that no plugin is made anew."""
     write(tmp_path / "a.yaml", keeping("One", 'node.name == "a"'))
     write(tmp_path / "b.yaml", keeping("Two", 'node.name == "b"'))
-    sender, receiver = Sender(), Receiver()
-    first_bytes = sender.pack(files(tmp_path).compile())
-    first = policies(receiver.unpack(first_bytes))
-    write(tmp_path / "b.yaml", keeping("Two", 'node.name == "c"'))
-    second_bytes = sender.pack(files(tmp_path).compile())
-    second = policies(receiver.unpack(second_bytes))
-    assert len(second_bytes) < len(first_bytes) / 4
-    assert second["One"] is first["One"]
-    assert second["Two"] is not first["Two"]
-
-
-def test_a_form_that_is_known_here_is_used(tmp_path: Path) -> None:
-    """What this process has compiled by itself is not replaced by its twin."""
-    write(tmp_path / "a.yaml", keeping("One", 'node.name == "known"'))
     found = files(tmp_path).compile()
-    arrived = Receiver().unpack(Sender().pack(found))
-    assert policies(arrived)["One"] is policies(found)["One"]
-
-
-def test_parts_that_nobody_needs_are_dropped_at_both_ends(tmp_path: Path) -> None:
-    """Many different forms of one policy leave no more parts behind than a few."""
-    sender, receiver = Sender(), Receiver()
-    held = []
-    for number in range(6):
-        write(tmp_path / "a.yaml", keeping("One", f'node.name == "{number}"'))
-        receiver.unpack(sender.pack(files(tmp_path).compile()))
-        held.append((len(sender._held), len(receiver._parts)))
-    assert held[-1] == held[-2] == held[-3]
-    assert len(set(held[-1])) == 1
+    assert not diff_plans(found.plans, elsewhere(found).plans)
+    write(tmp_path / "b.yaml", keeping("Two", 'node.name == "c"'))
+    changes = diff_plans(found.plans, elsewhere(files(tmp_path).compile()).plans)
+    assert changes.policies == ("Two",)
 
 
 def test_problems_travel_with_their_places(tmp_path: Path) -> None:
@@ -100,8 +73,7 @@ def test_problems_travel_with_their_places(tmp_path: Path) -> None:
     assert arrived.problems == found.problems
 
 
-def test_nothing_of_the_files_travels_along(tmp_path: Path) -> None:
-    """Places stay behind: a shipment does not hold the text of the file."""
-    write(tmp_path / "a.yaml", "# a remark that nobody needs\n" + keeping("One", "true"))
-    shipped, _, body = pickle.loads(Sender().pack(files(tmp_path).compile()))
-    assert all(b"remark" not in part for part in (*shipped.values(), body))
+def test_the_text_of_the_files_is_not_sent(tmp_path: Path) -> None:
+    """Places stay behind: what is sent does not hold the text of the file."""
+    write(tmp_path / "a.yaml", "# a remark\n" + keeping("One", "true"))
+    assert b"remark" not in dumps(files(tmp_path).compile())
