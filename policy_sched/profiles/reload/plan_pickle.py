@@ -18,7 +18,7 @@ from functools import cache
 from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any
 
-from policy_sched.language import ir
+from policy_sched.language.ir import MIXED
 from policy_sched.language.stdlib import BUILTINS
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -40,8 +40,8 @@ class _Pickler(pickle.Pickler):
             return marshal.loads, (marshal.dumps(obj),)
         if isinstance(obj, MappingProxyType):
             return MappingProxyType, (dict(obj),)
-        if obj is ir.MIXED:
-            return _global, (ir.__name__, "MIXED")
+        if obj is MIXED:
+            return _global, ("policy_sched.language.ir", "MIXED")
         if isinstance(obj, FunctionType):
             return _reduced_function(obj)
         names = _arguments(type(obj))  # type: ignore[arg-type]  # types are hashable
