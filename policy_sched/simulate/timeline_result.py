@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.model import counted, quantity_text
+from policy_sched.model import counted, datetime_of, quantity_text
 from policy_sched.report import Document, table
 from policy_sched.simulate.policy_application import Applied
 from policy_sched.simulate.report import policy_document, policy_lines
-from policy_sched.simulate.virtual_cluster import datetime_of
 
 
 @dataclass(slots=True)
