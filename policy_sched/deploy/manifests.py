@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ import yaml
 
 from policy_sched.deploy.contents import APP, SYSTEM, Contents, Options
 from policy_sched.deploy.workload import Plain, access, monitored, named, priority, workload
+from policy_sched.report import json_text
 
 _OURS: Final = {"app.kubernetes.io/managed-by": "policy-sched-manifests"}
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -44,8 +44,7 @@ def as_yaml(objects: Sequence[Plain]) -> str:
 
 def as_json(objects: Sequence[Plain]) -> str:
     """Return the objects as a List in JSON."""
-    document = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
 class _Dumper(yaml.SafeDumper):
