@@ -14,14 +14,17 @@ PAGES = (
     "docs/architecture.md",
     *sorted(f"docs/decisions/{page.name}" for page in (ROOT / "docs/decisions").glob("*.md")),
 )
-PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)*(?:/|\.(?:py|toml|json|md|yaml|lark))|[\w.-]+(?:/[\w.*-]+)+")
+PATH = re.compile(
+    r"[\w.*-]+(?:/[\w.*-]+)*(?:/|\.(?:py|toml|json|md|yaml|lark))|[\w.-]+(?:/[\w.*-]+)+"
+)
 OTHERS = {"schemas/", "dist"}
 NOT_OURS = re.compile(r"system:|policysched\.dev/|\.io/|/(?:healthz|livez|readyz|policies|proc)\b")
 
 
 def named(page: str) -> Iterator[str]:
     """Yield what a page has in backticks, outside of blocks, and that looks like a path."""
-    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text("utf-8"), flags=re.M | re.S)
+    blocks = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    text = blocks.sub("", (ROOT / page).read_text("utf-8"))
     table = ""
     for line in text.splitlines():
         row = re.match(r"\| (.*?) \|", line)

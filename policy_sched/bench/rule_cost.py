@@ -8,8 +8,10 @@ every node had changed, and the shortest time is held against the estimate.
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
 
 import msgspec
@@ -34,32 +36,10 @@ BOUND: Final = 3.0
 #: Pods that run: no more than this, whatever the number of nodes.
 PODS: Final = 10_000
 
-#: What is measured: a rule of every kind that has a price of its own.
-RULES: Final[dict[str, str]] = {
-    "comparison": 'node.free["cpu"] >= pod.requests["cpu"]',
-    "fits": "pod.requests.fitsIn(node.free)",
-    "label equals": 'node.labels[?"rack"].orValue("") == "rack-7"',
-    "label in list": 'node.labels[?"tier"].orValue("spot") in ["spot", "reserved"]',
-    "label of the pod": 'node.labels["tier"] == pod.labels["tier"]',
-    "text function": 'node.name.endsWith("7")',
-    "number of a label": 'tryInt(node.labels[?"number"].orValue("")).orValue(0) > 3',
-    "taints": "node.taints.all(t, pod.tolerates(t))",
-    "affinity": "pod.matchesNodeAffinity(node)",
-    "percent": 'percent(node.requested["cpu"] + pod.requests["cpu"], node.allocatable["cpu"])',
-    "weighted mean": '["cpu", "memory"].map(r, percent(node.allocatable[r] - node.requested[r]'
-    " - pod.requests[r], node.allocatable[r])).weightedMean([1, 2])",
-    "deviation": '["cpu", "memory"].map(r, (node.requested[r] + pod.requests[r])'
-    " / node.allocatable[r]).stddev()",
-    "division": '(node.allocatable["memory"].units() - node.requested["memory"].units()) * 100'
-    ' / (node.allocatable["memory"].units() + 1)',
-    "choice": 'node.labels[?"tier"] == optional.of("spot") ? 30'
-    ' : node.free["cpu"].units() > 1000 ? 60 : 100',
-    "pods counted": "node.pods.filter(p, p.namespace == pod.namespace).size() < 3",
-    "pods one by one": "node.pods.filter(p, p.name.contains(node.name)).size() < 3",
-    "domain counted": 'domain("rack").pods.filter(p, p.ownerUID == pod.ownerUID).size() < 9',
-    "split annotation": 'node.annotations[?"devices"].orValue("").split(",").map(s,'
-    ' tryInt(s).orValue(0)).sum() > pod.requests["cpu"].units() / 1000',
-}
+RULES: Final[dict[str, str]] = tomllib.loads(
+    files("policy_sched.bench").joinpath("rule_cost.toml").read_text("utf-8")
+)
+"""Expressions by the kind of rule that they stand for."""
 
 
 @dataclass(frozen=True, slots=True)

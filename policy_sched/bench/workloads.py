@@ -282,7 +282,7 @@ DRY_RUN: Final = Workload(
     note="not of scheduler_perf: the search for victims on all nodes, with 3 disruption budgets",
     objects=tuple(make.budget(number) for number in range(3)),
 )
-"""Nothing is decided here; see `dry_run_benchmark`."""
+"""No pod is decided in it; see `preemption`."""
 
 WORKLOADS: Final = {
     "NodeAffinity": NODE_AFFINITY,

@@ -1,15 +1,268 @@
-"""All objects of a deployment, in the order in which they can be created, and their texts."""
+"""The objects of a deployment, in the order in which they can be created, and their texts.
+
+RBAC rules are what the client requests, and no more. Pods pass the restricted profile of the Pod
+Security Standards and prefer different nodes and zones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import yaml
 
-from policy_sched.deploy.contents import APP, SYSTEM, Contents, Options
-from policy_sched.deploy.workload import Plain, access, monitored, named, priority, workload
+from policy_sched.client.kube import ELECTING, READING, WRITING, Right
+from policy_sched.deploy.contents import APP, CONFIG_FILE, SYSTEM, Contents, Options
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.report import json_text
+
+Plain = dict[str, Any]
+RBAC: Final = "rbac.authorization.k8s.io"
+FLOWS: Final = "flowcontrol.apiserver.k8s.io/v1"
+VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+"""In the order in which people read them."""
+
+
+def named(api_version: str, kind: str, name: str, namespace: str = "") -> Plain:
+    """Return the beginning of an object."""
+    metadata: Plain = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def access(options: Options, lease: tuple[str, str] | None) -> Iterator[Plain]:
+    """Yield service account, roles and bindings; what it may is bound to this account alone."""
+    account = named("v1", "ServiceAccount", options.name, options.namespace)
+    yield account | {"automountServiceAccountToken": False}
+    rights = READING if options.shadow is not None else (*READING, *WRITING)
+    yield named(f"{RBAC}/v1", "ClusterRole", options.name) | {"rules": rules(rights)}
+    yield _binding(options, "ClusterRoleBinding", options.name, ("ClusterRole", options.name))
+    # The API server reviews callers of /metrics: TokenReview and SubjectAccessReview.
+    reviews = ("ClusterRole", "system:auth-delegator")
+    yield _binding(options, "ClusterRoleBinding", f"{options.name}:auth-delegator", reviews)
+    if lease is not None:
+        place, lock = lease
+        name = f"{options.name}:leader-election"
+        yield named(f"{RBAC}/v1", "Role", name, place) | {"rules": rules(ELECTING, lock)}
+        yield _binding(options, "RoleBinding", name, ("Role", name), place)
+
+
+def rules(rights: Iterable[Right], lock: str = "") -> list[Plain]:
+    """Return the rules that grant rights: resources with the same verbs together."""
+    verbs: dict[tuple[str, str, bool], set[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.group, right.resource, right.named), set()).add(right.verb)
+    together: dict[tuple[str, tuple[str, ...], bool], list[str]] = {}
+    for (group, resource, is_named), wanted in verbs.items():
+        ordered = tuple(verb for verb in VERBS if verb in wanted)
+        together.setdefault((group, ordered, is_named), []).append(resource)
+    return [
+        {
+            "apiGroups": [group],
+            "resources": sorted(resources),
+            **({"resourceNames": [lock]} if is_named else {}),
+            "verbs": list(ordered),
+        }
+        for (group, ordered, is_named), resources in sorted(together.items())
+    ]
+
+
+def priority(options: Options) -> Iterator[Plain]:
+    """Yield what keeps requests from waiting behind everybody's, outside kube-system too."""
+    subject = {
+        "kind": "ServiceAccount",
+        "serviceAccount": {"name": options.name, "namespace": options.namespace},
+    }
+    everything = {
+        "verbs": ["*"],
+        "apiGroups": ["*"],
+        "resources": ["*"],
+        "clusterScope": True,
+        "namespaces": ["*"],
+    }
+    leases = {
+        "verbs": ["get", "create", "update"],
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "namespaces": ["*"],
+    }
+    flows: list[tuple[str, str, int, Plain]] = [("", "workload-high", 800, everything)]
+    if options.shadow is None:
+        flows.insert(0, (":leader-election", "leader-election", 200, leases))
+    for suffix, level, precedence, requests in flows:
+        yield named(FLOWS, "FlowSchema", f"{options.name}{suffix}".replace(":", "-")) | {
+            "spec": {
+                "priorityLevelConfiguration": {"name": level},
+                "matchingPrecedence": precedence,
+                "distinguisherMethod": {"type": "ByUser"},
+                "rules": [{"subjects": [subject], "resourceRules": [requests]}],
+            }
+        }
+
+
+def _binding(
+    options: Options, kind: str, name: str, role: tuple[str, str], namespace: str = ""
+) -> Plain:
+    return named(f"{RBAC}/v1", kind, name, namespace) | {
+        "roleRef": {"apiGroup": RBAC, "kind": role[0], "name": role[1]},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": options.name, "namespace": options.namespace}
+        ],
+    }
+
+
+PORT: Final = 10259
+"""kube-scheduler's own, for metrics and health over HTTPS."""
+USER: Final = 65532
+"""A user that has nothing; the image's, too."""
+REPLICAS: Final = 2
+CONFIG: Final = "/etc/policy-sched/config"
+POLICIES: Final = "/etc/policy-sched/policies"
+RECORDS: Final = "/var/log/policy-sched"
+TLS: Final = "/etc/policy-sched/tls"
+
+
+def workload(options: Options, files: Contents) -> Iterator[Plain]:
+    """Yield the ConfigMaps, the Deployment and its PodDisruptionBudget."""
+    for suffix, texts in (("config", files.config), ("policies", files.policies)):
+        if texts:
+            name = f"{options.name}-{suffix}"
+            yield named("v1", "ConfigMap", name, options.namespace) | {"data": dict(texts)}
+    labels = {APP: options.name}
+    replicas = options.replicas or (REPLICAS if options.shadow is None else 1)
+    deployment = named("apps/v1", "Deployment", options.name, options.namespace)
+    yield deployment | {
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(options, files, labels)},
+        }
+    }
+    if replicas > 1:
+        budget = named("policy/v1", "PodDisruptionBudget", options.name, options.namespace)
+        spec = {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+        yield budget | {"spec": {**spec, "selector": {"matchLabels": labels}}}
+
+
+def monitored(options: Options) -> Iterator[Plain]:
+    """Yield the objects by which the Prometheus operator finds the metrics."""
+    labels = {APP: options.name}
+    service = named("v1", "Service", options.name, options.namespace)
+    ports = [{"name": "https", "port": PORT, "targetPort": "https"}]
+    yield service | {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}}
+    monitor = named("monitoring.coreos.com/v1", "ServiceMonitor", options.name, options.namespace)
+    endpoint: Plain = {
+        "port": "https",
+        "scheme": "https",
+        "path": "/metrics",
+        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        # Like kube-scheduler's, the certificate is made at the start and self-signed.
+        "tlsConfig": {"insecureSkipVerify": True},
+    }
+    if options.tls_secret is not None:
+        endpoint["tlsConfig"] = {
+            "ca": {"secret": {"name": options.tls_secret, "key": "ca.crt"}},
+            "serverName": f"{options.name}.{options.namespace}.svc",
+        }
+    yield monitor | {"spec": {"selector": {"matchLabels": labels}, "endpoints": [endpoint]}}
+
+
+def _pod(options: Options, files: Contents, labels: Plain) -> Plain:
+    # In memory: keys are written there for a moment, as OpenSSL reads them from files.
+    volumes: list[Plain] = [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}]
+    mounts: list[Plain] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - in the container
+    # Whole directories: a file that is mounted by subPath never changes.
+    for name, texts, path in (
+        ("config", files.config, CONFIG),
+        ("policies", files.policies, POLICIES),
+    ):
+        if texts:
+            volumes.append({"name": name, "configMap": {"name": f"{options.name}-{name}"}})
+            mounts.append({"name": name, "mountPath": path, "readOnly": True})
+    if options.tls_secret is not None:
+        secret = {"secretName": options.tls_secret, "defaultMode": 0o440}
+        volumes.append({"name": "tls", "secret": secret})
+        mounts.append({"name": "tls", "mountPath": TLS, "readOnly": True})
+    if options.shadow is not None:
+        volumes.append({"name": "records", "emptyDir": {"sizeLimit": "1Gi"}})
+        mounts.append({"name": "records", "mountPath": RECORDS})
+    return {
+        "serviceAccountName": options.name,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            _apart("kubernetes.io/hostname", labels),
+            _apart("topology.kubernetes.io/zone", labels),
+        ],
+        "containers": [_container(options, mounts, arguments(options, files))],
+        "volumes": volumes,
+    }
+
+
+def arguments(options: Options, files: Contents) -> list[str]:
+    """Return the arguments of the container."""
+    found = ["run", "--kubeconfig=in-cluster", f"--config={CONFIG}/{CONFIG_FILE}"]
+    if files.policies:
+        found.append(f"--policies={POLICIES}")
+    if options.max_cost_limit != MAX_ANNOTATED_COST:
+        found.append(f"--max-cost-limit={options.max_cost_limit}")
+    if options.shadow is not None:
+        found += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
+    if options.tls_secret is not None:
+        found += [f"--tls-cert-file={TLS}/tls.crt", f"--tls-private-key-file={TLS}/tls.key"]
+    return found
+
+
+def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain:
+    return {
+        "name": "scheduler",
+        "image": options.image,
+        "args": words,
+        "ports": [{"name": "https", "containerPort": PORT}],
+        "startupProbe": _probe("/livez", every=5, failures=24),
+        "livenessProbe": _probe("/livez", every=10, failures=8),
+        "readinessProbe": _probe("/readyz", every=5, failures=3),
+        "resources": {
+            "requests": {"cpu": "200m", "memory": "256Mi"},
+            "limits": {"memory": "2Gi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": mounts,
+    }
+
+
+def _probe(path: str, *, every: int, failures: int) -> Plain:
+    return {
+        "httpGet": {"path": path, "port": "https", "scheme": "HTTPS"},
+        "periodSeconds": every,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _apart(key: str, labels: Plain) -> Plain:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+
 
 _OURS: Final = {"app.kubernetes.io/managed-by": "policy-sched-manifests"}
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}

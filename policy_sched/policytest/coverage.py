@@ -6,8 +6,9 @@ seen two different ones. A policy is tested by the files that name it, and by th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -16,13 +17,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.language import CompiledPolicy
+from policy_sched.errors import PluginError
+from policy_sched.framework import Code, Handle, rows_with
+from policy_sched.framework.evaluate import Nominations
+from policy_sched.language import CompiledPolicy, RuleError
 from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.language.runtime import Activation
 from policy_sched.model import PodInfo, QueuedPod
-from policy_sched.plugins.rules import Scored
-from policy_sched.policytest.coverage_node_order import watch_search
+from policy_sched.plugins.rules import Scored, bind
 from policy_sched.policytest.coverage_probes import (
     ERROR,
     CoverageCriterion,
@@ -34,11 +37,19 @@ from policy_sched.policytest.coverage_probes import (
     probes_of,
 )
 from policy_sched.policytest.scenario import Scenario
-from policy_sched.preemption import Case
+from policy_sched.preemption import (
+    CandidateLimit,
+    Case,
+    NodeKey,
+    PreemptionAttempt,
+    PreemptionSearch,
+    Spots,
+    rules_of,
+)
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.load import content_hash
 from policy_sched.profiles.models import default_policies
-from policy_sched.scheduler import Scheduler
+from policy_sched.scheduler import Profile, Scheduler
 
 ALL: Final = np.ones(1, np.bool_)
 Rows: TypeAlias = npt.NDArray[np.intp]
@@ -208,8 +219,8 @@ class CoverageWatch:
                 self._run_victims(policy.victims, pod, now)
         for policy, compiled in self._orders.get(pod.scheduler_name, ()):
             profile = self._scheduler.profiles[pod.scheduler_name]
-            witness = partial(self._run_node_order, policy, pod)
-            watch_search(compiled, pod, profile, self._handle, witness)
+            observe = partial(self._run_node_order, policy, pod)
+            observe_search(compiled, pod, profile, self._handle, observe)
 
     def _run_node_order(
         self, policy: PolicyProbes, pod: PodInfo, number: int, case: Case, row: int
@@ -243,6 +254,46 @@ class CoverageWatch:
             profile=pod.scheduler_name,
             pod_group=handle.groups.counts(pod, apart=apart),
         )
+
+
+KeyObserver: TypeAlias = Callable[[int, Case, int], None]
+"""Called with the number of a key, what it sees of a node, and the node's row."""
+
+_EVERY_NODE = CandidateLimit(100, 1)
+
+
+def observe_search(
+    policy: CompiledPolicy, pod: PodInfo, profile: Profile, handle: Handle, observe: KeyObserver
+) -> None:
+    """Search for victims as the policy does; nothing is evicted. A rule that fails ends it.
+
+    Only the search knows on which nodes a key of the order runs, and with which victims. So it runs
+    once more, with keys that call ``observe`` first.
+    """
+    bound = bind(policy, handle.nodes, handle.pods).preemption
+    assert bound is not None, "the policy has the section"
+    evaluation = profile.evaluator.evaluate(pod)
+    trial = evaluation.filtering.filter_dry_run()
+    evaluation.state.write(trial)
+    rules = rules_of(bound, handle.pods, handle.now)
+    keys = [partial(_observed, i, key, handle, observe) for i, key in enumerate(rules.node_order)]
+    watched = replace(rules, node_order=tuple(keys))
+    nominations = Nominations(handle.cache, handle.nominator)
+    attempt = PreemptionAttempt(pod, evaluation.state, trial, handle.cache, nominations)
+    rows = rows_with(evaluation.filtering.statuses(), Code.UNSCHEDULABLE)
+    search = PreemptionSearch(handle.cache, handle.objects, watched, _EVERY_NODE, handle.extenders)
+    with suppress(RuleError, PluginError):
+        search.search(attempt, rows, handle.random)
+
+
+def _observed(  # the first four are bound
+    number: int, key: NodeKey, handle: Handle, observe: KeyObserver, pod: PodInfo, candidates: Spots
+) -> npt.NDArray[Any]:
+    """Call the observer for each candidate, and return the values of the key."""
+    places = zip(candidates.rows.tolist(), np.asarray(candidates.violations).tolist(), strict=True)
+    for place, (row, violations) in enumerate(places):
+        observe(number, Case(handle.now(), None, candidates.listed(place), violations), row)
+    return key(pod, candidates)
 
 
 class _Form:
