@@ -16,7 +16,7 @@ from policy_sched.instance.http.endpoints import Endpoints, Offered
 from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener
 from tests.embedded.apiserver.world import PODS, serving
-from tests.instance.http.test_endpoints import SHOWN, Served
+from tests.instance.http.test_endpoints import Served
 
 NUMBER = b"9" * 5000
 POD = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},%s}'
@@ -64,7 +64,7 @@ PATCHES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", 
 async def servers(folder: Path) -> AsyncIterator[tuple[int, int]]:
     """Serve a cluster's API, and the endpoints of a scheduler; yield their ports."""
     served = Served(folder)
-    explaining = Explaining(served.instance, SHOWN)
+    explaining = Explaining(served.instance)
     settings = served.instance.reloader.store.current.settings
     offered = Offered(
         served.instance, served.reload, explaining, served.instance.checks(), lambda: settings
