@@ -54,9 +54,9 @@ def check(  # noqa: PLR0913  # one parameter for each option
 ) -> int:
     """Check policies and scheduler configurations; print every problem with its place.
 
-    Errors keep a policy from being loaded. Warnings and notes are about what is well formed and
-    may still not be meant; a comment "# policy-sched: ignore[PS412] reason" on the line, or above
-    it, silences them.
+    Errors keep a policy from being loaded. Warnings and notes are about policies that are valid
+    and probably not what was meant; a comment "# policy-sched: ignore[PS412] reason" on the line,
+    or above it, silences them.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown
-        Pass over files that are no policies, tests or configurations, by what is in them: for
-        hooks that are given every YAML file.
+        Skip files that are not policies, tests or configurations, judged by their content: for
+        hooks that get every YAML file.
     max_cost_limit
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
         policy may let its rules cost; a policy that asks for more is refused.

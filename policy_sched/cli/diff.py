@@ -108,12 +108,12 @@ def diff(  # noqa: PLR0913  # the options of the verb
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     fail_on: Literal["regression"] | None = None,
 ) -> int:
-    """Tell what two policy sets say differently, and which pods would go elsewhere.
+    """Compare two policy sets, and show which pods would go elsewhere.
 
     A policy set is a file or a directory of policies, with or without the
     KubeSchedulerConfiguration that enables them, anywhere below the directory, or the name of a
     shipped policy (gang); default is the default profile. Policies that no profile enables are
-    compared by what they say.
+    compared by their meaning.
     With --shadow, instead of both: what policy-sched run --shadow would have done differently.
 
     Parameters
@@ -121,7 +121,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     old
         The policy set that is in force.
     new
-        The one that is to come.
+        The policy set that is to replace it.
     shadow
         Files that policy-sched run --shadow-log wrote, oldest first.
     max_cost_limit

@@ -13,7 +13,7 @@ from policy_sched.profiles.models import docs_directory
 
 
 def docs(topic: str = "", /) -> int:
-    """Print a page of the documentation, or what it says about a name.
+    """Print a page of the documentation, or the entry of a name.
 
     Parameters
     ----------

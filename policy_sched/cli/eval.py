@@ -49,15 +49,15 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
 ) -> int:
     """Evaluate one expression of the rule language: its type, its cost, its value on each node.
 
-    Tells of each part where it is computed: once when a policy is loaded, once per pod, per node
-    and then kept, or for each pod and node anew. What it costs is estimated.
+    Shows for each part when it is computed: once when a policy is loaded, once per pod, once per
+    node, or for each pod and node. The cost is estimated.
 
     Parameters
     ----------
     expression
         The expression, as in a rule.
     pod
-        A file with the pod that is asked about: its first.
+        A file whose first pod is the pod of the expression.
     node
         Files with nodes.
     cluster

@@ -45,11 +45,11 @@ def explain(  # noqa: PLR0913  # the options of the verb
         Literal["text", "json", "annotations"], Parameter(name=["--output", "-o"])
     ] = "text",
 ) -> int:
-    """Explain why a pod goes where it goes on a cluster, or nowhere, and what would change that.
+    """Explain why a pod goes to its node, or to none, and what would change that.
 
-    Tells how many nodes each filter removes, what each score plugin adds to the best nodes, what
+    Shows how many nodes each filter removes, what each score plugin adds to the best nodes, what
     made the difference, and without which rule or score the pod would go elsewhere. A pod that
-    runs already is explained as if it had still to be scheduled.
+    runs already is explained as if it had no node yet.
 
     Parameters
     ----------

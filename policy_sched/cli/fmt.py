@@ -1,4 +1,4 @@
-"""The verb ``fmt``: puts policy files into their one form."""
+"""The verb ``fmt``: formats policy files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fmt(
     diff: Annotated[bool, Parameter(negative="")] = False,
     ignore_unknown: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Put policy files into their one form, and print the names of those that changed.
+    """Format policy files, and print the names of those that changed.
 
     Rules are printed anew and keys come in the order of the schema; comments, values and all
     other documents stay.
@@ -45,8 +45,8 @@ def fmt(
     diff
         Write nothing; print what would change.
     ignore_unknown
-        Pass over files that are no policies, tests or configurations, by what is in them: for
-        hooks that are given every YAML file.
+        Skip files that are not policies, tests or configurations, judged by their content: for
+        hooks that get every YAML file.
     """
     require_files(paths)
     if ignore_unknown:

@@ -1,4 +1,4 @@
-"""The verb ``init``: a policy to begin with, its test, and a CI job that checks both."""
+"""The verb ``init``: a first policy, its test, and a CI job that checks both."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from policy_sched.errors import PolicySchedError
 
 
 def serve() -> int:
-    """Serve an editor over standard input and output, until it says that it is done.
+    """Run the language server over standard input and output until the editor ends it.
 
     Exits with 0 after a shutdown request, with 1 if the editor ends it without one, as the
     protocol asks for. Needs the packages of policy-sched[lsp].

@@ -32,7 +32,7 @@ VERBS = {
     ),
     "run": (
         "policy_sched.cli.run:run",
-        "Keep scheduling, on an embedded cluster or on that of a kubeconfig; files are followed.",
+        "Schedule continuously, on an embedded cluster or on that of a kubeconfig.",
     ),
     "manifests": (
         "policy_sched.cli.manifests:print_manifests",
@@ -40,7 +40,7 @@ VERBS = {
     ),
     "test": (
         "policy_sched.cli.test:run_scenarios",
-        "Run scenario files and print what differs from what they expect.",
+        "Run tests of policies and print every difference from what they expect.",
     ),
     "check": (
         "policy_sched.cli.check:check",
@@ -48,11 +48,11 @@ VERBS = {
     ),
     "fmt": (
         "policy_sched.cli.fmt:fmt",
-        "Put policy files into their one form.",
+        "Format policy files.",
     ),
     "explain": (
         "policy_sched.cli.explain:explain",
-        "Tell why a pod goes where it goes, or nowhere, and what would change that.",
+        "Explain why a pod goes to its node, or to none, and what would change that.",
     ),
     "eval": (
         "policy_sched.cli.eval:evaluate",
@@ -60,11 +60,11 @@ VERBS = {
     ),
     "diff": (
         "policy_sched.cli.diff:diff",
-        "Tell what differs between two policy sets, and which pods would go elsewhere.",
+        "Compare two policy sets, and show which pods would go elsewhere.",
     ),
     "lsp": (
         "policy_sched.cli.lsp:serve",
-        "Serve an editor: problems, completion, meanings, formatting.",
+        "Run the language server: problems, completion, hover, formatting.",
     ),
     "schema": (
         "policy_sched.cli.schema:schema",
@@ -72,11 +72,11 @@ VERBS = {
     ),
     "docs": (
         "policy_sched.cli.docs:docs",
-        "Print a page of the documentation, or what it says about a name.",
+        "Print a page of the documentation, or the entry of a name.",
     ),
     "init": (
         "policy_sched.cli.init:init",
-        "Write a policy to begin with, its test, and a CI job that checks both.",
+        "Write a first policy, its test, and a CI job that checks both.",
     ),
     "completion": (
         "policy_sched.cli.completion:completion",

@@ -25,13 +25,13 @@ class DeploymentFlags:
     Parameters
     ----------
     namespace
-        Where it runs; one that is not kube-system is printed, too.
+        Namespace of the deployment; printed, too, unless it is kube-system.
     name
-        What everything is called, and the lease unless --config names one.
+        Name of all objects, and of the lease unless --config names one.
     image
         The image of the containers; see --dockerfile.
     scheduler_name
-        Whose pods are scheduled, by their schedulerName; --name unless given.
+        The schedulerName of the pods to schedule; --name unless given.
     replicas
         Pods of the Deployment, of which one schedules; 2 unless given, and 1 for a shadow.
     shadow

@@ -62,29 +62,30 @@ def run(  # noqa: PLR0913  # the options of the verb
     client: ClientFlags | None = None,
     shadow: ShadowFlags | None = None,
 ) -> int:
-    """Keep scheduling, on an embedded cluster or on that of a kubeconfig; files are followed.
+    """Schedule continuously, on an embedded cluster or on that of a kubeconfig.
 
-    Configuration and policies are read again when they change; where anything is wrong, the
-    policies in force stay. Settings that need a restart are named.
+    Configuration and policies are read again when they change. On any error the policies in force
+    stay. Settings that take effect only after a restart are named.
 
-    On a terminal a dashboard is shown, otherwise every decision is a line of JSON. SIGHUP reads
-    all files again, but ends a dashboard whose terminal is gone. SIGUSR2 writes the cache and the
-    queue to the log and compares them with the cluster. SIGTERM and SIGINT end it: bindings in
-    flight finish or are undone.
+    A terminal shows a dashboard, otherwise every decision is a line of JSON. SIGHUP reads all
+    files again, or ends the process if the terminal of the dashboard is gone. SIGUSR2 writes cache
+    and queue to the log and compares them with the cluster. SIGTERM and SIGINT end the process:
+    bindings in flight finish or are undone.
 
     Parameters
     ----------
     cluster
-        Manifests: files and directories, followed as by kubectl apply --prune: what comes or
-        changes is applied, what goes is deleted. Where anything is wrong the cluster stays.
+        Manifests: files and directories, applied as by kubectl apply --prune whenever they change:
+        new and changed objects are applied, removed ones are deleted. If a file has an error, the
+        cluster stays as it is.
     data
-        A file that keeps the cluster's objects, made if need be; without it memory does. Beside it
-        are FILE-wal, the newest changes, and FILE-version, which shows what is lost if FILE-wal is
-        damaged: back them up together, while nothing runs.
+        A file in which the cluster's objects are kept; it is created if it does not exist. Without
+        it they are kept in memory. Beside it are FILE-wal, the newest changes, and FILE-version,
+        which shows what is lost if FILE-wal is damaged: back them up together, while nothing runs.
     kubeconfig
-        Schedule on the cluster of this kubeconfig instead (or list of them, as in KUBECONFIG), or
-        of the pod that we run in (in-cluster), while we hold the configuration's lease. Without an
-        option that names a cluster the configuration's clientConnection.kubeconfig counts.
+        Schedule on the cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the
+        pod that the process runs in (in-cluster), while holding the configuration's lease. Without
+        an option that names a cluster, the configuration's clientConnection.kubeconfig is used.
     seed
         Decides between nodes with equal scores.
     """

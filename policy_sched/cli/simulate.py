@@ -76,15 +76,16 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     nodes
         More nodes, as in "160*cpu=96,memory=512Gi,nvidia.com/gpu=8".
     timeline
-        Let virtual time run: pods arrive at their creationTimestamp, run for the duration that the
+        Simulate virtual time: pods arrive at their creationTimestamp, run for the duration that the
         annotation policysched.dev/duration names ("90s", "1h30m") or their trace, and leave; pods
         that find no node are tried again. Prints waiting times, utilisation over time and
         preemptions (table, json), or what became of each pod (jsonl).
     bucket
-        Length of the stretches of time that --timeline sums up, as in "1h"; some two dozen of them
+        Length of the intervals that --timeline summarizes, as in "1h"; about two dozen intervals
         unless given.
     until
-        How long --timeline plays, as in "36h"; until nothing happens any more unless given.
+        Duration of the simulation with --timeline, as in "36h"; until nothing happens any more
+        unless given.
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     """

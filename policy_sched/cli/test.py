@@ -55,7 +55,7 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
-    """Run scenario files and print what differs from what they expect, field by field.
+    """Run tests of policies and print every difference from what they expect, field by field.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     run
         Compare only steps of scenarios and of pods in whose name this RE2 pattern is found.
     coverage
-        Tell which rules of the tested policies have not been seen both true and false, and which
-        scores and keys not with two values. A policy is tested by the files that name it and by
-        those in its folder; policies below a given directory count even if nothing tests them.
+        Print the rules of the tested policies that no test saw both true and false, and the scores
+        and keys that no test saw with two values. A policy is tested by the files that name it and
+        by those in its folder; policies below a given directory count even without a test.
     threshold
         Exit with 1 if less than so many percent of the rules are covered; implies --coverage.
     update
-        Rewrite what YAML files expect to what happens now; comments stay.
+        Replace expectations of YAML files that differ by the actual result; comments stay.
     root
         A directory below which tests may name policies and configurations, beside the repository
         of the test file (or else the working directory, or the file's own).

@@ -76,19 +76,19 @@ class EndpointFlags:
         certificate that is made at the start unless --tls-cert-file names one; plain HTTP on
         loopback without --kubeconfig and --tls-cert-file.
     client_ca_file
-        Certificates of clients that this authority (PEM) signed are believed by the endpoints, and
-        by the API server of --serve: the common name is the user, organizations are groups.
+        An authority (PEM): the endpoints, and the API server of --serve, accept client certificates
+        that it signed. The common name is the user, organizations are groups.
     tls_min_version
         The oldest TLS of the endpoints: VersionTLS12, the default, or VersionTLS13.
     authentication_kubeconfig
-        Where tokens of callers of the endpoints are reviewed; the server of --kubeconfig unless
-        named.
+        The server that reviews tokens of callers of the endpoints; that of --kubeconfig unless
+        given.
     authorization_kubeconfig
-        Where it is reviewed what callers may do; as above.
+        The server that authorizes callers of the endpoints; that of --kubeconfig unless given.
     authentication_token_webhook_cache_ttl
-        For how long answers about tokens count.
+        How long results of token reviews are cached.
     authorization_webhook_cache_authorized_ttl
-        For how long answers about rights count.
+        How long results of authorization are cached.
     authorization_always_allow_paths
         Comma-separated paths that need no authorization; one that ends with * matches a prefix.
     """

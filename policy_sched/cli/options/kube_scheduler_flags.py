@@ -29,13 +29,14 @@ class LeaderFlags:
     Parameters
     ----------
     leader_elect
-        Schedule only while holding a lease; the configuration's leaderElect unless given, true.
+        Schedule only while holding a lease; the configuration's leaderElect unless given, else
+        true.
     leader_elect_lease_duration
-        How long the lease holds; 15s.
+        Duration of the lease; 15s.
     leader_elect_renew_deadline
-        The leader gives up when it could not renew for so long; 10s.
+        The leader gives up if it cannot renew the lease for this long; 10s.
     leader_elect_retry_period
-        Wait between tries; 2s.
+        Wait between attempts to take or renew the lease; 2s.
     leader_elect_resource_lock
         Kind of the lock object; only leases.
     leader_elect_resource_name
@@ -77,15 +78,15 @@ class ClientFlags:
     kube_api_qps
         Requests per second to the API server; 50. Ignored where --config is given, as upstream.
     kube_api_burst
-        Requests that may go beyond that for a moment; 100. Ignored where --config is given.
+        Burst of requests to the API server; 100. Ignored where --config is given.
     pod_max_in_unschedulable_pods_duration
-        A pod for which nothing has happened for so long is tried again; 5m0s.
+        How long a pod stays unschedulable without an event before it is tried again; 5m0s.
     logging_format
         json: a line of JSON for each record. text: lines as klog writes them.
     v
         How much is logged, by kube-scheduler's numbers: 0 loads and problems, 1 bindings that
         failed, 2 (the default) decisions, 3 attempts and changes of nodes and pods, 4 updates,
-        5 what came of searches for victims, 10 scores. PUT /debug/flags/v changes it.
+        5 results of searches for victims, 10 scores. PUT /debug/flags/v changes it.
     """
 
     kube_api_qps: float | None = None
