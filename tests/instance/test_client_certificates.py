@@ -18,7 +18,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.instance.http.endpoints import Endpoints, Offered
 from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener, self_signed, server_context
-from tests.instance.http.test_endpoints import EVERYTHING, SHOWN, Served, tell
+from tests.instance.http.test_endpoints import EVERYTHING, Served, tell
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_client_certificate_says_who_asks(served: Served, tmp_path: Path) -> N
         offered = Offered(
             served.instance,
             served.reload,
-            Explaining(served.instance, SHOWN),
+            Explaining(served.instance),
             served.instance.checks(),
             lambda: served.instance.reloader.store.current.settings,
         )
