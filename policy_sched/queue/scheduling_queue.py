@@ -90,7 +90,8 @@ class SchedulingQueue:
             return self.update(pod)
         now = self._clock()
         queued = self._pods[pod.uid] = QueuedPod(pod, now, now)
-        self._to_active(queued, cause, now)
+        if not self._is_gated(queued, cause, now):
+            self._make_ready(queued, cause, now)
         return queued
 
     def pop(self) -> QueuedPod | None:

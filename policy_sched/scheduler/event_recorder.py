@@ -29,7 +29,8 @@ def record_event(  # noqa: PLR0913, PLR0917 - an event has these parts
     ``related``: the pod on whose behalf something happens to it.
     """
     try:
-        handle.client.record_event(pod, kind, reason, action, note(text), related)
+        short = text if len(text) <= NOTE_LIMIT else note(text)
+        handle.client.record_event(pod, kind, reason, action, short, related)
     except ClusterError as error:
         LOG.warning("cannot record event %s of pod %s: %s", reason, pod.key, error)
 

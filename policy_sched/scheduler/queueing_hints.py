@@ -92,7 +92,12 @@ def no_profile(pod: PodInfo) -> str:
 
 def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
     """Return what asks the PreEnqueue plugins of a pod's profile."""
-    return lambda pod, first: objection(profiles, pod, first).plugin
+
+    def gate(pod: PodInfo, first: str) -> str:
+        profile = profiles.get(pod.scheduler_name)
+        return NO_PROFILE if profile is None else first_objection(profile.runner, pod, first).plugin
+
+    return gate
 
 
 def queue_hints(

@@ -145,10 +145,12 @@ class Scheduler:
         status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
         if not status.ok:
             return self._handle_binding_failure(attempt, decision, status)
-        self._activate(attempt)
         steps = binding_cycle(attempt, decision.node, waiting, self.handle)
         binding = Binding(attempt, decision, steps)
         ended = self._advance(binding)
+        if ended is not None and ended.ok:
+            return self._end(binding, ended)
+        self._activate(attempt)
         if ended is not None:
             return self._end(binding, ended)
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
