@@ -23,7 +23,7 @@ NEVER = {
         "upstream has it in its registry and counts nothing under it, either: what it counted is"
         " no cache any more"
     ),
-    "workqueue_retries_total": "no event is refused for a while: test_process_metrics",
+    "workqueue_retries_total": "no event is refused for a while: test_component_metrics",
     "policy_sched_events_lost_total": "moves where events cannot be written: test_event_writer",
     "policy_sched_unreadable_objects": "moves where an object cannot be read: test_unreadable",
 }
@@ -34,7 +34,7 @@ MOMENTARY = {
     "workqueue_longest_running_processor_seconds",
     "workqueue_unfinished_work_seconds",
 }
-"""Families of what goes on just then, which may be nothing: test_process_metrics."""
+"""Families of what goes on just then, which may be nothing: test_component_metrics."""
 
 
 def moved(families: Families) -> set[str]:

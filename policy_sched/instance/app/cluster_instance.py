@@ -241,10 +241,10 @@ class ClusterInstance(Instance):
 
     def _look(self) -> None:
         """Set what is only looked up for a page of metrics."""
-        self.metrics.policies.events_lost.values[()] = self.client.events.lost
+        self.metrics.policies.events_lost_total.values[()] = self.client.events.lost
         unread = self.informers.unread()
         counts: dict[Labels, float] = {(kind,): len(names) for kind, names in unread.items()}
-        self.metrics.policies.unreadable.replace(counts)
+        self.metrics.policies.unreadable_objects.replace(counts)
         if self.candidacy is not None:
             families = self.metrics.upstream
             families.leader_election_master_status.values[(self.candidacy.name,)] = self.leads

@@ -4,7 +4,7 @@ Theory of operation. Pods and nodes live long and form no cycles: with 30,000 po
 takes 0.1 s and finds nothing. So what the first reading of the cluster brought is frozen once, the
 thresholds are high, and Python collects by itself: what came since is looked at, and a full
 collection comes only when the number of old objects has grown by a quarter. The pauses are measured
-and exported, so that whoever raises the size of a cluster sees what they cost.
+and exported, so that their cost is seen as a cluster grows.
 """
 
 from __future__ import annotations

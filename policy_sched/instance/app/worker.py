@@ -56,7 +56,7 @@ class Worker:
         return future
 
     def finish(self) -> None:
-        """The result was used: whoever waited in `settled` goes first now."""
+        """Note that the result was used; callers of `settled` go first now."""
         self._running = None
         for waiter in self._waiting:
             if not waiter.done():

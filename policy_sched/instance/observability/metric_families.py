@@ -8,17 +8,18 @@ are 400 histograms: the names and labels of a series are put together once.
 
 from __future__ import annotations
 
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 Labels = tuple[str, ...]
 """Values of a family's labels, in their order."""
 
-COUNTER: Final = "counter"
-GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
 
 
@@ -173,26 +174,23 @@ class Histogram(Family):
 
 
 class Families:
-    """A set of families, in the order in which they are shown."""
+    """A table of metrics.toml: the families in their order, and each as an attribute.
+
+    The attribute has the metric's name without ``scheduler_`` or ``policy_sched_``.
+    """
+
+    _table: ClassVar[str]
+
+    def __init_subclass__(cls, *, table: str) -> None:
+        cls._table = table
 
     def __init__(self) -> None:
         self.all: list[Family] = []
-
-    def counter(self, name: str, help_: str, labels: str = "") -> Numbers:
-        """Return a new counter."""
-        return self._added(Numbers(name, COUNTER, help_, labels.split()))
-
-    def gauge(self, name: str, help_: str, labels: str = "") -> Numbers:
-        """Return a new gauge."""
-        return self._added(Numbers(name, GAUGE, help_, labels.split()))
-
-    def histogram(
-        self, name: str, help_: str, ends: tuple[float, ...], labels: str = ""
-    ) -> Histogram:
-        """Return new histograms."""
-        found = Histogram(name, help_, ends, labels.split())
-        self.all.append(found)
-        return found
+        for definition in _definitions()[self._table]:
+            family = _family(**definition)
+            self.all.append(family)
+            attribute = family.name.removeprefix("scheduler_").removeprefix("policy_sched_")
+            setattr(self, attribute, family)
 
     def text(self) -> str:
         """Return everything in Prometheus' text format."""
@@ -204,6 +202,20 @@ class Families:
             if isinstance(family, Histogram):
                 family.fold()
 
-    def _added(self, numbers: Numbers) -> Numbers:
-        self.all.append(numbers)
-        return numbers
+
+@cache
+def _definitions() -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
+
+
+def _family(
+    name: str,
+    kind: str,
+    help: str,  # noqa: A002 - the key in the table
+    labels: Sequence[str] = (),
+    buckets: Sequence[float] | Mapping[str, Any] = (),
+) -> Family:
+    if kind != HISTOGRAM:
+        return Numbers(name, kind, help, labels)
+    ends = exponential(**buckets) if isinstance(buckets, Mapping) else buckets
+    return Histogram(name, help, ends, labels)

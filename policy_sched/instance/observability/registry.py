@@ -23,7 +23,7 @@ from prometheus_client import (
 from policy_sched import __version__
 from policy_sched.client.kube.time import WorkQueue
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
-from policy_sched.instance.observability.metric_families import Families, Labels
+from policy_sched.instance.observability.metric_families import Families, Labels, Numbers
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
 from policy_sched.profiles.reload import Result, StoreStatus
 from policy_sched.profiles.reload import StorePolicySet as PolicySet
@@ -39,48 +39,21 @@ _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7
 """Machines that Go calls by other names than the system."""
 
 
-class PolicyMetrics(Families):
+class PolicyMetrics(Families, table="policies"):
     """Our own families: what is in force, and how reloads went."""
+
+    config_last_reload_successful: Numbers
+    config_last_reload_success_timestamp_seconds: Numbers
+    config_hash: Numbers
+    policy_generation: Numbers
+    reloads_total: Numbers
+    events_lost_total: Numbers
+    unreadable_objects: Numbers
+    build_info: Numbers
 
     def __init__(self) -> None:
         super().__init__()
-        self.last_successful = self.gauge(
-            "policy_sched_config_last_reload_successful",
-            "Whether the last load of the configuration and the policies succeeded.",
-        )
-        self.succeeded_at = self.gauge(
-            "policy_sched_config_last_reload_success_timestamp_seconds",
-            "When a load last succeeded, in seconds since 1970.",
-        )
-        self.hash = self.gauge(
-            "policy_sched_config_hash",
-            "The content hash of what is in force: its first 13 hexadecimal digits as a number.",
-        )
-        self.generation = self.gauge(
-            "policy_sched_policy_generation",
-            "The generation of the policies in force, by profile.",
-            "profile",
-        )
-        self.reloads = self.counter(
-            "policy_sched_reloads_total",
-            "Reloads by result and by what asked for them.",
-            "result trigger",
-        )
-        self.events_lost = self.counter(
-            "policy_sched_events_lost_total",
-            "Events that could not be written in time.",
-        )
-        self.unreadable = self.gauge(
-            "policy_sched_unreadable_objects",
-            "Objects of the cluster that cannot be read, by kind.",
-            "kind",
-        )
-        self.build = self.gauge(
-            "policy_sched_build_info",
-            "A constant '1', labeled by the versions of policy_sched and of Python.",
-            "version python",
-        )
-        self.build.values[__version__, platform.python_version()] = 1
+        self.build_info.values[__version__, platform.python_version()] = 1
 
 
 class Metrics:
@@ -116,20 +89,22 @@ class Metrics:
     def loaded(self, policies: PolicySet, status: StoreStatus) -> None:
         """A set of policies is in force, from the start or from now on."""
         mine = self.policies
-        mine.hash.values[()] = int(policies.content_hash[:_HASH_DIGITS], 16)
-        mine.generation.values.clear()
+        mine.config_hash.values[()] = int(policies.content_hash[:_HASH_DIGITS], 16)
+        mine.policy_generation.values.clear()
         for ready in policies.plans:
-            mine.generation.values[(ready.plan.scheduler_name,)] = policies.generation
+            mine.policy_generation.values[(ready.plan.scheduler_name,)] = policies.generation
         self.reloadable(status)
 
     def reloadable(self, status: StoreStatus) -> None:
         """The last load went as the status says."""
-        self.policies.last_successful.values[()] = status.healthy
-        self.policies.succeeded_at.values[()] = status.succeeded_at / 1e9
+        self.policies.config_last_reload_successful.values[()] = status.healthy
+        self.policies.config_last_reload_success_timestamp_seconds.values[()] = (
+            status.succeeded_at / 1e9
+        )
 
     def reloaded(self, result: Result, trigger: str) -> None:
         """Something asked for a reload, and it ended."""
-        self.policies.reloads.values[result.value, trigger] += 1
+        self.policies.reloads_total.values[result.value, trigger] += 1
 
     def decided(self, outcome: Outcome, now: int) -> None:
         """An attempt ended, or the pod waits for permission, which is no result yet."""

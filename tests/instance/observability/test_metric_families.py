@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import get_type_hints
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from policy_sched.instance.observability.kube_scheduler_metrics import (
+    HealthMetrics,
+    UpstreamMetrics,
+)
 from policy_sched.instance.observability.metric_families import (
-    COUNTER,
-    GAUGE,
+    Families,
     Histogram,
     Numbers,
     exponential,
     number,
 )
+from policy_sched.instance.observability.registry import PolicyMetrics
 
 
 def test_buckets_grow_by_a_factor() -> None:
@@ -32,19 +39,19 @@ def test_numbers_are_written_as_go_writes_them() -> None:
 
 def test_a_counter_counts_by_labels() -> None:
     """A series is there once it was counted; one without labels from the start."""
-    family = Numbers("pods_total", COUNTER, "Pods.", ["node"])
+    family = Numbers("pods_total", "counter", "Pods.", ["node"])
     family.values[("a",)] += 2
     family.values[("b",)] += 1
     assert "".join(family.lines()) == (
         "# HELP pods_total Pods.\n# TYPE pods_total counter\n"
         'pods_total{node="a"} 2\npods_total{node="b"} 1\n'
     )
-    assert list(Numbers("x_total", COUNTER, "X.").lines())[1:] == ["x_total 0\n"]
+    assert list(Numbers("x_total", "counter", "X.").lines())[1:] == ["x_total 0\n"]
 
 
 def test_a_gauge_forgets_no_series() -> None:
     """What is not there any more is 0, so that an alert on it ends."""
-    family = Numbers("waiting", GAUGE, "Waiting.", ["queue"])
+    family = Numbers("waiting", "gauge", "Waiting.", ["queue"])
     family.replace({("active",): 3})
     family.replace({("gated",): 1})
     assert dict(family.values) == {("active",): 0, ("gated",): 1}
@@ -78,9 +85,19 @@ def test_the_sum_of_values_that_wait_is_known_at_once() -> None:
 
 def test_labels_and_help_are_escaped() -> None:
     """Quotes, backslashes and line feeds do not end a line or a label."""
-    family = Numbers("x", GAUGE, "One\nline \\ of help.", ["name"])
+    family = Numbers("x", "gauge", "One\nline \\ of help.", ["name"])
     value = 'a"b\\c\nd'
     family.values[(value,)] = 1
     (read,) = text_string_to_metric_families("".join(family.lines()))
     assert read.documentation == "One\nline \\ of help."
     assert read.samples[0].labels == {"name": value}
+
+
+@pytest.mark.parametrize("families", [UpstreamMetrics, PolicyMetrics, HealthMetrics])
+def test_each_metric_of_the_table_is_declared_where_it_is_used(families: type[Families]) -> None:
+    """With its type; and nothing is declared that the table does not have."""
+    found = families()
+    declared = {name: kind for name, kind in get_type_hints(families).items() if name[0] != "_"}
+    there = {name: type(value) for name, value in vars(found).items() if name != "all"}
+    assert there == declared
+    assert len(there) == len(found.all)
