@@ -1,9 +1,9 @@
 """Reports where each part of an expression is computed and what it costs, and refuses costly rules.
 
 Theory of operation. Each part is lowered and compiled by itself if it means something by itself:
-what reads a macro's variable is computed for each element, wherever the macro is. A unit is about
-a nanosecond per node (see ir/cost.py). Materialized columns do not count: they are computed when a
-node changes.
+what reads a macro's variable is computed for each element, wherever the macro is. A unit is about a
+nanosecond per node (see ir/code_motion.py). Materialized columns do not count: they are computed
+when a node changes.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from policy_sched.language.syntax import Core, Span, UserFunction
 from policy_sched.language.values import KINDS, MAX_STEPS, Interval, RecordType
 from policy_sched.model import PodInfo
 
-#: The number of an error kind in the catalogue is this and its number in ir.KINDS (PS601..607).
+#: An error kind's number in the catalogue is this plus its number in `KINDS` (PS601..607).
 FIRST_ERROR = 600
 
 
@@ -90,7 +90,7 @@ def compile_expression(
     functions: Mapping[str, UserFunction] | None = None,
     variables: Sequence[tuple[str, Core]] = (),
 ) -> Expression:
-    """Compile one checked expression. Raises lowering.Refusal where something has no builtin."""
+    """Compile one checked expression. Raises Refusal if it cannot be compiled."""
     low = make_lowering(params or {}, params_type or RecordType("record"), functions or {})
     for name, body in variables:
         low.globals[f"variables.{name}"] = low.thunk(body, {})

@@ -41,7 +41,7 @@ class Unit:
 
     @property
     def units(self) -> float:
-        """What it costs per pod and node; what standing columns keep is not counted."""
+        """The cost per pod and node, without that of materialized columns."""
         return self.program.kept.units
 
     def words(self, site: int) -> str:

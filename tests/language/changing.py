@@ -19,7 +19,7 @@ NOW: Final = Activation(now=1_709_208_000_000_000_000)
 
 
 def assert_fresh(bound: BoundExpression, cache: Cache, pod: PodInfo) -> None:
-    """Compare a full pass over kept columns with a pass over row numbers and with single rows."""
+    """Compare a full pass over materialized columns with row numbers and single rows."""
     table = bound.table
     kept = list(zip(*bound.vector(pod, NOW), strict=True))
     plain = list(zip(*bound.vector(pod, NOW, np.arange(table.n)), strict=True))

@@ -49,7 +49,7 @@ def leave_out(patch: pytest.MonkeyPatch, name: str) -> None:
             patch.setattr(Builder, "_key_of", staticmethod(lambda _op: MIXED))
         case "counts of pods":
             patch.setattr(generate.CountPass, "_count", lambda *_: None)
-        case "kept columns":
+        case "materialized columns":
             none = generate.PodInvariants((), ())
             patch.setattr(generate, "find_pod_invariants", lambda *_: none)
 
@@ -60,7 +60,7 @@ PASSES: Final = (
     "constant lists written out",
     "once per distinct value",
     "counts of pods",
-    "kept columns",
+    "materialized columns",
 )
 
 

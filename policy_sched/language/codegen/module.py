@@ -54,7 +54,7 @@ Guards: TypeAlias = Sequence[tuple[Op, str, str]]
 Columns = tuple[tuple[str, float | None], ...]
 
 COSTLY: Final = "vector"
-"""The function whose cost is that of a program without kept columns."""
+"""The function whose cost is that of a program without materialized columns."""
 _WHOLE: Final = "whole"
 _PLAIN: Final = "plain"
 _OVER_ROWS: Final = "pod, ctx, rows, n"

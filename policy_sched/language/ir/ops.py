@@ -21,7 +21,7 @@ ONE_PASS: Final = 0.25
 
 
 class Trend(Enum):
-    """How a value changes as its arguments increase; see monotonicity.py."""
+    """How a value changes as its arguments increase; see dependencies.py."""
 
     UNKNOWN = auto()
     SAME = auto()

@@ -5,8 +5,8 @@ constants. One that reads static columns changes only with the node; another cha
 whenever a pod comes to it or goes. `Reassociation` regroups sums so that the parts that read no pod
 come together, and computes whole numbers that will be divided as doubles. Both keep every value:
 int64 sums are the same in any order, and doubles hold whole numbers exactly up to 2^53. The bounds
-are not proved here but checked at pod time: ``limits`` names kept columns, ``guards`` numbers of
-the pod. Where one of them is too great, the plain function is called.
+are not proved here but checked at pod time: ``limits`` names materialized columns, ``guards``
+numbers of the pod. Where one of them is too great, the plain function is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What generated code calls: scalar and vector operations, contexts, kept columns.
+"""What generated code calls: scalar and vector operations, contexts, materialized columns.
 
 No parsing and no checking; this is pod time.
 """

@@ -79,7 +79,7 @@ class Has(Core):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Core):
-    """An operator, function or method, settled to one overload id of functions.py."""
+    """An operator, function or method, resolved to the id of one overload."""
 
     overload: str
     args: tuple[Core, ...]

@@ -62,9 +62,9 @@ def _parsed(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
     except UnexpectedInput as error:
         return None, _syntax_problems(text, error)
     if any(p.code == "PS014" for p in problems):
-        slips = safe_navigation(text)
-        taken = {p.end for p in slips}
-        problems = [p for p in problems if not (p.code == "PS014" and p.start + 1 in taken)] + slips
+        found = safe_navigation(text)
+        taken = {p.end for p in found}
+        problems = [p for p in problems if not (p.code == "PS014" and p.start + 1 in taken)] + found
     problems += _size_problems(node)
     return (None if problems else node), sorted(problems)
 

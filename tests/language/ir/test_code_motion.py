@@ -15,7 +15,7 @@ from tests.language.harness import checked
 
 
 def cost(text: str) -> tuple[Cost, Cost]:
-    """Return what a text costs: with kept columns, and where every node has changed."""
+    """Return what a text costs: with materialized columns, and after every node has changed."""
     tree, problems = checked(text)
     assert tree is not None, problems
     low = make_lowering({}, RecordType("record"), {})

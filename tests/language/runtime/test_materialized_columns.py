@@ -40,7 +40,7 @@ KEPT: Final = (
 
 @pytest.mark.parametrize("text", KEPT)
 @given(data=st.data(), situation=worlds())
-def test_kept_columns_are_fresh(
+def test_materialized_columns_are_up_to_date(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
     """After any changes, a full pass equals a fresh pass."""

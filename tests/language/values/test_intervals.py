@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.runtime import scalar as runtime_scalar
+from policy_sched.language.runtime import scalar
 from policy_sched.language.stdlib import builtins_math as kernels_numbers
 from policy_sched.language.values import intervals as ranges
 from policy_sched.language.values.intervals import DOUBLES, INT64, INT_MAX, INT_MIN, Interval
@@ -37,8 +37,8 @@ IntMember = tuple[Interval, int]
         (ranges.add, lambda a, b: a + b),
         (ranges.sub, lambda a, b: a - b),
         (ranges.mul, lambda a, b: a * b),
-        (ranges.quotient, runtime_scalar.quotient),
-        (ranges.remainder, runtime_scalar.remainder),
+        (ranges.quotient, scalar.quotient),
+        (ranges.remainder, scalar.remainder),
         (ranges.least, kernels_numbers.least),
         (ranges.greatest, kernels_numbers.greatest),
     ],
@@ -51,7 +51,7 @@ def test_int_operations_stay_inside(
     b: IntMember,
 ) -> None:
     """Sums, products, quotients and extremes of members lie in the computed interval."""
-    if value is runtime_scalar.quotient and (b[1] == 0 or (a[1] == INT_MIN and b[1] == -1)):
+    if value is scalar.quotient and (b[1] == 0 or (a[1] == INT_MIN and b[1] == -1)):
         return  # an error, which has no value
     assert interval(a[0], b[0]).has(value(a[1], b[1]))
 
@@ -82,8 +82,8 @@ def test_double_operations_stay_inside(
 @given(members(DOUBLE_VALUES))
 def test_rounding_and_truncation_stay_inside(a: tuple[Interval, float]) -> None:
     """Whole numbers next to a member lie in the interval about it; so do its nearest and int()."""
-    assert ranges.about(a[0]).has(runtime_scalar.round_half_away(a[1]))
-    assert ranges.rounded(a[0]).has(runtime_scalar.round_half_away(a[1]))
+    assert ranges.about(a[0]).has(scalar.round_half_away(a[1]))
+    assert ranges.rounded(a[0]).has(scalar.round_half_away(a[1]))
     if abs(a[1]) < 2.0**63:
         assert ranges.to_int(a[0]).has(math.trunc(a[1]))
 
@@ -92,7 +92,7 @@ def test_rounding_and_truncation_stay_inside(a: tuple[Interval, float]) -> None:
 def test_deviation_of_shares_is_at_most_a_half(values: list[float]) -> None:
     """Population deviations of values in [0, 1] lie in the interval that the proof relies on."""
     found = ranges.deviation(Interval(0.0, 1.0), len(values))
-    assert found.has(runtime_scalar.deviation(values))
+    assert found.has(scalar.deviation(values))
     assert found.hi < 0.5000001
 
 
