@@ -14,6 +14,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.queued_pod import QueueState
 from policy_sched.profiles.check.check import check_files
 from policy_sched.scheduler import event_handlers
+from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
@@ -137,6 +138,20 @@ def test_a_score_for_batch_pods_moves_no_other_pod(tmp_path: Path, normalize: st
     event_handlers.node_seen(cluster.scheduler, make_node("n2", labels={"name": "n2"}, cpu="1"))
     assert cluster.decide("web", labels={"tier": "web"}, cpu="500m").node == "n1"
     assert cluster.decide("batch", labels={"tier": "batch"}, cpu="500m").node == "n2"
+
+
+def test_a_preemption_for_batch_pods_evicts_for_no_other_pod(tmp_path: Path) -> None:
+    """A pod to which the policy does not apply makes no room by it."""
+    config = "multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}"
+    cluster = Cluster(tmp_path, BATCH + "preemption: {victim: 'true'}\n", config)
+    for name in ("n1", "n2"):
+        event_handlers.node_seen(cluster.scheduler, make_node(name, cpu="1"))
+        running = PodInfo.of(make_pod(f"on-{name}", node_name=name, cpu="1"))
+        event_handlers.pod_seen(cluster.scheduler, running)
+    web = cluster.decide("web", labels={"tier": "web"}, cpu="1", priority=9)
+    assert isinstance(web.decision, Reject)
+    batch = cluster.decide("batch", labels={"tier": "batch"}, cpu="1", priority=9)
+    assert isinstance(batch.decision, Preempt)
 
 
 def test_bind_and_post_bind_leave_other_pods_to_the_next_plugin(tmp_path: Path) -> None:
