@@ -217,13 +217,13 @@ def test_a_pod_that_waits_for_the_other_scheduler_is_explained(tmp_path: Path) -
                 explaining = Explaining(instance)
                 await until(lambda: len(instance.shadow) == 1)
                 found = await explaining.of("default", "p", detailed=True)
-                told = "\n".join(found.lines())
+                told = "\n".join(found.text_lines())
                 assert "0/1 nodes are available: 1 node(s) were kept." in told
                 assert len(instance.shadow) == 1
                 bind(world, "p", "a")
                 await until(lambda: "p" in beside.compared())
                 found = await explaining.of("default", "p", detailed=True)
-                assert next(iter(found.lines())) == "default/p has a node: a"
+                assert next(iter(found.text_lines())) == "default/p has a node: a"
             assert beside.proxy.writes == []
 
     acted(play)
