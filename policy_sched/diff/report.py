@@ -182,7 +182,8 @@ def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
     yield "pods placed", str(old.placed), str(new.placed)
     yield "nodes in use", str(old.nodes_in_use), str(new.nodes_in_use)
     yield "preemptions", str(old.preemptions), str(new.preemptions)
-    yield "mean score of the chosen nodes", f"{old.score:.1f}", f"{new.score:.1f}"
+    scores = [f"{side.score:.1f}" if side.placed else "-" for side in (old, new)]
+    yield "mean score of the chosen nodes", scores[0], scores[1]
     for one, other in zip(old.spread, new.spread, strict=True):
         yield f"{one.resource} requested", f"{one.mean:.1f} %", f"{other.mean:.1f} %"
         deviation = f"{one.resource} deviation between nodes"

@@ -341,4 +341,6 @@ def test_a_cluster_without_pending_pods_is_told(
     assert run(["simulate", file]) == 0
     assert "there are no pending pods" in capsys.readouterr().err
     assert run(["diff", "default", "gang", "--cluster", file]) == 0
-    assert "the cluster has no pending pods" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "the cluster has no pending pods" in err
+    assert "mean score of the chosen nodes    -    -\n" in out
