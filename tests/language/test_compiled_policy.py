@@ -372,3 +372,11 @@ class TestErrorsOfNodes:
         assert [e["says"].split(" '")[0] for e in RUN_TIME] == [
             k.replace("_", " ") for k in KINDS[1:]
         ]
+
+
+@pytest.mark.parametrize("operator", ["&&", "||"])
+def test_a_long_chain_of_conditions_is_compiled(operator: str) -> None:
+    """240 conditions are within the limits; Python nests at most 200 parentheses."""
+    chain = f" {operator} ".join(f'pod.labels[?"a"].orValue("") != "x{i}"' for i in range(240))
+    compiled, problems = attempt(filter=(RuleSource(Text(chain)),), cost_limit=20_000)
+    assert compiled is not None, problems

@@ -101,6 +101,8 @@ class ConstantPool:
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+\Z")
 INDENT = "    "
+_MAX_NESTING = 80
+"""Parentheses in each other; Python compiles at most 200."""
 
 
 class Emitter:
@@ -153,10 +155,11 @@ class Emitter:
             self._texts[op] = text = self._statement(op, home)
             return text
         text = self._expression(op, home)
-        if (self.placement.uses[op] > 1 or home is not scope) and not _NAME.match(text):
+        named = self.placement.uses[op] > 1 or home is not scope or _is_deep(text)
+        if named and not _NAME.match(text):
             home.lines.append(f"{self._name(op)} = {text}")
             text = self._name(op)
-        if self.placement.uses[op] > 1 or home is not scope:
+        if named:
             self._texts[op] = text
         return text
 
@@ -432,3 +435,14 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
                 lines.append(f"{name}v = both({name}v, opposite({decides}))")
             else:
                 lines.append(f"{name}v = either({name}v, {decides})")
+
+
+def _is_deep(text: str) -> bool:
+    """Tell whether a text nests so many parentheses that its parts need names."""
+    if text.count("(") < _MAX_NESTING:
+        return False
+    depth = deepest = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    return deepest >= _MAX_NESTING

@@ -17,7 +17,15 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.profiles.models import BAD_VALUE, Document, Path, Problem, did_you_mean, path_text
+from policy_sched.profiles.models import (
+    BAD_VALUE,
+    TOO_LARGE,
+    Document,
+    Path,
+    Problem,
+    did_you_mean,
+    path_text,
+)
 from policy_sched.profiles.validate import mended, shape_problems
 from policy_sched.source import (
     MAX_POLICY_BYTES,
@@ -47,6 +55,8 @@ _SIGNS: Final = {
     "found undefined alias": "* is a YAML alias",
     "while scanning an anchor": "& is a YAML anchor",
 }
+MAX_DOCUMENTS: Final = 500
+"""Documents of one file; 5,000 small policies took 12 s."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 """Files that are looked at in a directory."""
 
@@ -117,9 +127,18 @@ def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
 
 
 def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
-    """Return the documents of a text; slips that rules invite come with a way out."""
-    documents, problems = parse_documents(source)
-    return documents, [_with_way_out(problem) for problem in problems]
+    """Return the documents of a text; slips that rules invite come with a way out.
+
+    Of more than `MAX_DOCUMENTS` only the first are returned, and an error says so.
+    """
+    documents, found = parse_documents(source)
+    problems = [_with_way_out(problem) for problem in found]
+    if len(documents) > MAX_DOCUMENTS:
+        message = f"the file holds {len(documents)} documents; the limit is {MAX_DOCUMENTS}"
+        first = documents[MAX_DOCUMENTS]
+        span = first.span(())
+        problems.append(diagnostic(source, span, TOO_LARGE, message, hint="divide it"))
+    return documents[:MAX_DOCUMENTS], problems
 
 
 def _with_way_out(problem: Diagnostic) -> Diagnostic:

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from policy_sched.errors import Severity
 from policy_sched.profiles.load.configuration import config_from_value, load_config_document
-from policy_sched.profiles.load.document import DocumentPosition, parse, without_nulls
+from policy_sched.profiles.load.document import (
+    MAX_DOCUMENTS,
+    DocumentPosition,
+    parse,
+    without_nulls,
+)
 from policy_sched.profiles.load.policies import load_policy_document
 from policy_sched.profiles.load.policy_source import policy_source
 from policy_sched.profiles.resolve.plan import resolve
@@ -156,3 +161,12 @@ def test_nulls_are_dropped_where_kubernetes_drops_them() -> None:
         "b": {"d": [None, {}]},
         "params": {"f": None},
     }
+
+
+def test_documents_of_a_file_are_bounded() -> None:
+    """5,000 policies in one file of 1 MiB took 12 s to check; 500 are read."""
+    text = "---\na: 1\n" * (MAX_DOCUMENTS + 1)
+    documents, (problem,) = parse(SourceFile("a.yaml", text))
+    assert len(documents) == MAX_DOCUMENTS
+    assert problem.message == "the file holds 501 documents; the limit is 500"
+    assert problem.line == 2 * MAX_DOCUMENTS + 2
