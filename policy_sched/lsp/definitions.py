@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from policy_sched.lsp.place import CursorPosition, place_at
-from policy_sched.lsp.policy_text import member_before, word_before
+from policy_sched.lsp.place import CursorPosition, member_before, place_at, word_before
 from policy_sched.profiles.load import parse
 from policy_sched.source import Marked, SourceFile
 

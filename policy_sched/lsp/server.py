@@ -1,4 +1,4 @@
-"""The server: Language Server Protocol in, what the rest of this room says out.
+"""The server: it speaks the Language Server Protocol; the rest of this package has the answers.
 
 Positions on the wire count what the client asked for, UTF-16 units by default; ours count
 characters. pygls converts.

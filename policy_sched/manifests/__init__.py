@@ -5,7 +5,6 @@ become pods as controllers would create them.
 """
 
 from policy_sched.manifests import workload_expansion
-from policy_sched.manifests.daemon_set_nodes import may_stay, should_run
 from policy_sched.manifests.decode import (
     decode_as,
     decode_json,
@@ -29,7 +28,9 @@ from policy_sched.manifests.workload_expansion import (
     TEMPLATE_HASH,
     Owner,
     Plain,
+    may_stay,
     replicas_of,
+    should_run,
     suffix,
 )
 

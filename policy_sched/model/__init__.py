@@ -36,7 +36,17 @@ from policy_sched.model.cluster_event import (
     QueueingHint,
     action_label,
 )
-from policy_sched.model.duration import DURATION_ANNOTATION, nanoseconds_of
+from policy_sched.model.cluster_objects import (
+    Namespace,
+    Node,
+    PodDisruptionBudget,
+    PriorityClass,
+    RejectedError,
+    RuntimeClass,
+    admit,
+    check_overhead,
+)
+from policy_sched.model.formats import DURATION_ANNOTATION, nanoseconds_of
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS, Kind, decoder
 from policy_sched.model.meta import (
     EPOCH,
@@ -52,8 +62,6 @@ from policy_sched.model.meta import (
     datetime_of,
     nanoseconds,
 )
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
 from policy_sched.model.pod import (
     ContainerSpec,
     DiskVolume,
@@ -71,11 +79,22 @@ from policy_sched.model.pod_group import (
     GroupKey,
     PodGroup,
 )
-from policy_sched.model.pod_info import DEFAULT_NAMESPACE, DEFAULT_SCHEDULER, PodInfo, field_key
-from policy_sched.model.pod_terms import AffinityTerm, PodTerms
-from policy_sched.model.pod_volumes import ClaimUse, InlineDisk, PodVolumes
-from policy_sched.model.policy_v1 import PodDisruptionBudget
-from policy_sched.model.qos import qos_class
+from policy_sched.model.pod_info import (
+    DEFAULT_NAMESPACE,
+    DEFAULT_SCHEDULER,
+    NO_PLUGINS,
+    PodInfo,
+    QueuedPod,
+    QueueState,
+    field_key,
+)
+from policy_sched.model.pod_terms import (
+    AffinityTerm,
+    PodTerms,
+    SpreadConstraint,
+    SpreadConstraints,
+    spread_constraints,
+)
 from policy_sched.model.quantity import (
     FORMAT_WRONG,
     MAX_UNITS,
@@ -90,7 +109,6 @@ from policy_sched.model.quantity import (
     quantity_text,
     units,
 )
-from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod, QueueState
 from policy_sched.model.records import (
     Condition,
     Container,
@@ -104,11 +122,9 @@ from policy_sched.model.requests import (
     is_pod_level_resource,
     is_scalar_resource,
     limits,
+    qos_class,
     requests,
 )
-from policy_sched.model.runtime_class import RejectedError, RuntimeClass, admit, check_overhead
-from policy_sched.model.scheduling_v1 import PriorityClass
-from policy_sched.model.selector_text import parse_selector
 from policy_sched.model.selectors import (
     EVERYTHING,
     LABEL_OPERATORS,
@@ -120,29 +136,28 @@ from policy_sched.model.selectors import (
     label_selector,
     node_matcher,
     node_term,
+    parse_selector,
     required_matches,
     required_node_names,
     requirement,
 )
 from policy_sched.model.storage import (
     ClaimReference,
+    ClaimUse,
     CsiDriver,
     CsiNode,
     CsiSource,
     CsiStorageCapacity,
+    InlineDisk,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeSpec,
     Phase,
+    PodVolumes,
     StorageClass,
     TopologySelectorTerm,
     VolumeAttachment,
     VolumeNodeAffinity,
-)
-from policy_sched.model.topology_spread import (
-    SpreadConstraint,
-    SpreadConstraints,
-    spread_constraints,
 )
 from policy_sched.model.workloads import (
     DaemonSet,

@@ -7,14 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched.model.cluster_objects import (
+    Namespace,
+    Node,
+    PodDisruptionBudget,
+    PriorityClass,
+    RuntimeClass,
+)
 from policy_sched.model.meta import ApiObject
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
-from policy_sched.model.policy_v1 import PodDisruptionBudget
-from policy_sched.model.runtime_class import RuntimeClass
-from policy_sched.model.scheduling_v1 import PriorityClass
 from policy_sched.model.storage import (
     CsiDriver,
     CsiNode,

@@ -1,9 +1,11 @@
-"""Pod affinity and anti-affinity, compiled: which pods a term means, and what it is worth.
+"""Pod affinity and topology spread constraints of a pod, compiled.
 
 Theory of operation: equal affinities of one namespace are compiled once and share one PodTerms,
-which is equal to nothing but itself and therefore cheap as a key. The facts are those of
-``AffinityTerm`` in kube-scheduler's framework/types.go; what the API server has merged into a
-selector already (matchLabelKeys, mismatchLabelKeys) is not looked at again.
+and equal lists of constraints one SpreadConstraints; both are equal to nothing but themselves and
+therefore cheap as keys. The facts are those of ``AffinityTerm`` in kube-scheduler's
+framework/types.go and of ``topologySpreadConstraint`` in its podtopologyspread/common.go; what
+the API server has merged into a selector already (matchLabelKeys, mismatchLabelKeys) is not
+looked at again.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from policy_sched.model.affinity import (
     Affinity,
     PodAffinity,
     PodAffinityTerm,
+    TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from policy_sched.model.selectors import NOTHING, Selector, label_selector
+from policy_sched.model.selectors import NOTHING, Selector, equality_selector, label_selector
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
@@ -113,4 +116,84 @@ def _term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
         else label_selector(term.namespace_selector),
         selector=label_selector(term.label_selector),
         topology_key=term.topology_key,
+    )
+
+
+DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+HONOR: Final = "Honor"
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True):
+    """How far the pods of ``selector`` may be from even over the values of a node label.
+
+    ``hard``: a node that breaks it is refused, else only disliked. The ``honor`` fields say
+    whether nodes that the pod's node affinity or untolerated taints exclude are left out.
+    """
+
+    max_skew: int
+    topology_key: str
+    hard: bool
+    selector: Selector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+    match_label_keys: tuple[str, ...] = ()
+
+    def for_labels(self, labels: Mapping[str, str]) -> SpreadConstraint:
+        """Return the constraint with the pod's values of matchLabelKeys joined to the selector."""
+        found = {key: labels[key] for key in self.match_label_keys if key in labels}
+        if not found or self.selector.nothing:
+            return self
+        merged = equality_selector(found).requirements + self.selector.requirements
+        return msgspec.structs.replace(self, selector=Selector(merged))
+
+
+class SpreadConstraints(msgspec.Struct, frozen=True, eq=False):
+    """A pod's constraints by what breaking them means; ``error`` says what is not valid."""
+
+    hard: tuple[SpreadConstraint, ...] = ()
+    soft: tuple[SpreadConstraint, ...] = ()
+    error: str = ""
+
+    def __bool__(self) -> bool:
+        """Tell whether the pod has constraints of its own, so that default ones do not hold."""
+        return bool(self.hard or self.soft or self.error)
+
+
+NO_CONSTRAINTS: Final = SpreadConstraints()
+
+_SPREAD_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+_SPREAD_DECODER: Final = msgspec.json.Decoder(tuple[TopologySpreadConstraint, ...])
+
+
+def spread_constraints(constraints: tuple[TopologySpreadConstraint, ...]) -> SpreadConstraints:
+    """Return the compiled constraints of a pod, or of a profile's defaults."""
+    return (
+        _compiled_constraints(_SPREAD_ENCODER.encode(constraints))
+        if constraints
+        else NO_CONSTRAINTS
+    )
+
+
+@lru_cache(maxsize=8192)
+def _compiled_constraints(encoded: bytes) -> SpreadConstraints:
+    try:
+        found = [_constraint(c) for c in _SPREAD_DECODER.decode(encoded)]
+    except ValueError as error:
+        return SpreadConstraints(error=str(error))
+    return SpreadConstraints(
+        hard=tuple(c for c in found if c.hard), soft=tuple(c for c in found if not c.hard)
+    )
+
+
+def _constraint(c: TopologySpreadConstraint) -> SpreadConstraint:
+    return SpreadConstraint(
+        max_skew=c.max_skew,
+        topology_key=c.topology_key,
+        hard=c.when_unsatisfiable == DO_NOT_SCHEDULE,
+        selector=label_selector(c.label_selector),
+        min_domains=1 if c.min_domains is None else c.min_domains,
+        honor_affinity=c.node_affinity_policy in (None, HONOR),
+        honor_taints=c.node_taints_policy == HONOR,
+        match_label_keys=c.match_label_keys,
     )

@@ -5,6 +5,8 @@ beside the sidecars started before them, so the largest moment counts. Resources
 whole pod replace the sum, and the runtime's overhead comes on top. While a pod is resized in
 place, the larger of what it asks and what it was given counts. Amounts are summed exactly, in
 nano-units, and rounded up once at the end. (component-helpers ``resource.PodRequests``.)
+
+The quality-of-service class is computed for pods whose status does not say it yet.
 """
 
 from __future__ import annotations
@@ -15,9 +17,43 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.model.pod import ContainerSpec, ContainerStatus, Pod
+from policy_sched.model.pod import ContainerSpec, ContainerStatus, Pod, ResourceRequirements
 from policy_sched.model.quantity import MICRO, NANO, Amount, nanos, units_of_nanos
 from policy_sched.model.selectors import is_qualified_name
+
+
+def qos_class(pod: Pod) -> str:
+    """Return Guaranteed, Burstable or BestEffort: from the status, else from the resources.
+
+    Guaranteed: every container (or the pod as a whole) has equal requests and limits of cpu and
+    memory. BestEffort: none asks for any or is limited in any.
+    """
+    if pod.status.qos_class:
+        return pod.status.qos_class
+    pod_level = pod.spec.resources
+    if pod_level is not None and (_positive(pod_level.requests) or _positive(pod_level.limits)):
+        parts = [pod_level]
+    else:
+        parts = [c.resources for c in (*pod.spec.containers, *pod.spec.init_containers)]
+    if not any(_positive(part.requests) or _positive(part.limits) for part in parts):
+        return "BestEffort"
+    return "Guaranteed" if _guaranteed(parts) else "Burstable"
+
+
+def _positive(amounts: dict[str, Amount]) -> dict[str, int]:
+    """Return the nano-units of cpu and memory, where there are any."""
+    found = {name: nanos(amounts[name]) for name in ("cpu", "memory") if name in amounts}
+    return {name: amount for name, amount in found.items() if amount > 0}
+
+
+def _guaranteed(parts: list[ResourceRequirements]) -> bool:
+    """Tell whether every part is limited in both, and asks for its limits (or names no request)."""
+    for part in parts:
+        limits = _positive(part.limits)
+        if len(limits) != 2 or limits | _positive(part.requests) != limits:
+            return False
+    return True
+
 
 DEFAULT_MILLI_CPU: Final = 100
 """Milli-cpu that a container without a cpu request counts for in scoring (upstream's value)."""

@@ -153,3 +153,11 @@ def diagnostic(  # noqa: PLR0913  # the optional parts are keywords
         width=max(1, min(end - start, room)),
         source_line=source_line,
     )
+
+
+_NEVER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def xml_text(text: str) -> str:
+    """Return a text with a replacement character for each that no XML document may have."""
+    return _NEVER.sub("\ufffd", text)

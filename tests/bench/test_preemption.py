@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.bench.preemption import run_dry_runs
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 
 def test_every_search_finds_the_victims_of_one_node() -> None:

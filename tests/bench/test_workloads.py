@@ -31,7 +31,7 @@ from policy_sched.bench.workloads import (
     workload_from_test,
 )
 from policy_sched.errors import PolicySchedError
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import required_node_names

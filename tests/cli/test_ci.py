@@ -12,7 +12,7 @@ import yaml
 
 from policy_sched.cli.input.paths import MisspeltOptionError
 from policy_sched.cli.main import VERBS, app, run
-from policy_sched.profiles.load.file_kind import files_of_ours
+from policy_sched.profiles.load.document import files_of_ours
 from tests.shown import ROOT, page
 
 MANUAL = page("docs/policy-guide.md")

@@ -8,7 +8,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.pod_states import PodState, PodStateError
 from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE
 from policy_sched.errors import ClusterError
-from policy_sched.model.namespace import Namespace
+from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 

@@ -18,8 +18,8 @@ from policy_sched.cluster.pod_states import PodState
 from policy_sched.cluster.tables.column import Column
 from policy_sched.cluster.tables.column_gc import ColumnCollector
 from policy_sched.cluster.tables.schema import Key, Kind
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequirement
-from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import EVERYTHING, NOTHING, label_selector
 from policy_sched.testing import make_node, make_pod

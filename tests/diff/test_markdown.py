@@ -13,7 +13,7 @@ from policy_sched.diff.markdown import DIFFERENCES, code
 from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff, Side, Spread
 from policy_sched.diff.policy_diff import PolicyDiff
 from policy_sched.profiles.format.policy_diff import Difference
-from policy_sched.profiles.reload.policy_set import PolicySet
+from policy_sched.profiles.reload.inputs import PolicySet
 from policy_sched.simulate.policy_application import Applied
 
 SET = PolicySet(None, (), {})

@@ -13,8 +13,8 @@ from policy_sched.embedded.kubelet.kubelet import KubeletTimes
 from policy_sched.embedded.store.deletion import ENDED
 from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.kinds import Kind
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import SECOND, FakeClock

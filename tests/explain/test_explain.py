@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from policy_sched.explain.explain import explain
 from policy_sched.explain.report import Explanation
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ObjectMeta
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 from policy_sched.profiles.reload.store import Result
 from tests.instance.app.test_embedded_instance import World, pod
 

@@ -13,7 +13,7 @@ from typing import Any
 from policy_sched.embedded.store.store import Key
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.testing import FakeClock
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until

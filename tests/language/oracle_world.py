@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from policy_sched.model.cluster_objects import Namespace, Node
 from policy_sched.model.meta import nanoseconds
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import units

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from policy_sched.model.cluster_objects import Namespace, Node
 from policy_sched.model.meta import ObjectMeta
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo

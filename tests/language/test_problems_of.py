@@ -12,7 +12,7 @@ from policy_sched.language.compiled_policy import compile_policy, problems_of
 from policy_sched.language.sections import Sections, Unit
 from policy_sched.profiles.load.policies import load_policies
 from policy_sched.profiles.load.policy_source import policy_source
-from policy_sched.profiles.models.package_data import default_policies
+from policy_sched.profiles.models.defaults import default_policies
 
 from .rule_files import policy
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from policy_sched.language.diagnostics.source_text import KeySource, Text
 from policy_sched.language.values.errors import RuleError
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_policy import bind
 from policy_sched.testing import make_node, make_pod
 from tests.language.test_compiled_policy import policy

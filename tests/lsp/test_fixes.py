@@ -76,7 +76,7 @@ def test_the_hint_is_done(wrong: str, code: str, right: str) -> None:
     ],
 )
 def test_nothing_is_offered_that_does_not_mend(spec: str) -> None:
-    """No word is close, or nobody says what to write."""
+    """No word is close, or the message does not say what to write."""
     assert mended(spec) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.lsp.suggestions import meaning, suggestions
 from policy_sched.profiles.check.check import check_open
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 HEAD = """\
 apiVersion: policysched.dev/v1alpha1

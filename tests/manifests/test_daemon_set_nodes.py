@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.manifests.daemon_set_nodes import may_stay, should_run
+from policy_sched.manifests.workload_expansion import may_stay, should_run
 from policy_sched.testing import make_node, make_pod
 
 

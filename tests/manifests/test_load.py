@@ -390,7 +390,7 @@ class TestSnapshots:
         ]
 
     def test_large_yaml_comes_with_a_hint(self, tmp_path: Path) -> None:
-        """Who reads megabytes of YAML learns that JSON would be faster."""
+        """For megabytes of YAML a hint says that JSON would be faster."""
         (tmp_path / "a.yaml").write_text(f"# {' ' * SLOW_YAML}\n{POD % 'a'}")
         (hint,) = load([str(tmp_path / "a.yaml")]).hints
         assert hint.endswith(

@@ -12,8 +12,8 @@ import pytest
 from policy_sched.client.kube.rest.decoding import Decoding
 from policy_sched.manifests.decode import decode_as
 from policy_sched.manifests.struct_errors import Path, fit_partly
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.kinds import KINDS, Kind
-from policy_sched.model.node import Node
 
 Problem = tuple[Path, str, str, str]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.model.duration import nanoseconds_of
+from policy_sched.model.formats import nanoseconds_of
 
 
 @pytest.mark.parametrize(

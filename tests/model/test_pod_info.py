@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import FIELDS, PodInfo, field_key, normalized_image
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import FIELDS, PodInfo, QueuedPod, field_key, normalized_image
 from policy_sched.model.records import Container, HostPort, Toleration
 
 FULL: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.pod_volumes import ClaimUse, InlineDisk, PodVolumes
+from policy_sched.model.storage import ClaimUse, InlineDisk, PodVolumes
 from policy_sched.testing import make_pod
 
 
@@ -14,7 +14,7 @@ def volumes(*volumes: dict[str, Any], name: str = "p", namespace: str = "a") -> 
 
 
 def test_volumes_without_claim_or_disk_are_none() -> None:
-    """Nobody has a say in where files, secrets and the like are."""
+    """Files, secrets and the like may be on any node."""
     assert volumes() is None
     assert volumes({"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "c"}}) is None
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from policy_sched.manifests.load import load
-from policy_sched.model.pod import Pod, PodSpec
-from policy_sched.model.records import Toleration
-from policy_sched.model.runtime_class import (
+from policy_sched.model.cluster_objects import (
     RejectedError,
     RuntimeClass,
     admit,
     check_overhead,
     merged,
 )
+from policy_sched.model.pod import Pod, PodSpec
+from policy_sched.model.records import Toleration
 
 SANDBOXED = {
     "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "sandboxed"},
@@ -80,7 +80,7 @@ def test_equal_amounts_are_no_contradiction() -> None:
 
 
 def test_an_overhead_needs_a_class_that_gives_it() -> None:
-    """Nobody says how much a pod takes besides its containers but its class."""
+    """Only its class says how much a pod takes besides its containers."""
     spec = msgspec.convert({"overhead": {"cpu": "1"}}, PodSpec)
     plain = msgspec.convert({**SANDBOXED, "overhead": None}, RuntimeClass)
     for found in (None, plain):

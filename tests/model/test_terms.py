@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.pod_terms import NO_TERMS
+from policy_sched.model.pod_terms import NO_CONSTRAINTS, NO_TERMS
 from policy_sched.model.selectors import NOTHING
-from policy_sched.model.topology_spread import NO_CONSTRAINTS
 from policy_sched.testing import make_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -12,9 +12,8 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.model.cluster_objects import Namespace, Node
 from policy_sched.model.meta import ObjectMeta
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_node, make_pod

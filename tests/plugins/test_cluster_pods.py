@@ -9,8 +9,7 @@ import pytest
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.explain.explain import explain
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.scheduler import Outcome
 from policy_sched.scheduler.setup.factory import build

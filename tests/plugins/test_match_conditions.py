@@ -10,8 +10,7 @@ import pytest
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.pod_group import LABEL
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.check.check import check_files
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.attempt import Preempt, Reject

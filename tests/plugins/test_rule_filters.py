@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.framework.status import Code
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import build

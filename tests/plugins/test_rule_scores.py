@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from policy_sched.explain.explain import explain
 from policy_sched.framework.evaluate.evaluator import Evaluator
 from policy_sched.framework.status import Code
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.profiles.check.check import check_files
 from policy_sched.scheduler.scheduler import Outcome, Scheduler

@@ -31,7 +31,7 @@ from policy_sched.model.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from policy_sched.model.namespace import Namespace
+from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.plugin import rule_plugin
 from policy_sched.queue.changes import node_changes, pod_changes

@@ -24,9 +24,8 @@ from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_man
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.model.cluster_objects import Namespace, Node
 from policy_sched.model.kinds import KINDS
-from policy_sched.model.namespace import Namespace
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity

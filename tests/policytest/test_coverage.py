@@ -14,7 +14,7 @@ from policy_sched.policytest.coverage import (
     percent,
 )
 from policy_sched.policytest.runner import ScenarioRun, run_files
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1

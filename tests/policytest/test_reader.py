@@ -11,7 +11,7 @@ from policy_sched.cli.main import run
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.policytest.reader import FieldPath, Plain, Reader, expand, full_name
 from policy_sched.policytest.scenario import load_scenarios
-from policy_sched.source.containment import is_ours, root_of
+from policy_sched.source.reading import is_ours, root_of
 
 
 def nowhere(path: FieldPath, key: bool) -> Diagnostic:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicyError
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.quantity import FORMAT_WRONG
 from policy_sched.policytest.expectations import Eviction, NodeScore, PluginOutcome

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from policy_sched.framework.evaluate.filter_result import FEASIBLE
 from policy_sched.framework.evaluate.nominated_pods import Nominations
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.policy_v1 import PodDisruptionBudget
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.cluster_objects import PodDisruptionBudget
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules import bind
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import PreemptionRules, rules_of

@@ -8,8 +8,8 @@ import pytest
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.listers import ApiObjects
+from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.policy_v1 import PodDisruptionBudget
 from policy_sched.preemption.budgets import Budgets, running_count
 from policy_sched.testing import make_node, make_pod
 

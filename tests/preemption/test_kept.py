@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.framework.evaluate.evaluator import Evaluation
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide

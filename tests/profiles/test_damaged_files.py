@@ -1,4 +1,4 @@
-"""Files that somebody damaged: every problem is told at a place of the file, and nothing raises.
+"""Damaged files: every problem is told at a place of the file, and nothing raises.
 
 Point 4 of the language's test plan, for whole files: YAML, its positions, and the rules inside.
 """

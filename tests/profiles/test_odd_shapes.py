@@ -11,7 +11,7 @@ import yaml
 
 from policy_sched.profiles.check.check import check_open
 from policy_sched.profiles.format.formatting import format_file
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 ODD: list[Any] = [
     None, 5, -1, 1.5, True, "", "x y", [], {}, ["a"], {"a": 1}, [None], {"a": None}, 10**30, [[1]],

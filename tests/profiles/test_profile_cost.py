@@ -53,7 +53,7 @@ def found(folder: Path, count: int, note: str = "") -> list[str]:
 
 
 def test_a_profile_whose_rules_cost_too_much_together(tmp_path: Path) -> None:
-    """No rule is over its own limit; the profile is told what it costs, and who has most of it."""
+    """No rule is over its own limit; the message names the cost and the most costly policy."""
     (said,) = found(tmp_path, 10)
     costs = re.findall(r"about (\d+) ns", said)
     assert int(costs[0]) > MAX_PROFILE_COST

@@ -13,8 +13,7 @@ from policy_sched.model.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import SchedulingQueue

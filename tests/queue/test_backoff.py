@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import QueuedPod
 from policy_sched.queue.backoff import SECOND, Backoff, Timing, window
 from tests.queue.pods import by_priority, names, queued
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from policy_sched.model.cluster_event import ActionType
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition
 from policy_sched.queue.changes import node_changes, pod_changes

@@ -7,7 +7,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import QueuedPod
 from policy_sched.queue.heap import SWEEP_FROM, PodHeap
 from tests.queue.pods import names, queued
 

@@ -14,7 +14,7 @@ from policy_sched.model.cluster_event import (
     ClusterEvent,
     EventResource,
 )
-from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod
+from policy_sched.model.pod_info import NO_PLUGINS, QueuedPod
 from policy_sched.queue.hints import ERROR, HintTable, Strategy
 from policy_sched.queue.unschedulable_pods import Rejection
 from tests.queue.pods import NOWHERE, SCHEDULER, hint_table, info, queued

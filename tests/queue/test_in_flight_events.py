@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy_sched.model.cluster_event import NODE_ADD
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import QueuedPod
 from policy_sched.queue.in_flight_events import InFlight
 from tests.queue.pods import queued
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policy_sched.model.cluster_event import ASSIGNED_POD_DELETE, NODE_ADD
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.testing import FakeClock
 from tests.queue.pods import HINTS, by_priority, gates, hint_table, info, make_queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import QueueState
 from policy_sched.queue.queue_state import WAYS, QueueStateError, transition
 from tests.queue.pods import queued
 

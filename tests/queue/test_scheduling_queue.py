@@ -10,7 +10,7 @@ from policy_sched.model.cluster_event import (
     POLICY_RELOAD,
     UNSCHEDULABLE_TIMEOUT,
 )
-from policy_sched.model.queued_pod import NO_PLUGINS, QueuedPod, QueueState
+from policy_sched.model.pod_info import NO_PLUGINS, QueuedPod, QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.queue.queue_state import QueueStateError
 from policy_sched.queue.scheduling_queue import SchedulingQueue

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.model.cluster_event import TIMER, ClusterEventWithHint
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod, QueueState
+from policy_sched.model.pod_info import PodInfo, QueuedPod, QueueState
 from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.queue.unschedulable_pods import Timers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from policy_sched.model.queued_pod import QueuedPod, QueueState
+from policy_sched.model.pod_info import QueuedPod, QueueState
 from policy_sched.queue.unschedulable_pods import Rejection, UnschedulablePods
 from tests.queue.pods import names, queued
 

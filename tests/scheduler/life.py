@@ -24,7 +24,7 @@ from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.runtime.runner import Runner
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build.pipeline import CompiledPlan

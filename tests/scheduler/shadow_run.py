@@ -24,8 +24,8 @@ from policy_sched.instance.app.embedded_informer import ENDED
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.instance.shadow.comparison import Shadow
 from policy_sched.instance.shadow.records import Comparison, Result
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim

@@ -13,8 +13,7 @@ from policy_sched.framework.extension_points import POINTS
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult, PodsToActivate
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import EPOCH

@@ -8,8 +8,7 @@ from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult
 from policy_sched.framework.status import WAIT, Code, Status
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.testing import make_pod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import QueueState
 from tests.scheduler.life import Life
 
 

@@ -11,8 +11,7 @@ from policy_sched.client.memory import Event, MemoryClient
 from policy_sched.errors import ClusterError
 from policy_sched.framework.status import Code
 from policy_sched.framework.waiting_pods import WaitingPod
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Preempt
 from policy_sched.scheduler.event_handlers import pod_gone
 from policy_sched.scheduler.scheduler import Outcome, Scheduler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.status import SUCCESS
 from policy_sched.framework.waiting_pods import WaitingPod
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind
 from policy_sched.scheduler.in_flight_bindings import PAUSE, Binding, Bindings
 from tests.scheduler.world import SCHEDULER, pod_of, scheduler_of

@@ -26,8 +26,7 @@ from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
 from policy_sched.framework.status import SUCCESS
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from tests.scheduler.chaos import CALLS, LOOKING, LOST, POINTS
 from tests.scheduler.life import Life
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler
 from tests.scheduler.world import pod_of, run, scheduler_of

@@ -31,8 +31,7 @@ from policy_sched.model.pod_group import (
     SchedulingConstraints,
     TopologyConstraint,
 )
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.model.records import Condition
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.attempt import Bind

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.model.duration import DURATION_ANNOTATION
+from policy_sched.model.cluster_objects import Node
+from policy_sched.model.formats import DURATION_ANNOTATION
 from policy_sched.model.meta import ApiObject, OwnerReference
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod
 from policy_sched.report import json_text, jsonl_text
 from policy_sched.scheduler.setup.factory import EPOCH, read

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.model.duration import DURATION_ANNOTATION
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
+from policy_sched.model.formats import DURATION_ANNOTATION
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo

@@ -11,9 +11,9 @@ import pytest
 
 from policy_sched.manifests.load import load
 from policy_sched.manifests.workload_expansion import JOB_INDEX, TEMPLATE_HASH
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
-from policy_sched.model.node import Node
 from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.model.workloads import Deployment, Job, ReplicaSet

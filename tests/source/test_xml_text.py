@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.source.xml_text import xml_text
+from policy_sched.source.file import xml_text
 
 
 @given(st.text())

@@ -2,7 +2,7 @@
 
 Names of fields are written as Go writes a struct without tags (``NodeNames``); in answers upper
 and lower case do not matter, as for Go's decoder. Objects are sent with the fields that are read
-here (model/pod.py, model/node.py). An answer that cannot be read is a ValueError.
+here (model/pod.py, model/cluster_objects.py). An answer that cannot be read is a ValueError.
 
 Thousands of nodes are many megabytes. Nothing is done with all of them at once that can be done in
 pieces: other threads have no turn while a piece is put together.

@@ -3,9 +3,12 @@
 Policies are compiled, plugins made, hooks registered with pluggy and frozen in profile order.
 """
 
-from policy_sched.profiles.build.compile import PluginHash, compiled
+from policy_sched.profiles.build.compile import (
+    compiled,
+)
 from policy_sched.profiles.build.pipeline import (
     CompiledPlan,
+    PluginCache,
     build_pipeline,
     compile_profiles,
     raise_errors,
@@ -16,13 +19,11 @@ from policy_sched.profiles.build.plan_diff import (
     policy_names,
     restarts_between,
 )
-from policy_sched.profiles.build.plugin_cache import PluginCache
 
 __all__ = [
     "CompiledPlan",
     "PlanDiff",
     "PluginCache",
-    "PluginHash",
     "build_pipeline",
     "compile_profiles",
     "compiled",

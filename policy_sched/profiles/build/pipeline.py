@@ -1,14 +1,25 @@
-"""Builds pipelines: a plan's plugins made, registered with pluggy, and frozen in profile order."""
+"""Builds pipelines: a plan's plugins made, registered with pluggy, and frozen in profile order.
+
+Plugins of one cluster are kept: a reload takes those again whose hashes are the same. That saves
+work, and it keeps what a plugin remembers: assumptions about volumes outlive a reload of other
+policies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import TypeAlias
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework import CONFIGURED, Handle
-from policy_sched.framework.runtime import Pipeline, freeze_implementations
+from policy_sched.framework.runtime import (
+    Implementations,
+    Pipeline,
+    freeze_implementations,
+    implementations,
+)
 from policy_sched.language import CompiledPolicy
 from policy_sched.language.diagnostics import (
     MAX_ANNOTATED_PROFILE_COST,
@@ -18,10 +29,47 @@ from policy_sched.language.diagnostics import (
 from policy_sched.plugins import UNSUPPORTED, factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
 from policy_sched.profiles.build.compile import PluginHash, compiled, policy_hash
-from policy_sched.profiles.build.plugin_cache import PluginCache
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import UNKNOWN_PLUGIN, Problem, default_policies
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
+
+Key: TypeAlias = tuple[str, str, str]
+"""Profile, plugin, and the hash of what it says: of a policy, or of arguments."""
+
+
+class PluginCache:
+    """What plugins implement, by what they were made of.
+
+    A build begins, takes plugins by `get` and whole profiles by `keep`; once its result is in
+    force, `settle` drops what the build did not ask for.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Key, Implementations] = {}
+        self._used: set[Key] = set()
+
+    def begin(self) -> None:
+        """Clear the record of an earlier build's requests."""
+        self._used.clear()
+
+    def get(self, key: Key, make: Callable[[], object]) -> Implementations:
+        """Return what the plugin of that key implements; the plugin is made if need be.
+
+        Raises PolicyError or PluginError if it refuses its arguments or does not fit the hooks.
+        """
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = implementations(make(), key[1])
+        self._used.add(key)
+        return found
+
+    def keep(self, profile: str) -> None:
+        """Ask for every plugin of a profile."""
+        self._used.update(key for key in self._made if key[0] == profile)
+
+    def settle(self) -> None:
+        """Evict plugins that were not requested since the build began."""
+        self._made = {key: made for key, made in self._made.items() if key in self._used}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from policy_sched.profiles.load.document import (
     SUFFIXES,
     DocumentPosition,
     files_below,
+    files_of_ours,
     kind_of,
     kind_problem,
     parse,
     read_documents,
     read_source,
 )
-from policy_sched.profiles.load.file_kind import files_of_ours
 from policy_sched.profiles.load.fingerprint import (
     Fingerprint,
     changed_files,
@@ -34,10 +34,10 @@ from policy_sched.profiles.load.policies import (
     duplicate_names,
     load_policies,
     load_policy_document,
+    test_problems,
+    with_rule_texts,
 )
 from policy_sched.profiles.load.policy_source import LIMIT, policy_source, source_with
-from policy_sched.profiles.load.rule_texts import with_rule_texts
-from policy_sched.profiles.load.tests import test_problems
 
 __all__ = [
     "LIMIT",

@@ -1,15 +1,18 @@
 """One document of a configuration or policy file: its data, its place, and its checked model.
 
-Every loader of this room goes the same way: the model accepts a document at once, or the JSON
+Every loader of this package goes the same way: the model accepts a document at once, or the JSON
 Schema says everything that is wrong with its shape, and the document is mended so that the
 checks of meaning go on over the rest.
+
+Files that are meant for policy_sched are told from the many others of a repository by content.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
@@ -17,8 +20,10 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language.diagnostics import nearest
 from policy_sched.profiles.models import (
     BAD_VALUE,
+    TEST_KINDS,
     TOO_LARGE,
     Document,
     Path,
@@ -26,14 +31,18 @@ from policy_sched.profiles.models import (
     did_you_mean,
     path_text,
 )
+from policy_sched.profiles.models import POLICY_KIND as KIND
+from policy_sched.profiles.models import kube_scheduler_configuration as models
 from policy_sched.profiles.validate import mended, shape_problems
 from policy_sched.source import (
+    GROUPS,
     MAX_POLICY_BYTES,
     UNREADABLE,
     Marked,
     SourceFile,
     decode_text,
     diagnostic,
+    is_file_of_ours,
     is_stray_link,
     parse_documents,
     read_bytes,
@@ -278,3 +287,52 @@ def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> Problem:
     if version in kinds.values():
         return Problem(("kind",), "PS706", f"unknown kind {kind!r} of {version}", hint)
     return Problem(("kind",), "PS706", f"no kind {kind!r} of {version!r} is read here", hint)
+
+
+STDIN: Final = "-"
+_KINDS: Final = frozenset({KIND, *TEST_KINDS, models.KIND})
+_STATED: Final = re.compile(
+    rf"""^["']?apiVersion["']?\s*:\s*["']?(?:{"|".join(map(re.escape, GROUPS))})""", re.MULTILINE
+)
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+
+def files_of_ours(paths: Iterable[str]) -> list[str]:
+    """Return those of the files, and of the files in directories, that are meant for us.
+
+    Standard input is kept.
+    """
+    return list(dict.fromkeys(file for path in paths for file in _below(path)))
+
+
+def _below(path: str) -> Iterator[str]:
+    if path == STDIN:
+        yield path
+        return
+    for file in files_below(FilePath(path)):
+        source = read_source(file)
+        ours = _is_ours(source) if isinstance(source, SourceFile) else is_file_of_ours(file)
+        if ours:
+            yield str(file)
+
+
+def _is_ours(source: SourceFile) -> bool:
+    """Tell whether a text holds a document of ours, or is a broken one of ours.
+
+    A template of Helm is none: it becomes YAML when it is rendered.
+    """
+    documents, problems = parse(source)
+    if any(_is_our_document(marked.value) for marked in documents):
+        return True
+    text = source.text
+    return bool(problems) and bool(_STATED.search(text)) and not _TEMPLATE.search(text)
+
+
+def _is_our_document(value: Any) -> bool:
+    """Tell whether a document has an apiVersion of ours, a misspelt one, or a kind and none."""
+    version, kind = kind_of(value)
+    if version.startswith(GROUPS):
+        return True
+    group = version.partition("/")[0]
+    known = [one.rstrip("/") for one in GROUPS]
+    return kind in _KINDS and (not version or nearest(group, known) is not None)

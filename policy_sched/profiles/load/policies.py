@@ -1,18 +1,25 @@
-"""Reads Policy documents from files and directories: every problem at once, with its place."""
+"""Reads Policy documents from files and directories: every problem at once, with its place.
+
+Texts of rules are taken as they are written; comments in YAML that hide the rest of a rule are
+reported.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Any, Final
 
 from pydantic.alias_generators import to_snake
+from yaml.nodes import ScalarNode
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language import ANNOTATION
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS, PolicySource
+from policy_sched.language.syntax import comments
 from policy_sched.profiles.load.document import (
     DocumentPosition,
     covered,
@@ -25,13 +32,14 @@ from policy_sched.profiles.load.document import (
     without_nulls,
 )
 from policy_sched.profiles.load.params import too_many_params
-from policy_sched.profiles.load.rule_texts import hiding_comments, with_rule_texts
 from policy_sched.profiles.models import (
     BAD_VALUE,
     DUPLICATE,
+    DURATION_PATTERN,
     GROUP,
     MISSING_KEY,
     POLICY_FILE,
+    TEST_FILE,
     TEST_KINDS,
     TOO_LARGE,
     WRONG_TYPE,
@@ -40,6 +48,7 @@ from policy_sched.profiles.models import (
     Permit,
     Policy,
     PolicySpec,
+    PolicyTest,
     PreEnqueueRule,
     Problem,
     VetoRule,
@@ -49,6 +58,80 @@ from policy_sched.profiles.models import (
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.source import Marked, SourceFile
+
+HIDING_COMMENT: Final = "PS407"
+_RULE_KEYS: Final = frozenset(
+    {
+        "expression",
+        "messageExpression",
+        "reasons",
+        "nodeNames",
+        "eligible",
+        "victim",
+        "reserve",
+        "preBind",
+        "bind",
+        "postBind",
+        "allow",
+        "timeout",
+        "hint",
+        "every",
+    }
+)
+_DURATION_KEYS: Final = frozenset({"timeout", "every"})
+
+
+def bare_duration(text: str) -> str:
+    """Return the duration that a text such as ``90s`` is instead of a rule; "" if it is a rule."""
+    bare = text.strip()
+    return bare if re.fullmatch(DURATION_PATTERN, bare) else ""
+
+
+def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = ()) -> Any:
+    """Return ``value`` with rules that YAML took for numbers or booleans as they are written.
+
+    The paths of all rules are added to ``rules``. Parameters are data, and stay.
+    """
+    if isinstance(value, dict):
+        return {
+            key: item if key == "params" else _entry(key, item, marked, rules, (*path, key))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        key = "expression" if path[-1:] == ("matchConditions",) else ""
+        return [_entry(key, item, marked, rules, (*path, i)) for i, item in enumerate(value)]
+    return value
+
+
+def _entry(key: str, item: Any, marked: Marked, rules: list[Path], path: Path) -> Any:
+    """Return the text of a rule; anything else as it is, looked through."""
+    rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
+    if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
+        return item
+    if not rule or isinstance(item, dict | list):
+        return with_rule_texts(item, marked, rules, path)
+    rules.append(path)
+    node = marked.node(path)
+    return node.value if isinstance(node, ScalarNode) and not isinstance(item, str) else item
+
+
+def hiding_comments(marked: Marked, rules: Iterable[Path]) -> Iterator[Problem]:
+    """Yield rules in which a ``//`` comment swallows lines that YAML folds onto its own."""
+    for path in rules:
+        node = marked.node(path)
+        if not isinstance(node, ScalarNode) or node.style == "|" or "//" not in node.value:
+            continue
+        text, place = node.value, marked.scalar_map(path)
+        for start, end in comments(text):
+            last = start + len(text[start:end].rstrip())
+            first_line, _ = marked.file.position(place(start))
+            last_line, _ = marked.file.position(place(max(start, last - 1)))
+            if first_line != last_line:
+                message = "this // comment hides the lines below it: YAML folds them onto its line"
+                hint = "write the rule below a |- instead"
+                yield Problem(path, HIDING_COMMENT, message, hint)
+                break
+
 
 _DIGITS: Final = 10
 _SECTIONS: Final = (
@@ -258,3 +341,11 @@ def _null_params(value: object, path: Path) -> Iterator[Problem]:
     elif isinstance(value, list):
         for i, item in enumerate(value):
             yield from _null_params(item, (*path, i))
+
+
+def test_problems(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of the shape of a PolicyTest; none of another document."""
+    if kind_of(marked.value) != (API_VERSION, "PolicyTest"):
+        return []
+    _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
+    return DocumentPosition(marked.file.path, marked).diagnostics(problems)

@@ -26,8 +26,12 @@ from policy_sched.language.diagnostics import (
 )
 from policy_sched.profiles.load.fingerprint import content_hash
 from policy_sched.profiles.load.params import merge_params
-from policy_sched.profiles.load.policies import LoadedPolicy, cost_limit, load_policies
-from policy_sched.profiles.load.rule_texts import bare_duration
+from policy_sched.profiles.load.policies import (
+    LoadedPolicy,
+    bare_duration,
+    cost_limit,
+    load_policies,
+)
 from policy_sched.profiles.models import (
     BindRule,
     EventRule,

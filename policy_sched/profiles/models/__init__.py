@@ -12,6 +12,10 @@ from policy_sched.profiles.models.defaults import (
     POINT_TYPES,
     POINTS,
     REMOVED_PLUGINS,
+    default_policies,
+    docs_directory,
+    policies_directory,
+    schemas_directory,
 )
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     API_VERSION,
@@ -26,12 +30,6 @@ from policy_sched.profiles.models.kube_scheduler_configuration import (
     Plugin,
     Plugins,
     PluginSet,
-)
-from policy_sched.profiles.models.package_data import (
-    default_policies,
-    docs_directory,
-    policies_directory,
-    schemas_directory,
 )
 from policy_sched.profiles.models.plugin_args import (
     ARGS,
@@ -52,23 +50,22 @@ from policy_sched.profiles.models.policy import API_VERSION as POLICY_API_VERSIO
 from policy_sched.profiles.models.policy import (
     GROUP,
     TEST_KINDS,
-    FilterRule,
-    NormalizeExpression,
-    Policy,
-    PolicySpec,
-    PreEnqueueRule,
-    Score,
-)
-from policy_sched.profiles.models.policy import KIND as POLICY_KIND
-from policy_sched.profiles.models.policy_life_cycle import (
     BindRule,
     EventRule,
+    FilterRule,
+    NormalizeExpression,
     Permit,
+    Placement,
+    Policy,
+    PolicySpec,
+    Preemption,
+    PreEnqueueRule,
     Requeue,
+    Score,
+    SortKey,
     VetoRule,
 )
-from policy_sched.profiles.models.policy_placement import Placement
-from policy_sched.profiles.models.policy_preemption import Preemption, SortKey
+from policy_sched.profiles.models.policy import KIND as POLICY_KIND
 from policy_sched.profiles.models.policy_test import (
     AnswerCode,
     AnswerEntry,
@@ -104,10 +101,8 @@ from policy_sched.profiles.models.problem import (
     unsupported,
     without_followers,
 )
-from policy_sched.profiles.models.schema import schemas
-from policy_sched.profiles.models.schema_files import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE
-from policy_sched.profiles.models.timestamp import DEFAULT_NOW, moment_of
-from policy_sched.profiles.models.types import DURATION_PATTERN, Document
+from policy_sched.profiles.models.schema import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE, schemas
+from policy_sched.profiles.models.types import DEFAULT_NOW, DURATION_PATTERN, Document, moment_of
 
 __all__ = [
     "API_VERSION",

@@ -1,31 +1,56 @@
 """The default plugins of kube-scheduler 1.36: order, weights, and the points they implement.
 
-Source: ``pkg/scheduler/apis/config/v1/default_plugins.go``, with the feature gates of 1.36 in
-their default state. Names of points are the fields of ``plugins`` in a configuration file.
+The tables are in plugins.toml; their source is named there.
+
+The directories that ship with the package (policies, schemas, docs) are found here, too, in a
+checkout and when installed.
 """
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Final
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+
+
+def _shipped(name: str) -> Path:
+    """Return the directory ``name``: inside the installed package, else beside it.
+
+    FileNotFoundError if it is at neither place.
+    """
+    for parent in (_PACKAGE, _PACKAGE.parent):
+        if (parent / name).is_dir():
+            return parent / name
+    raise FileNotFoundError(f"the installation lacks its directory {name!r} (in {_PACKAGE})")
+
+
+def policies_directory() -> Path:
+    """Return the directory of the shipped policies; each policy is a folder in it."""
+    return _shipped("policies")
+
+
+def default_policies() -> Path:
+    """Return the directory of the default profile's policies."""
+    return policies_directory() / "default"
+
+
+def schemas_directory() -> Path:
+    """Return the directory of the JSON Schemas."""
+    return _shipped("schemas")
+
+
+def docs_directory() -> Path:
+    """Return the directory of the documentation's pages."""
+    return _shipped("docs")
+
 
 MULTI_POINT: Final = "multiPoint"
 
-POINTS: Final = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-    "placementGenerate",
-    "placementScore",
-)
+_PLUGINS: Final = tomllib.loads(Path(__file__).with_name("plugins.toml").read_text("utf-8"))
+
+POINTS: Final[tuple[str, ...]] = tuple(_PLUGINS["points"])
 """Every extension point that a configuration names, in the order of a pod's way."""
 
 POINT_TYPES: Final = {point: f"{point[0].upper()}{point[1:]}Plugin" for point in POINTS}
@@ -33,59 +58,16 @@ POINT_TYPES: Final = {point: f"{point[0].upper()}{point[1:]}Plugin" for point in
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
-DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = (
-    ("SchedulingGates", 0),
-    ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
-    ("NodeName", 0),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    ("VolumeRestrictions", 0),
-    ("NodeVolumeLimits", 0),
-    ("VolumeBinding", 0),
-    ("VolumeZone", 0),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DynamicResources", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
-    ("NodeDeclaredFeatures", 0),
+DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = tuple(
+    (name, row.get("weight", 0)) for name, row in _PLUGINS["default"].items()
 )
 """multiPoint of the default profile; weight 0 is upstream's "not given", which counts as 1."""
 
-_FILTER: Final = frozenset({"preFilter", "filter"})
-_SCORE: Final = frozenset({"preScore", "score"})
-
 PLUGIN_POINTS: Final[dict[str, frozenset[str]]] = {
-    "SchedulingGates": frozenset({"preEnqueue"}),
-    "PrioritySort": frozenset({"queueSort"}),
-    "NodeUnschedulable": frozenset({"filter"}),
-    "NodeName": frozenset({"filter"}),
-    "TaintToleration": frozenset({"filter"}) | _SCORE,
-    "NodeAffinity": _FILTER | _SCORE,
-    "NodePorts": _FILTER,
-    "NodeResourcesFit": _FILTER | _SCORE | {"placementScore"},
-    "VolumeRestrictions": _FILTER,
-    "NodeVolumeLimits": _FILTER,
-    "VolumeBinding": _FILTER | _SCORE | {"reserve", "preBind"},
-    "VolumeZone": _FILTER,
-    "PodTopologySpread": _FILTER | _SCORE,
-    "InterPodAffinity": _FILTER | _SCORE,
-    "DynamicResources": _FILTER | {"preEnqueue", "postFilter", "reserve", "preBind", "score"},
-    "DefaultPreemption": frozenset({"postFilter", "preEnqueue"}),
-    "NodeResourcesBalancedAllocation": _SCORE,
-    "ImageLocality": frozenset({"score"}),
-    "DefaultBinder": frozenset({"bind"}),
-    "NodeDeclaredFeatures": _FILTER,
-    "GangScheduling": frozenset({"preEnqueue", "permit"}),
-    "TopologyPlacementGenerator": frozenset({"placementGenerate"}),
-    "PodGroupPodsCount": frozenset({"placementScore"}),
+    name: frozenset(row["points"])
+    for name, row in (_PLUGINS["default"] | _PLUGINS["other"]).items()
 }
 """Every plugin that kube-scheduler 1.36 ships, and the points that it implements."""
 
-REMOVED_PLUGINS: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+REMOVED_PLUGINS: Final = frozenset(_PLUGINS["removed"])
 """Plugins that v1 of the configuration no longer has; NodeVolumeLimits does their work."""

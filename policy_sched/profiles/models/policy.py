@@ -1,6 +1,9 @@
 """Policy as a pydantic model: the sections of a plugin that is written as data.
 
 Expressions are text here; the rule language reads them later, from their place in the file.
+
+Sections for what follows the choice of a node may be written as the rule alone, or as a mapping
+that also says what an error means.
 """
 
 from __future__ import annotations
@@ -9,16 +12,98 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from policy_sched.profiles.models.policy_life_cycle import (
-    BindRule,
-    EventRule,
-    Permit,
-    Requeue,
-    VetoRule,
-)
-from policy_sched.profiles.models.policy_placement import Placement
-from policy_sched.profiles.models.policy_preemption import Preemption, SortKey
 from policy_sched.profiles.models.types import Document, Expression, Many
+
+
+class Placement(Document):
+    """Which nodes the pods of a group go to together: all of them to those of one domain."""
+
+    domain: Expression | None = None
+    """The domain that a node belongs to, such as its rack. A node on which the rule fails, or is
+    empty, belongs to none. Absent: other policies, or none, say it."""
+    score: Expression | None = None
+    """How good a domain is with the group in it, 0 to 100. Absent: all are equal."""
+    on_error: Literal["Zero", "Abort"] | None = None
+    """What an error in score means; default Abort."""
+
+
+class SortKey(Document):
+    """One key of an order."""
+
+    expression: Expression
+    """Value that is compared."""
+    order: Literal["Ascending", "Descending"] = "Ascending"
+    """Direction."""
+
+
+class Preemption(Document):
+    """How room is made for a pod that fits nowhere; what is absent is as kube-scheduler does it."""
+
+    eligible: Expression | None = None
+    """May the pod evict others at all?"""
+    victim: Expression | None = None
+    """May the pod evict this one?"""
+    victim_order: Many[SortKey] = ()
+    """Order of victims, the most important first: it is the first to be spared."""
+    node_order: Many[SortKey] = ()
+    """Order of nodes on which evicting pods would help, the best first."""
+
+
+class VetoRule(Document):
+    """A rule that can stop a binding, and the reason it gives."""
+
+    expression: Expression
+    """False sends the pod back to the queue."""
+    message: str = ""
+    """Why, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in the expression means; default Abort."""
+
+
+class Permit(Document):
+    """Whether a pod that has a node may be bound now, or waits for permission."""
+
+    allow: Expression
+    """True lets the binding begin. A waiting pod is evaluated again."""
+    timeout: Expression | None = None
+    """How long a pod waits for permission before it is rejected, at most 15m: a duration such as
+    2m, or a rule. Absent: it does not wait."""
+    message: str = ""
+    """Why the pod waits, or is rejected without waiting, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in a rule means; default Abort."""
+
+
+class BindRule(Document):
+    """Whether this policy binds the pod."""
+
+    expression: Expression
+    """True binds the pod through the scheduler's client; false asks the next Bind plugin."""
+    on_error: Literal["Skip", "Abort"] | None = None
+    """What an error in the expression means; default Abort."""
+
+
+class EventRule(Document):
+    """The note of an event about a pod that was bound."""
+
+    expression: Expression
+    """The note; an empty one is not written."""
+    on_error: Literal["Ignore", "Abort"] | None = None
+    """What an error in the expression means; default Abort: a warning about the pod."""
+
+
+class Requeue(Document):
+    """When a pod that this policy rejected is tried again; what the rules read says it too."""
+
+    hint: Expression | None = None
+    """Whether an event is worth an attempt; in place of what the rules read."""
+    every: Expression | None = None
+    """The pod is tried again at least so often: a duration such as 1m, or a rule over params."""
+
 
 API_VERSION: Final = "policysched.dev/v1alpha1"
 GROUP: Final = "policysched.dev/"

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from policy_sched.profiles.models.timestamp import moment_of
-from policy_sched.profiles.models.types import Document, Many
+from policy_sched.profiles.models.types import Document, Many, moment_of
 
 
 def _moment(text: str) -> str:

@@ -14,15 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from policy_sched.profiles.models.defaults import schemas_directory
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     SECOND,
     KubeSchedulerConfiguration,
 )
-from policy_sched.profiles.models.package_data import schemas_directory
 from policy_sched.profiles.models.plugin_args import ARGS
 from policy_sched.profiles.models.policy import Policy
 from policy_sched.profiles.models.policy_test import PolicyTest
-from policy_sched.profiles.models.schema_files import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE
 from policy_sched.profiles.models.types import DURATION_PATTERN, Document
 
 Schema = dict[str, Any]
@@ -183,3 +182,8 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
+POLICY_FILE: Final = "policy.schema.json"
+TEST_FILE: Final = "policytest.schema.json"

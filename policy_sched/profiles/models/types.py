@@ -8,6 +8,9 @@ from typing import Annotated, Final, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from policy_sched.language.stdlib import timestamp_of_text
+from policy_sched.language.values import Fault
+
 T = TypeVar("T")
 
 _UNIT_NS: Final = {
@@ -103,3 +106,19 @@ def zero_means_default(document: D) -> D:
         if not value and not isinstance(value, bool):
             object.__setattr__(document, name, field.default)
     return document
+
+
+DEFAULT_NOW: Final = "2026-01-01T00:00:00Z"
+"""The time of tests and simulations that name none."""
+_LAST: Final = 2**63 - 1
+
+
+def moment_of(text: str) -> int:
+    """Return a moment as nanoseconds since 1970. Raises ValueError, which says what is wrong."""
+    try:
+        moment = timestamp_of_text(text)
+    except Fault:
+        raise ValueError(f'"{text}" is not a time such as "{DEFAULT_NOW}"') from None
+    if not 0 <= moment <= _LAST:
+        raise ValueError(f'"{text}" is out of range: times run from 1970 to 2262')
+    return moment

@@ -4,8 +4,13 @@ A reload is all or nothing; on any problem the previous set stays in force.
 """
 
 from policy_sched.profiles.reload.compiler_process import CompilerProcess
-from policy_sched.profiles.reload.inputs import Compilation, Config, PolicyFiles
-from policy_sched.profiles.reload.policy_set import PolicySet, read_policy_set
+from policy_sched.profiles.reload.inputs import (
+    Compilation,
+    Config,
+    PolicyFiles,
+    PolicySet,
+    read_policy_set,
+)
 from policy_sched.profiles.reload.store import PolicySet as StorePolicySet
 from policy_sched.profiles.reload.store import PolicyStore, Reload, Result, StoreStatus
 from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts

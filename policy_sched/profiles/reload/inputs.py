@@ -1,15 +1,20 @@
-"""The files that a scheduler is started with, read and compiled together, all or nothing."""
+"""The files that a scheduler is started with, read and compiled together, all or nothing.
+
+A policy set can also be given as one path: policies, and perhaps the configuration that enables
+them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any, Final
 
-from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.profiles.build import CompiledPlan, compile_profiles
+from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
+from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
 from policy_sched.profiles.check import check_files
 from policy_sched.profiles.load import (
     Fingerprint,
@@ -20,10 +25,13 @@ from policy_sched.profiles.load import (
     default_config,
     files_below,
     fingerprint,
+    kind_of,
     load_config,
     load_policies,
+    policy_source,
+    read_documents,
 )
-from policy_sched.profiles.models import MISSING_KEY, KubeSchedulerConfiguration
+from policy_sched.profiles.models import API_VERSION, KIND, MISSING_KEY, KubeSchedulerConfiguration
 
 Config = str | Mapping[str, Any] | None
 
@@ -127,3 +135,55 @@ def compile_consistently(files: PolicyFiles) -> Compilation:
             break
         before, found = after, files.compile()
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """A policy set, compiled.
+
+    ``config``: the KubeSchedulerConfiguration that decides which policies are enabled; None: each
+    one is. ``idle``: the policies of the set that no profile enables, by name. ``warnings``: of
+    the files that were read.
+    """
+
+    config: str | None
+    plans: Sequence[CompiledPlan]
+    idle: dict[str, PolicySource]
+    warnings: Sequence[Diagnostic] = ()
+
+
+def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> PolicySet:
+    """Read and compile a policy set. Raises PolicyError with every problem if one is an error.
+
+    ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
+    """
+    files = replace(policy_set(path), max_cost_limit=max_cost_limit)
+    compilation = files.compile()
+    raise_errors(compilation.problems)
+    plans = compilation.plans
+    enabled = {name for ready in plans for name in ready.plan.policies}
+    policies, _ = load_policies(files.policies)
+    idle = {one.name: policy_source(one) for one in policies if one.name not in enabled}
+    config = files.config if isinstance(files.config, str) else None
+    return PolicySet(config, plans, dict(sorted(idle.items())), compilation.problems)
+
+
+def policy_set(path: str) -> PolicyFiles:
+    """Return the files of a policy set: of a directory, or of one file.
+
+    A KubeSchedulerConfiguration among them enables the policies; without one each is enabled
+    after the default plugins. Raises PolicySchedError if there are several.
+    """
+    root = FilePath(path)
+    found = [str(file) for file in files_below(root) if _is_configuration(file)]
+    if len(found) > 1:
+        message = f"{path} has several KubeSchedulerConfigurations: {', '.join(found)}"
+        raise PolicySchedError(message)
+    if found == [path]:
+        return PolicyFiles(path)
+    return PolicyFiles(found[0] if found else None, (path,))
+
+
+def _is_configuration(file: FilePath) -> bool:
+    documents, _ = read_documents(file)
+    return any(kind_of(marked.value) == (API_VERSION, KIND) for marked in documents)

@@ -3,9 +3,13 @@
 MultiPoint expansion, weights, params and extenders, as kube-scheduler resolves them.
 """
 
-from policy_sched.profiles.resolve.extenders import certificate_problems
-from policy_sched.profiles.resolve.lease_name import lease_of
-from policy_sched.profiles.resolve.plan import ProfilePlan, place_of, resolve
+from policy_sched.profiles.resolve.plan import (
+    ProfilePlan,
+    certificate_problems,
+    lease_of,
+    place_of,
+    resolve,
+)
 
 __all__ = [
     "ProfilePlan",

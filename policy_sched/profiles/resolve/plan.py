@@ -1,4 +1,7 @@
-"""Resolves a configuration against the policies and plugins that exist: one plan per profile."""
+"""Resolves a configuration against the policies and plugins that exist: one plan per profile.
+
+Extenders become settings of their clients; files of certificates are read here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ from typing import Any, Final
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.framework.runtime import Percentage
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.plugins.extenders import ExtenderSettings
+from policy_sched.model import (
+    EVERYTHING,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Selector,
+    label_selector,
+)
+from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings, tls_faults
 from policy_sched.profiles.load import (
     LoadedConfig,
     LoadedPolicy,
@@ -28,9 +38,14 @@ from policy_sched.profiles.models import (
     PLUGIN_POINTS,
     POINTS,
     REMOVED_PLUGINS,
+    SECOND,
     UNKNOWN_PLUGIN,
     UNLIKE_QUEUE_SORT,
+    Extender,
+    ExtenderPodSelector,
+    ExtenderTLSConfig,
     KubeSchedulerProfile,
+    LeaderElection,
     Path,
     PluginArgs,
     PolicySpec,
@@ -38,7 +53,6 @@ from policy_sched.profiles.models import (
     did_you_mean,
     path_text,
 )
-from policy_sched.profiles.resolve.extenders import extender_settings, ignored_resources
 from policy_sched.profiles.resolve.multi_point import (
     Enabled,
     Entry,
@@ -47,7 +61,90 @@ from policy_sched.profiles.resolve.multi_point import (
     Trouble,
     expand,
 )
-from policy_sched.profiles.validate import plugin_set
+from policy_sched.profiles.validate import decoded, plugin_set
+
+LEASE: Final = "policy-sched"
+"""The lease, unless the configuration names one; kube-scheduler's own is another."""
+
+
+def lease_of(settings: LeaderElection) -> tuple[str, str]:
+    """Return namespace and name of the lease."""
+    named = "resource_name" in settings.model_fields_set
+    return settings.resource_namespace, settings.resource_name if named else LEASE
+
+
+#: Time-out of an extender whose httpTimeout is 0, in seconds.
+DEFAULT_TIMEOUT = 5.0
+
+
+def extender_settings(extenders: tuple[Extender, ...]) -> tuple[ExtenderSettings, ...]:
+    """Return the settings of checked extenders, ignorable ones last."""
+    ordered = sorted(extenders, key=lambda extender: extender.ignorable)
+    return tuple(map(_settings, ordered))
+
+
+def ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
+    """Return the resources that NodeResourcesFit does not check, as extenders look after them."""
+    return tuple(
+        resource.name
+        for extender in extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+
+
+def certificate_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
+    """Yield what is wrong with the certificates of checked extenders; their files are read."""
+    for i, extender in enumerate(extenders):
+        if extender.tls_config is None:
+            continue
+        for field, why in tls_faults(_tls(extender.tls_config)):
+            at = ("extenders", i, "tlsConfig", field)
+            yield Problem(at, BAD_VALUE, f"{path_text(at)}: Invalid value: {why}")
+
+
+def _settings(extender: Extender) -> ExtenderSettings:
+    return ExtenderSettings(
+        url_prefix=extender.url_prefix,
+        filter_verb=extender.filter_verb,
+        preempt_verb=extender.preempt_verb,
+        prioritize_verb=extender.prioritize_verb,
+        bind_verb=extender.bind_verb,
+        weight=extender.weight,
+        enable_https=extender.enable_https,
+        tls=None if extender.tls_config is None else _tls(extender.tls_config),
+        timeout=extender.http_timeout / SECOND or DEFAULT_TIMEOUT,
+        node_cache_capable=extender.node_cache_capable,
+        managed_resources=frozenset(resource.name for resource in extender.managed_resources),
+        ignorable=extender.ignorable,
+        pod_selector=_selector(extender.pod_selector),
+    )
+
+
+def _tls(tls: ExtenderTLSConfig) -> TlsSettings:
+    return TlsSettings(
+        insecure=tls.insecure,
+        server_name=tls.server_name,
+        cert_file=tls.cert_file,
+        key_file=tls.key_file,
+        ca_file=tls.ca_file,
+        cert_data=decoded(tls.cert_data) or b"",
+        key_data=decoded(tls.key_data) or b"",
+        ca_data=decoded(tls.ca_data) or b"",
+    )
+
+
+def _selector(selector: ExtenderPodSelector | None) -> Selector:
+    if selector is None:
+        return EVERYTHING
+    expressions = tuple(
+        LabelSelectorRequirement(key=one.key, operator=one.operator, values=one.values)
+        for one in selector.match_expressions
+    )
+    return label_selector(
+        LabelSelector(match_labels=selector.match_labels, match_expressions=expressions)
+    )
+
 
 _HEAD: Final = {"api_version", "kind"}
 _NO_ARGS: Final[Mapping[str, Any]] = {}

@@ -3,8 +3,7 @@
 JSON Schema shapes, plugin arguments, extenders, values of the configuration.
 """
 
-from policy_sched.profiles.validate.configuration import check_configuration, plugin_set
-from policy_sched.profiles.validate.extenders import decoded
+from policy_sched.profiles.validate.configuration import check_configuration, decoded, plugin_set
 from policy_sched.profiles.validate.json_schema import mended, shape_problems
 from policy_sched.profiles.validate.plugin_args import check_args
 

@@ -9,7 +9,7 @@ import pytest
 from policy_sched.cli.input.policies import policy_paths, shipped_policies
 from policy_sched.cli.main import run
 from policy_sched.errors import PolicySchedError
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 EXAMPLE = str(policies_directory() / "example-cluster" / "manifests")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.counts import existing_terms as carried_terms
+from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.meta import ObjectMeta
-from policy_sched.model.namespace import Namespace
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 

@@ -8,7 +8,7 @@ from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.store.store import Key
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.instance.observability.log import LEVELS, Record, Verbosity
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.testing import FakeClock
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until

@@ -12,7 +12,7 @@ import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policy_sched.model.node import Node
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod_info import PodInfo
 from tests.language.harness import Outcome, evaluate
 from tests.language.oracle_world import World

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from policy_sched.errors import PolicyError
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueuedPod
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Decision, Preempt, Reject
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide

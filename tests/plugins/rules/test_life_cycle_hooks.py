@@ -10,9 +10,8 @@ import pytest
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.cluster_event import NODE_ADD, ActionType, ClusterEvent, EventResource
-from policy_sched.model.node import Node
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.cluster_objects import Node
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import build

@@ -17,8 +17,8 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.results import FilterResult, PreFilterResult
 from policy_sched.framework.status import Status
 from policy_sched.framework.waiting_pods import WaitingPods
+from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
-from policy_sched.model.node import Node
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import (
     CsiDriver,

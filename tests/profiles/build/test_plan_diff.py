@@ -1,4 +1,4 @@
-"""What differs between two sets, as far as somebody has to act on it."""
+"""What differs between two sets, as far as the scheduler has to act on it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_filter_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_filter_that_came(tmp_path: Path) -> None:
-    """It can only reject more: nobody may hope."""
+    """It can only reject more: no pod is tried again."""
     both = config({"one": ["Keep", "Gate", "Score"], "two": ["Keep", "Score"]})
     found = changes(tmp_path, config_yaml=both)
     assert found.filters == ("two",)
@@ -64,7 +64,7 @@ def test_a_filter_that_came(tmp_path: Path) -> None:
 
 
 def test_a_score(tmp_path: Path) -> None:
-    """It changes every profile that has it, and helps nobody."""
+    """It changes every profile that has it, and makes no pod schedulable."""
     found = changes(tmp_path, score_yaml=scoring("Score", "51"))
     assert found.changed == ("one", "two")
     assert not found.filters

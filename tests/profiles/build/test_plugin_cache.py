@@ -6,7 +6,7 @@ import pytest
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.profiles.build.plugin_cache import PluginCache
+from policy_sched.profiles.build.pipeline import PluginCache
 
 
 class Plugin:
@@ -36,7 +36,7 @@ def test_a_plugin_is_made_once_for_what_it_says() -> None:
 
 
 def test_what_a_build_did_not_ask_for_is_dropped() -> None:
-    """Not before the build is in force: a build that fails costs nobody a plugin."""
+    """Not before the build is in force: a build that fails evicts no plugin."""
     made = PluginCache()
     made.begin()
     first, kept = (made.get((profile, "name", 1), Plugin) for profile in ("one", "two"))

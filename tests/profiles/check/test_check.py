@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.profiles.check.check import check_files
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1

@@ -10,7 +10,7 @@ import pytest
 from policy_sched.language.ir.code_motion import Cost
 from policy_sched.profiles.check.cost_report import Estimate, estimates, sum_of, text_lines
 from policy_sched.profiles.load.policies import load_policies
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 
 def test_a_table_of_microseconds() -> None:

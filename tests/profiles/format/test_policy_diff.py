@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.format.policy_diff import Difference, differences
-from policy_sched.profiles.reload.policy_set import policy_set, read_policy_set
+from policy_sched.profiles.reload.inputs import policy_set, read_policy_set
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"
 CONFIGURATION = (

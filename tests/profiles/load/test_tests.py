@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.profiles.check.check import check_open
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
 

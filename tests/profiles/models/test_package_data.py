@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.profiles.models.package_data import (
+from policy_sched.profiles.models.defaults import (
     default_policies,
     docs_directory,
     policies_directory,

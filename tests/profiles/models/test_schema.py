@@ -8,9 +8,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from policy_sched.profiles.models.package_data import policies_directory, schemas_directory
-from policy_sched.profiles.models.schema import schemas
-from policy_sched.profiles.models.schema_files import TEST_FILE
+from policy_sched.profiles.models.defaults import policies_directory, schemas_directory
+from policy_sched.profiles.models.schema import TEST_FILE, schemas
 
 
 @pytest.mark.parametrize("name", sorted(schemas()))

@@ -30,7 +30,7 @@ def told(*paths: Path, config: Path | None = None) -> list[str]:
 
 
 def test_mistakes_of_form_hide_none_of_meaning(tmp_path: Path) -> None:
-    """Whoever mends a file sees everything that is wrong with it, as `check` shows it."""
+    """A reload reports everything that is wrong with a file, as `check` does."""
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.replace("RULE", "node.nmae == ''").replace("message", "mesage"))
     assert told(file) == [

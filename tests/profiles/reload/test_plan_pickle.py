@@ -9,9 +9,9 @@ import pytest
 
 from policy_sched.language.compiled_policy import CompiledPolicy
 from policy_sched.profiles.build import diff_plans
-from policy_sched.profiles.models.package_data import policies_directory
+from policy_sched.profiles.models.defaults import policies_directory
+from policy_sched.profiles.reload.compiler_process import dumps
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
-from policy_sched.profiles.reload.plan_pickle import dumps
 from tests.profiles.policy_texts import keeping, write
 
 

@@ -80,7 +80,7 @@ def test_a_broken_set_keeps_the_old_one(folder: Path, store: PolicyStore) -> Non
     asked: list[PolicySet] = []
     reload = store.commit(store.prepare(), lambda policies, _: asked.append(policies))
     assert reload.result is Result.REFUSED
-    assert not asked, "what is broken is offered to nobody"
+    assert not asked, "what is broken is not enacted"
     assert store.current is before
     assert {Path(problem.file).name for problem in reload.problems} == {"policy.yaml", "other.yaml"}
     assert all(problem.line and problem.column for problem in reload.problems)

@@ -100,7 +100,7 @@ def test_a_fingerprint_is_of_contents(tmp_path: Path) -> None:
 
 
 def test_a_file_mounted_by_itself_is_warned_of(tmp_path: Path) -> None:
-    """subPath mounts never change: whoever waits for a reload should know."""
+    """subPath mounts never change, which a warning says."""
     file = tmp_path / "my policy.yaml"
     file.write_text("x: 1", encoding="utf-8")
     mount = str(file).replace(" ", "\\040")

@@ -10,7 +10,7 @@ import pytest
 from policy_sched.plugins.extenders.settings import ExtenderSettings, TlsSettings
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value
 from policy_sched.profiles.load.policies import load_policies
-from policy_sched.profiles.models.package_data import default_policies
+from policy_sched.profiles.models.defaults import default_policies
 from policy_sched.profiles.resolve.plan import ProfilePlan, resolve
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

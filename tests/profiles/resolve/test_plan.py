@@ -8,7 +8,7 @@ from typing import Any
 from policy_sched.errors import Severity
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value, default_config
 from policy_sched.profiles.load.policies import LoadedPolicy, load_policies
-from policy_sched.profiles.models.package_data import default_policies
+from policy_sched.profiles.models.defaults import default_policies
 from policy_sched.profiles.resolve.plan import policy_points, resolve
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.queued_pod import QueueState
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore, Reload, Result
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision

@@ -1,19 +1,109 @@
-"""Runtime classes: what a pod's runtime takes besides the pod, and which nodes have it.
+"""Objects beside pods: nodes, namespaces, priority and runtime classes, disruption budgets.
 
-The RuntimeClass admission plugin writes both into a pod when it is created.
+Decoded straight from API JSON: the fields that scheduling reads. The labels of a namespace decide
+which pods a term of pod affinity means. A runtime class adds its overhead, node selector and
+tolerations to a pod when the pod is created, as the RuntimeClass admission plugin does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct
+from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int32, Int64, LabelSelector
 from policy_sched.model.pod import PodSpec
 from policy_sched.model.quantity import Amount, nanos
-from policy_sched.model.records import Toleration
+from policy_sched.model.records import Condition, Taint, Toleration
+
+
+class NodeSpec(ApiStruct):
+    """What an administrator says of a node."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    provider_id: str = field(default="", name="providerID")
+
+
+class ContainerImage(ApiValue, frozen=True, gc=False):
+    """An image that a node holds, under all its names, and its size in bytes."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: Int64 = 0
+
+
+class NodeSystemInfo(ApiValue, frozen=True, gc=False):
+    """What runs on a node."""
+
+    architecture: str = ""
+    operating_system: str = ""
+    os_image: str = ""
+    kernel_version: str = ""
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
+class NodeStatus(ApiStruct):
+    """What a node reports of itself."""
+
+    capacity: dict[str, Amount] = field(default_factory=dict)
+    allocatable: dict[str, Amount] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(ApiObject):
+    """A node."""
+
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the node's Ready condition is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
+
+
+class Namespace(ApiObject):
+    """A namespace; only its metadata is read."""
+
+
+class PriorityClass(ApiObject):
+    """A name for a priority; the one with ``global_default`` serves pods that name none."""
+
+    value: Int32 = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+class PodDisruptionBudgetSpec(ApiStruct):
+    """Which pods, and how many of them (a number or a percentage) must stay."""
+
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(ApiStruct):
+    """How many more pods may go, and which are going already."""
+
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    disrupted_pods: dict[str, datetime] = field(default_factory=dict)
+
+
+class PodDisruptionBudget(ApiObject):
+    """A disruption budget."""
+
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+
 
 MOST_TOLERATIONS: Final = 1_000
 """Tolerations of a pod that are compared with those of its runtime class."""
