@@ -19,8 +19,11 @@ from typing import Final
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-THRESHOLDS: Final = (20_000, 20, 20)
-"""New objects, and collections of a younger generation, after which Python collects."""
+THRESHOLDS: Final = (20_000, 5, 100)
+"""New objects, and collections of a younger generation, after which Python collects.
+
+The first two bound a usual pause to some 100,000 objects, which is about 10 ms.
+"""
 NAME: Final = "policy_sched_gc_pause_seconds"
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Upper ends of the histogram's buckets, in seconds."""
