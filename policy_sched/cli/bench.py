@@ -107,11 +107,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     require_files([like] if like else [])
     with progress(f"measuring {name}"):
         if name in WORKLOADS:
-            workload = (
-                WORKLOADS[name] if like is None else workload_from_test(WORKLOADS[name], like)
-            )
-            size = nodes or workload.nodes, pods or workload.pods
-            report: Report = in_process.run_benchmark(workload, *size, policies)
+            report = _workload(name, nodes, pods, policies, like)
         elif name == api.NAME:
             report = asyncio.run(api.run_api(*_load(api, nodes, pods, existing), tls=tls))
         elif name == event_loop_latency.NAME:
@@ -143,6 +139,15 @@ def _check_read(name: str, *given: object) -> None:
     unread = [option for option in named if option not in _READ.get(name, _OF_WORKLOADS)]
     if unread:
         raise PolicySchedError(f"bench {name} has no use for {', '.join(unread)}")
+
+
+def _workload(
+    name: str, nodes: int | None, pods: int | None, policies: tuple[str, ...], like: str | None
+) -> Report:
+    """Run a workload of scheduler_perf, or one like a test."""
+    workload = WORKLOADS[name] if like is None else workload_from_test(WORKLOADS[name], like)
+    size = nodes or workload.nodes, pods or workload.pods
+    return in_process.run_benchmark(workload, *size, policies)
 
 
 def _load(

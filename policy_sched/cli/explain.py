@@ -17,6 +17,7 @@ from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnos
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
+from policy_sched.explain import Explanation
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo
@@ -81,17 +82,20 @@ def explain(  # noqa: PLR0913  # the options of the verb
     pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
     infos = waiting_with(wanted, pods, pending)
     act = explain_after_queue if after_queue else explain_now
-    every = scheduler.cache.nodes.n
     info = next(one for one in infos if one.uid == PodInfo.of(wanted).uid)
-    shown = every if output == "annotations" else top
+    shown = scheduler.cache.nodes.n if output == "annotations" else top
     with progress("deciding"):
         found = act(scheduler, infos, info.uid, shown)
     found.unmatched = _unmatched(Application(scheduler, plans), info)
+    _write(found, output)
+    return OK
+
+
+def _write(found: Explanation, output: str) -> None:
     if output == "annotations":
         sys.stdout.write(json_text(found.annotations()))
     else:
         write_report(found, output)
-    return OK
 
 
 def _unmatched(application: Application, info: PodInfo) -> list[str]:
