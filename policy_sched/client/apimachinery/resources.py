@@ -28,7 +28,6 @@ DEPLOYMENT: Final[Kind] = ("apps/v1", "Deployment")
 STATEFUL_SET: Final[Kind] = ("apps/v1", "StatefulSet")
 DAEMON_SET: Final[Kind] = ("apps/v1", "DaemonSet")
 SERVICE: Final[Kind] = ("v1", "Service")
-QUOTA: Final[Kind] = ("v1", "ResourceQuota")
 REVISION: Final[Kind] = ("apps/v1", "ControllerRevision")
 JOB: Final[Kind] = ("batch/v1", "Job")
 

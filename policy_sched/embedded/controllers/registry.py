@@ -10,7 +10,6 @@ from policy_sched.embedded.controllers.disruption import DisruptionController
 from policy_sched.embedded.controllers.garbage_collector import GarbageCollector
 from policy_sched.embedded.controllers.jobs import JobController
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
-from policy_sched.embedded.controllers.quotas import ResourceQuotaController
 from policy_sched.embedded.controllers.replica_sets import ReplicaSetController
 from policy_sched.embedded.controllers.service_ip_allocator import ServiceIPAllocator
 from policy_sched.embedded.controllers.serviceaccount import ServiceAccountController
@@ -36,7 +35,6 @@ def controllers(store: ObjectStore) -> tuple[Component, ...]:
         ClusterRoleAggregationController(store),
         GarbageCollector(store),
         ServiceAccountController(store),
-        ResourceQuotaController(store),
         ServiceIPAllocator(store),
     )
 

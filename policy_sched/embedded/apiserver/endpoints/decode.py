@@ -9,13 +9,17 @@ import msgspec
 from policy_sched.embedded.apiserver.protobuf import decoding
 from policy_sched.embedded.apiserver.registry import JSON, too_large, unreadable, unsupported
 from policy_sched.embedded.schema import typed
-from policy_sched.source import SourceFile, parse_documents
+from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
 
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 TYPES: Final = (JSON, YAML, PROTOBUF)
-YAML_BYTES: Final = 256 * 1024
-"""Bytes that YAML may have: it takes a hundred times as long to read as JSON."""
+YAML_BYTES: Final = 128 * 1024
+"""Bytes that YAML may have: it takes ten times as long to read as JSON."""
+ANCHORED_BYTES: Final = 16 * 1024
+"""Bytes that YAML with anchors or tags may have: it takes ten times as long to read again."""
+VALUES: Final = 20_000
+"""Values that an object or a patch may have: each is visited many times on the way to the store."""
 _PARTS: Final = {
     "Binding": "v1", "Eviction": "policy/v1", "Scale": "autoscaling/v1",
     "TokenRequest": "authentication.k8s.io/v1",
@@ -41,12 +45,33 @@ def object_data(body: bytes, content_type: str, kind: str) -> Any:
     """Return what a body holds, in the encoding that its type names. Raises ApiError."""
     match media_type(content_type):
         case "application/json":
-            return decoded(body, kind)
+            data = decoded(body, kind)
+            check_values(data, body)
+            return data
         case "application/yaml":
-            return yaml_data(body, kind)
+            data = yaml_data(body, kind)
         case "application/vnd.kubernetes.protobuf":
-            return _protobuf(body, kind)
-    raise unsupported(TYPES)
+            data = _protobuf(body, kind)
+        case _:
+            raise unsupported(TYPES)
+    check_values(data)
+    return data
+
+
+def check_values(data: Any, raw: bytes | None = None) -> None:
+    """Raise ApiError if JSON data consists of too many values; ``raw`` is its JSON, if known."""
+    if raw is not None and sum(map(raw.count, (b",", b"{", b"["))) < VALUES:
+        return
+    room, level = VALUES, [data]
+    while level:
+        inner: list[Any] = []
+        for one in level:
+            room -= len(one) if isinstance(one, dict | list) else 0
+            if room < 0:
+                raise too_large(f"limit of an object is {VALUES} values")
+            items = one.values() if isinstance(one, dict) else one
+            inner += [item for item in items if isinstance(item, dict | list)]
+        level = inner
 
 
 def yaml_data(body: bytes, kind: str) -> Any:
@@ -60,7 +85,14 @@ def yaml_data(body: bytes, kind: str) -> Any:
         raise too_large(f"limit of YAML is {YAML_BYTES}, send JSON")
     try:
         file = SourceFile("body", body.decode())
-        documents, problems = parse_documents(file)
+        plain, problems = plain_documents(file)
+        if len(plain) == 1 and not problems and (json := plain[0].json()) is not None:
+            return msgspec.json.decode(json)
+        if len(body) > ANCHORED_BYTES and not problems:
+            raise too_large(f"limit of YAML with anchors, tags or mistakes is {ANCHORED_BYTES}")
+        documents: list[Marked] = []
+        if not problems:
+            documents, problems = parse_documents(file)
     except (UnicodeDecodeError, RecursionError) as error:
         raise unreadable(kind, f"error converting YAML to JSON: yaml: {error}", body) from None
     if problems:

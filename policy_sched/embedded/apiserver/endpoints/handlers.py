@@ -35,6 +35,10 @@ from policy_sched.manifests import Plain
 
 BODY_SECONDS: Final = 60.0
 """How long a client may take to send a body (the API server's limit of most requests)."""
+WARNINGS: Final = 32
+"""Warnings that an answer carries, as headers."""
+WARNING_BYTES: Final = 4096
+"""Bytes of the warnings that an answer carries (the API server's limit)."""
 SMALL: Final = 50
 """Objects of a list that is written as a whole."""
 _LOG: Final = logging.getLogger("policy_sched.embedded.apiserver")
@@ -98,8 +102,13 @@ class Answers:
         if target.subresource in _APART:
             return self._subresource(sent, verb)
         response = self._write(sent, verb, accept)
-        for warning in sent.warnings:
-            response.headers.add("Warning", f"299 - {quoted(warning)}")
+        room = WARNING_BYTES
+        for warning in sent.warnings[:WARNINGS]:
+            header = f"299 - {quoted(warning)}"
+            room -= len(header)
+            if room < 0:
+                break
+            response.headers.add("Warning", header)
         return response
 
     # Reading.

@@ -14,6 +14,7 @@ from typing import Any, Final
 from policy_sched.client.apimachinery import NAMESPACE, Stored, bad_request, encoded, timestamp
 from policy_sched.embedded.admission import conflict, default, forbidden, invalid, write_nulls
 from policy_sched.embedded.apiserver.endpoints.decode import (
+    check_values,
     decoded,
     media_type,
     object_data,
@@ -129,6 +130,7 @@ class Writing:
         patch = patch_of(sent.body, sent.content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
         result = patched(served.form.data(stored), patch, sent.content_type)
+        check_values(result)
         data = checked(result, served)
         check_fields(sent, data)
         _place(data, sent.target)
@@ -234,6 +236,8 @@ def patch_of(body: bytes, content_type: str) -> Any:
     if operations and len(patch) > OPERATIONS:
         most = f"The allowed maximum operations in a JSON patch is {OPERATIONS}"
         raise too_large(f"{most}, got {len(patch)}")
+    values = [one.get("value") for one in patch if isinstance(one, dict)] if operations else patch
+    check_values(values)
     return patch
 
 
@@ -257,6 +261,7 @@ def applied_data(sent: Sent) -> Plain:
     data = yaml_data(sent.body, served.kind)
     if not isinstance(data, dict):
         raise bad_request("error decoding YAML: the patch is no object")
+    check_values(data)
     meta = data.get("metadata")
     if isinstance(meta, dict) and meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -268,7 +273,9 @@ def applied_data(sent: Sent) -> Plain:
 
 def _check_size(data: Plain) -> None:
     """Raise ApiError if an object is too large to be stored."""
-    if len(encoded(data)) > STORED:
+    raw = encoded(data)
+    check_values(data, raw)
+    if len(raw) > STORED:
         raise too_large(f"limit of an object is {STORED}")
 
 

@@ -27,7 +27,7 @@ Path = tuple[str, ...]
 Fields = dict[Path, Any]
 """What an object's fields hold; `ITEM` where an item itself is meant."""
 ITEM: Final = object()
-ELEMENTS: Final = 1_000_000
+ELEMENTS: Final = 60_000
 """Elements that the paths of an object may have together."""
 DEEP: Final = 100
 """Elements that a path may have; no kind of the API's own has as many."""
