@@ -16,11 +16,12 @@ from policy_sched.client.apimachinery import (
     ApiError,
     Stored,
     micro_timestamp,
-    parsed,
+    readable,
 )
 from policy_sched.embedded.controllers import Over, Timers
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import Plain
+from policy_sched.model import nanoseconds
 
 LIFETIME: Final = 3600 * SECOND
 """How long an event is kept (the API server's --event-ttl)."""
@@ -184,5 +185,4 @@ def _about(data: Plain) -> Reference:
 
 def _last_said(stored: Stored, data: Plain) -> int:
     text = (data.get("series") or {}).get("lastObservedTime") or data.get("eventTime")
-    created = stored.typed.metadata.creation_timestamp
-    return parsed(text or (created.isoformat() if created is not None else ""))
+    return readable(text) or nanoseconds(stored.typed.metadata.creation_timestamp)

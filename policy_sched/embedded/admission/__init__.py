@@ -5,6 +5,7 @@ Field validation is in apiserver/validation.
 
 from policy_sched.embedded.admission import pod_strategy
 from policy_sched.embedded.admission.admission import (
+    add_default_tolerations,
     admit_pod,
     admit_priority_class,
     check_name,
@@ -27,6 +28,7 @@ from policy_sched.embedded.admission.subresource_strategy import added_container
 
 __all__ = [
     "MODIFIED",
+    "add_default_tolerations",
     "added_containers",
     "admit_pod",
     "admit_priority_class",

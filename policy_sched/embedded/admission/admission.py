@@ -172,7 +172,7 @@ def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int)
     ):
         if spec.get(field) in (None, ""):
             spec[field] = value
-    _tolerate_nodes_for_a_while(spec)
+    add_default_tolerations(spec)
     _set_priority(resource, data, priorities)
     status = data["status"] = data.get("status") or {}
     status.setdefault("phase", "Pending")
@@ -220,8 +220,11 @@ def _fill_container(given: Plain, filled: ContainerSpec) -> None:
         given["imagePullPolicy"] = "IfNotPresent" if pinned else "Always"
 
 
-def _tolerate_nodes_for_a_while(spec: Plain) -> None:
-    """Let the pod bear failing nodes for five minutes (the DefaultTolerationSeconds admission)."""
+def add_default_tolerations(spec: Plain) -> None:
+    """Let a pod, new or changed, bear failing nodes for five minutes.
+
+    (The DefaultTolerationSeconds admission.)
+    """
     given = list(spec.get("tolerations") or ())
     for key in (_NOT_READY, _UNREACHABLE):
         if not any(_bears(toleration, key) for toleration in given):

@@ -129,4 +129,5 @@ class PodGarbageCollector(Controller):
             if standing(pod_of(stored)) < Standing.SUCCEEDED:
                 status["phase"] = "Failed"
         self._store.revise(stored, data)
-        self._store.delete(key, DeleteOptions(grace_seconds=grace, uid=stored.uid))
+        if self._store.find(key.kind, key.namespace, key.name) is not None:  # no finalizer kept it
+            self._store.delete(key, DeleteOptions(grace_seconds=grace, uid=stored.uid))

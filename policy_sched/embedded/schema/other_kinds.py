@@ -73,14 +73,14 @@ GroupClaimStatus: 1 name s, 2 resourceClaimName ?s
 WorkloadTemplateReference: 1 workloadName s, 2 podGroupTemplateName s
 GroupTemplateReference: 1 workload ?WorkloadTemplateReference
 PodGroupSpec: 1 podGroupTemplateRef ?GroupTemplateReference, 2 schedulingPolicy GroupPolicy, \
-  3 schedulingConstraints ?GroupConstraints, 4 resourceClaims *GroupClaim, - disruptionMode ?s, \
-  - priorityClassName s, - priority ?i
+  3 schedulingConstraints ?GroupConstraints, 4 resourceClaims *GroupClaim, 5 disruptionMode ?s, \
+  6 priorityClassName s, 7 priority ?i
 PodGroupStatus: 1 conditions *MetaCondition, 2 resourceClaimStatuses *GroupClaimStatus
 scheduling.k8s.io/v1alpha2/PodGroup: 1 metadata ObjectMeta, 2 spec PodGroupSpec, \
   3 status PodGroupStatus
 PodGroupTemplate: 1 name s, 2 schedulingPolicy GroupPolicy, \
-  3 schedulingConstraints ?GroupConstraints, 4 resourceClaims *GroupClaim, - disruptionMode ?s, \
-  - priorityClassName s, - priority ?i
+  3 schedulingConstraints ?GroupConstraints, 4 resourceClaims *GroupClaim, 5 disruptionMode ?s, \
+  6 priorityClassName s, 7 priority ?i
 WorkloadReference: 1 apiGroup s, 2 kind s, 3 name s
 WorkloadSpec: 1 controllerRef ?WorkloadReference, 2 podGroupTemplates *PodGroupTemplate
 scheduling.k8s.io/v1alpha2/Workload: 1 metadata ObjectMeta, 2 spec WorkloadSpec

@@ -33,6 +33,11 @@ _GO: Final = {
     "IntOrString": "intstr.IntOrString", "ExtraValue": "v1.ExtraValue", "FieldsV1": "v1.FieldsV1",
     "RawExtension": "runtime.RawExtension", "Object": "map[string]interface {}",
 }  # fmt: skip
+_SPECIFIED: Final = frozenset({
+    "DaemonSet", "Deployment", "Job", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
+    "PodDisruptionBudget", "ReplicaSet", "ReplicationController", "Service", "StatefulSet",
+})  # fmt: skip
+"""Kinds whose objects always have a specification, if only an empty one."""
 DEPTH: Final = 250
 """How many objects and lists of an object may lie in each other: fewer than Python can follow."""
 _BYTES: Final = 100
@@ -59,7 +64,8 @@ _SCALARS: Final[dict[str, Any]] = {
 def typed(kind: Kind, data: Plain) -> Plain:
     """Return an object, made of JSON, in which all fields have the types of its kind.
 
-    Nulls are gone: a field that is null is left out, an item that is null is the zero of its type.
+    Nulls are removed: a field that is null is left out, an item that is null is the zero of its
+    type. A specification that is missing is empty, where the kind has one.
     Raises ApiError (400) that names the first field of another type, or says that objects and lists
     lie more than DEPTH deep.
     """
@@ -78,7 +84,11 @@ def typed(kind: Kind, data: Plain) -> Plain:
         raise _refusal(kind, message, data, str(error)) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise cannot_be_handled(kind, f"json: {error}") from None
-    return _without_nulls(message, data) if b"null" in raw else data
+    if b"null" in raw:
+        data = _without_nulls(message, data)
+    if kind[1] in _SPECIFIED and "spec" not in data:
+        data["spec"] = {}
+    return data
 
 
 def _deeper(data: Plain, most: int) -> bool:

@@ -182,8 +182,8 @@ PodStatus: 1 phase s, 2 conditions *Condition, 3 message s, 4 reason s, 5 hostIP
   10 initContainerStatuses *ContainerStatus, 11 nominatedNodeName s, 12 podIPs *PodIP, \
   13 ephemeralContainerStatuses *ContainerStatus, 14 resize s, \
   15 resourceClaimStatuses *PodClaimStatus, 16 hostIPs *PodIP, 17 observedGeneration l, \
-  18 extendedResourceClaimStatus ?ExtendedResourceClaimStatus, - allocatedResources map:Quantity, \
-  - resources ?ResourceRequirements, - nodeAllocatableResourceClaimStatuses *Object
+  18 extendedResourceClaimStatus ?ExtendedResourceClaimStatus, 19 allocatedResources map:Quantity, \
+  20 resources ?ResourceRequirements, - nodeAllocatableResourceClaimStatuses *Object
 v1/Pod: 1 metadata ObjectMeta, 2 spec PodSpec, 3 status PodStatus
 PodTemplateSpec: 1 metadata ObjectMeta, 2 spec PodSpec
 v1/PodTemplate: 1 metadata ObjectMeta, 2 template PodTemplateSpec

@@ -39,6 +39,7 @@ from policy_sched.client.apimachinery import (
 )
 from policy_sched.embedded.admission import (
     MODIFIED,
+    add_default_tolerations,
     added_containers,
     admit_pod,
     admit_priority_class,
@@ -174,8 +175,10 @@ class ObjectStore:
         api_version, kind, namespace, name, version, raw = row
         try:
             found = resource((api_version, kind))
-            data = msgspec.json.decode(bytes(raw))
-            typed(found.key, data)
+            data = typed(found.key, msgspec.json.decode(bytes(raw)))
+            write_nulls(found.key, data)
+            if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
+                raw = encoded(data)
             stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))
         except (ApiError, ValueError, TypeError, AttributeError, RecursionError) as error:
             key = Key((api_version, kind), namespace, name)
@@ -407,6 +410,8 @@ class ObjectStore:
             if STATUS in old:
                 data[STATUS] = old[STATUS]
         if found.key == POD:
+            data["spec"] = data.get("spec") or {}
+            add_default_tolerations(data["spec"])
             pod_changes.check_update(stored, data)
         elif found.key in (PRIORITY_CLASS, NAMESPACE):
             self._admit(found, data)

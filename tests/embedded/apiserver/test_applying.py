@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from policy_sched.embedded.store import annotated
 from tests.embedded.apiserver.security.guarded import RBAC, binding, guarded, make, role, rule, user
 from tests.embedded.apiserver.world import SPEC, World, serving
+from tests.fuzz.corpus import OBJECTS
 
 APPLY = "application/apply-patch+yaml"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -174,5 +177,28 @@ def test_an_object_of_too_many_fields_is_not_applied() -> None:
             head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
             status, body = await world.ask("PATCH", path, {**head, "x": deep}, type=APPLY)
             assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", sorted(OBJECTS))
+def test_what_kubectl_has_applied_can_be_applied_by_the_server(path: str) -> None:
+    """As ``kubectl apply`` and twice ``kubectl apply --server-side``: nothing else changes.
+
+    The second one dropped the selector that the server had given a Job.
+    """
+
+    async def run() -> None:
+        async with serving() as world:
+            given = json.loads(json.dumps(OBJECTS[path]))
+            given["metadata"].pop("resourceVersion", None)
+            first = annotated(given)
+            made = await world.create(path, first)
+            name = made["metadata"]["name"]
+            for _ in range(2):
+                status, body = await apply(world, f"{path}/{name}?force=true", given, "kubectl")
+                assert status == 200, body
+            for field in made.keys() - {"metadata", "status"}:
+                assert body[field] == made[field]
 
     asyncio.run(run())

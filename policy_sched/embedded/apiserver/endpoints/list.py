@@ -43,6 +43,8 @@ LOOKED_AT: Final = 1000
 PIECE_BYTES: Final = 1024 * 1024
 """And bytes, unless one object has more: what a slow reader keeps waiting in memory."""
 _LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
+_DIGITS: Final = 20
+"""Digits of the largest resourceVersion, 2**64 - 1."""
 _PAGE_EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can"
     " start a new list without the continue parameter, or use the continue token in this response"
@@ -162,7 +164,8 @@ def _expired(start: str) -> ApiError:
 
 def number_of(text: str) -> int:
     """Return a resourceVersion as a number, 0 if none is given. Raises ApiError if it is none."""
-    if text and not (text.isascii() and text.isdigit() and len(text) <= 20):
+    digits = text.isascii() and text.isdigit()
+    if text and not (digits and len(text) <= _DIGITS and int(text) < 2**64):
         raise no_version(text)
     return int(text or 0)
 

@@ -23,11 +23,6 @@ TABLE: Final = "Table"
 METADATA: Final = "PartialObjectMetadata"
 METADATA_LIST: Final = "PartialObjectMetadataList"
 DISCOVERY: Final = "APIGroupDiscoveryList"
-_SPECIFIED: Final = frozenset({
-    "DaemonSet", "Deployment", "Job", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
-    "PodDisruptionBudget", "ReplicaSet", "ReplicationController", "Service", "StatefulSet",
-})  # fmt: skip
-"""Kinds whose objects always have a specification, if only an empty one."""
 _JSON_TYPES: Final = frozenset({JSON, "application/*", "*/*"})
 
 
@@ -96,8 +91,6 @@ def checked(given: Any, served: Served) -> Plain:
     check_kind(given, served)
     data = typed((served.group_version, served.kind), given)
     data = served.form.back({**data, "metadata": data.get("metadata") or {}})
-    if served.kind in _SPECIFIED and data.get("spec") is None:
-        data["spec"] = {}
     read(served.resource, encoded(data))  # the store takes what has the right types
     if served.kind == "Event":
         check_event(data)

@@ -10,6 +10,8 @@ from policy_sched.client.apimachinery import ApiError, bad_request
 JSON: Final = "application/json"
 LIMIT: Final = 3 * 1024 * 1024
 """Bytes that a body may have (the API server's limit)."""
+_SYNTAX: Final = "invalid syntax"
+_RANGE: Final = "value out of range"
 STORED: Final = 1536 * 1024
 """Bytes that an object may have (etcd's limit of a request)."""
 
@@ -99,12 +101,13 @@ def wrong_option(options: str, field: str, reason: str, why: str) -> ApiError:
 
 
 def no_version(text: str) -> ApiError:
-    """Return the refusal of a resourceVersion that is no number: a mistake of the client.
+    """Return the refusal of a resourceVersion that is no number of 64 bits: the client's mistake.
 
     kube-apiserver calls it its own (500, kubernetes/kubernetes#101350).
     """
     shown = text if len(text) <= 64 else f"{text[:64]}..."
-    parse = f'strconv.ParseUint: parsing "{shown}": invalid syntax'
+    number = text.isascii() and text.isdigit()
+    parse = f'strconv.ParseUint: parsing "{shown}": {_RANGE if number else _SYNTAX}'
     return bad_request(f'resourceVersion: Invalid value: "{shown}": {parse}')
 
 

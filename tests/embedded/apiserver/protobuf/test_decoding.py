@@ -152,6 +152,23 @@ def test_an_endpoint_slice_is_read() -> None:
     }
 
 
+def test_the_later_fields_of_pods_and_groups_are_read() -> None:
+    """kube-controller-manager writes them, and a field that is skipped is lost."""
+    spec = message((2, message((2, message((1, 3))))), (5, b"PodGroup"), (6, b"high"), (7, 1000))
+    group = message((1, message((1, b"g"))), (2, spec))
+    found = read(envelope("scheduling.k8s.io/v1alpha2", "PodGroup", group))
+    gang = {"gang": {"minCount": 3}}
+    assert found["spec"] == {
+        "schedulingPolicy": gang, "disruptionMode": "PodGroup", "priorityClassName": "high",
+        "priority": 1000,
+    }  # fmt: skip
+    cpu = message((1, b"cpu"), (2, message((1, b"2"))))
+    status = message((19, cpu), (20, message((2, cpu))))
+    pod = read(envelope("v1", "Pod", message((1, message((1, b"p"))), (3, status))))
+    given = {"allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "2"}}}
+    assert pod["status"] == given
+
+
 def test_kinds_that_are_not_in_the_tables_are_not_guessed() -> None:
     """Nor what is encoded a second time."""
     for body in (
