@@ -1,23 +1,21 @@
-"""The messages of the API: field numbers, names and types.
+"""The messages of the API: field numbers, names and types, read from messages.json.
 
-The tables have one message per line: ``NAME: NUMBER FIELD TYPE, ...``. The number is ``-`` where
-a field is read from JSON only. Types are s (string), i (int32), l (int64), b (bool), x (bytes),
-another message, or map:TYPE with strings as keys. Before a type,
-``*`` means repeated, and ``?`` that a zero or an empty message is written in JSON, too: the Go
-field is a pointer. The fields of one that is called ``-`` belong to the message that it stands
-in. (The generated.proto files of k8s.io/api and k8s.io/apimachinery.)
+A message is a list of fields, each written as ``NUMBER NAME TYPE``. The number is ``-`` where a
+field is read from JSON only. Types are s (string), i (int32), l (int64), b (bool), x (bytes),
+another message, or map:TYPE with strings as keys. Before a type, ``*`` means repeated, and ``?``
+that a zero or an empty message is written in JSON, too: the Go field is a pointer. The fields of
+one that is called ``-`` belong to the message that it stands in. (The generated.proto files of
+k8s.io/api and k8s.io/apimachinery.)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from policy_sched.embedded.schema.cluster_kinds import CLUSTER
-from policy_sched.embedded.schema.device_kinds import DEVICES
-from policy_sched.embedded.schema.other_kinds import OTHERS
-from policy_sched.embedded.schema.small_kinds import SMALL
-from policy_sched.embedded.schema.workload_kinds import WORKLOADS
+import msgspec
+
 
 LEAVES: Final = frozenset({
     "Time", "MicroTime", "Quantity", "FieldsV1", "RawExtension", "ExtraValue", "IntOrString",
@@ -52,12 +50,12 @@ def _field(text: str, place: int) -> tuple[int, Field]:
 
 
 def _messages() -> dict[str, dict[int, Field]]:
-    found = {}
-    for line in (SMALL + CLUSTER + DEVICES + WORKLOADS + OTHERS).splitlines():
-        name, colon, fields = line.partition(": ")
-        if colon:
-            found[name] = dict(_field(part, at) for at, part in enumerate(fields.split(", "), 1))
-    return found
+    raw = Path(__file__).with_name("messages.json").read_bytes()
+    found = msgspec.json.decode(raw, type=dict[str, list[str]])
+    return {
+        name: dict(_field(text, place) for place, text in enumerate(fields, 1))
+        for name, fields in found.items()
+    }
 
 
 MESSAGES: Final = _messages()

@@ -30,12 +30,13 @@ Plain = dict[str, Any]
 
 @dataclass
 class World:
-    """A served cluster; ``url`` is where."""
+    """A served cluster; ``url`` is where. ``steps``: processor time of each step, in seconds."""
 
     server: ApiServer
     cluster: EmbeddedCluster
     clock: FakeClock
     session: aiohttp.ClientSession
+    steps: list[float]
 
     @property
     def url(self) -> str:
@@ -97,13 +98,15 @@ async def serving(
     """Serve a cluster, which is stepped whenever something has changed."""
     clock = FakeClock(START)
     cluster = cluster or EmbeddedCluster.open(None, clock, **options)
-    changed = asyncio.Event()
+    changed, steps = asyncio.Event(), list[float]()
     cluster.store.on_commit.append(changed.set)
 
     async def step() -> None:
         while True:
             changed.clear()
+            begun = time.process_time()
             cluster.step(slice_of_time())
+            steps.append(time.process_time() - begun)
             due = cluster.next_wakeup()
             if due is not None and due <= clock():
                 await asyncio.sleep(0)
@@ -117,7 +120,7 @@ async def serving(
     ):
         stepping = asyncio.create_task(step())
         try:
-            yield World(server, cluster, clock, session)
+            yield World(server, cluster, clock, session, steps)
         finally:
             stepping.cancel()
             with suppress(asyncio.CancelledError):
