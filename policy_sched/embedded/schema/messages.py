@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-
 LEAVES: Final = frozenset({
     "Time", "MicroTime", "Quantity", "FieldsV1", "RawExtension", "ExtraValue", "IntOrString",
     "Object",
