@@ -16,12 +16,8 @@ from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.embedded.apiserver.endpoints import handlers as answering
 from policy_sched.embedded.apiserver.endpoints import server
 from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded
-from policy_sched.embedded.apiserver.endpoints.priority_and_fairness import (
-    LATE_SECONDS,
-    Fairness,
-    Places,
-)
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
+from policy_sched.embedded.apiserver.endpoints.watch import Places
 from policy_sched.embedded.apiserver.request.user import UNSECURED, User
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Access
 from policy_sched.instance.http.listener import self_signed
@@ -79,46 +75,6 @@ def test_pieces_are_bounded_in_number_and_in_bytes() -> None:
     long = [b"y" * (PIECE_BYTES // 2)] * 5
     assert [len(piece) // (PIECE_BYTES // 2) for piece in bounded(long)] == [2, 2, 1]
     assert list(bounded([], b",")) == []
-
-
-def test_who_asks_for_most_waits_when_there_is_too_much_to_do() -> None:
-    """Neither others, nor masters, nor anybody while the server keeps up, or is asked by one."""
-    fairness, greedy, modest = Fairness(), User("greedy"), User("modest")
-    fairness.note(greedy, 0.9)
-    fairness.tick(LATE_SECONDS)
-    assert not fairness.refuses(greedy)
-    fairness.note(modest, 0.1)
-    fairness.note(UNSECURED, 0.1)
-    assert fairness.refuses(greedy)
-    assert not fairness.refuses(modest)
-    assert not fairness.refuses(UNSECURED)
-    fairness.tick(0.0)
-    assert not fairness.refuses(greedy)
-
-
-def test_what_users_had_is_forgotten() -> None:
-    """Half of it every second."""
-    fairness, greedy = Fairness(), User("greedy")
-    fairness.note(greedy, 100.0)
-    for _ in range(120):
-        fairness.tick(0.0)
-    fairness.note(User("modest"), 0.1)
-    fairness.tick(1.0)
-    assert not fairness.refuses(greedy)
-
-
-def test_a_busy_server_says_when_to_come_back() -> None:
-    """With the API server's words and header; the ticks run while it serves."""
-
-    async def run() -> None:
-        async with serving() as world:
-            fairness = world.server._fairness
-            fairness.refuses = lambda user: True  # type: ignore[method-assign]
-            async with world.session.get(world.url + "/api") as answer:
-                assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
-                assert (await answer.text()).startswith("Too many requests")
-
-    asyncio.run(run())
 
 
 def test_watches_leave_room_for_other_requests() -> None:

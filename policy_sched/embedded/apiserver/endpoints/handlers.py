@@ -21,9 +21,8 @@ from policy_sched.embedded.apiserver.endpoints.negotiation import (
     accepted,
     object_of,
 )
-from policy_sched.embedded.apiserver.endpoints.priority_and_fairness import Places
 from policy_sched.embedded.apiserver.endpoints.subresources import Subresources
-from policy_sched.embedded.apiserver.endpoints.watch import Stream, Wakening, asked
+from policy_sched.embedded.apiserver.endpoints.watch import Places, Stream, Wakening, asked
 from policy_sched.embedded.apiserver.endpoints.well_known import Document, document
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row

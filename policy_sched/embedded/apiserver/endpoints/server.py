@@ -7,8 +7,6 @@ between. Only answers are written bit by bit: lists in pieces, watches as long a
 
 from __future__ import annotations
 
-import asyncio
-import time
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
@@ -18,13 +16,12 @@ from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.embedded.apiserver.endpoints.handlers import Answers, Parts, headers_of, refused
-from policy_sched.embedded.apiserver.endpoints.priority_and_fairness import Fairness
 from policy_sched.embedded.apiserver.endpoints.subresources import Subresources
 from policy_sched.embedded.apiserver.endpoints.watch import Wakening
 from policy_sched.embedded.apiserver.endpoints.well_known import TEXT
 from policy_sched.embedded.apiserver.endpoints.write import Writing
 from policy_sched.embedded.apiserver.registry import LIMIT, NoSuchPage, no_such_resource, too_large
-from policy_sched.embedded.apiserver.request import ANONYMOUS, User, is_set
+from policy_sched.embedded.apiserver.request import ANONYMOUS
 from policy_sched.embedded.apiserver.security import (
     RBAC,
     Access,
@@ -76,7 +73,6 @@ class ApiServer:
         subresources = Subresources(store, writing, accounts)
         parts = Parts(writing, subresources, Reviews(authenticator, rbac))
         self._answers = Answers(store, self._wakening, parts)
-        self._fairness = Fairness()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -92,8 +88,6 @@ class ApiServer:
             raise ClusterError(f"cannot listen on {self._asked.text}: {error.strerror}") from None
         self._wakening.begin()
         self._stack.callback(self._wakening.end)
-        ticking = asyncio.create_task(self._fairness.ticking())
-        self._stack.callback(ticking.cancel)
         self.address = Address(host, site.port)
         return self
 
@@ -117,7 +111,7 @@ class ApiServer:
             user = self._gate.admit(request)
             if user is not ANONYMOUS:
                 recognized(request)
-            return await self._timed(request, user)
+            return await self._answers.answer(request, user)
         except NoSuchPage:
             return refused(no_such_resource())
         except ApiError as error:
@@ -126,14 +120,3 @@ class ApiServer:
             return refused(too_large())
         except _MISTAKES as error:
             return refused(failure(request.method, error))
-
-    async def _timed(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
-        """Answer a request, and take note of how long that takes, unless it is a watch."""
-        if self._fairness.refuses(user):
-            return web.Response(status=429, body=BUSY, headers=_LATER)
-        began = time.perf_counter()
-        try:
-            return await self._answers.answer(request, user)
-        finally:
-            if not is_set(request.query, "watch"):
-                self._fairness.note(user, time.perf_counter() - began)

@@ -9,8 +9,9 @@ far a watch has come when nothing of its own happens.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,11 +25,15 @@ from policy_sched.embedded.apiserver.endpoints.list import (
 )
 from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA, TABLE, Accepted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
-from policy_sched.embedded.apiserver.request import Options, Target
+from policy_sched.embedded.apiserver.request import Options, Target, User
 from policy_sched.embedded.store import Change, Filter, ObjectStore, Watch
 from policy_sched.manifests import Plain
 from policy_sched.model import Kind
 
+WATCHES: Final = 900
+"""Watches at the same time; a tenth of the connections is left."""
+WATCHES_OF_ONE: Final = 600
+"""Watches of one user that is no master."""
 DEFAULT_SECONDS: Final = 3600
 """How long a watch lasts whose request does not say (the API server's own are 30 to 60 min)."""
 BOOKMARK_SECONDS: Final = 60.0
@@ -37,6 +42,29 @@ INITIAL_END: Final = "k8s.io/initial-events-end"
 TOGETHER: Final = 32
 """Watches that are woken in one turn of the event loop."""
 MATCH: Final = "resourceVersionMatch"
+
+
+class Places:
+    """Places for watches, each of which takes a connection: some are left for other requests."""
+
+    def __init__(self, most: int = WATCHES, of_one: int = WATCHES_OF_ONE) -> None:
+        self._most = most
+        self._of_one = of_one
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, user: User) -> Iterator[None]:
+        """Take a place for as long as the context lasts. Raises ApiError if there is none."""
+        others = self._taken.total() >= self._most
+        if others or (self._taken[user.name] >= self._of_one and not user.master):
+            message = "too many watches, please try again later"
+            raise ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
+        self._taken[user.name] += 1
+        try:
+            yield
+        finally:
+            self._taken[user.name] -= 1
+            self._taken += Counter()  # which forgets those that have none
 
 
 class Wakening:

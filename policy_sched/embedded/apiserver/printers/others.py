@@ -30,10 +30,6 @@ def autoscaler(data: Plain, now: int) -> list[Any]:
 
 
 def _targets(spec: Plain, status: Plain) -> str:
-    percent = spec.get("targetCPUUtilizationPercentage")
-    if percent is not None:  # autoscaling/v1
-        reached = status.get("currentCPUUtilizationPercentage")
-        return f"cpu: {UNKNOWN if reached is None else f'{reached}%'}/{percent}%"
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     texts = []
     for place, one in enumerate(metrics):

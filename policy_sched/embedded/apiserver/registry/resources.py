@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.client.apimachinery import (
-    AUTOSCALER,
     EVENT,
     NAMESPACE,
     Resource,
@@ -19,7 +18,6 @@ from policy_sched.embedded.apiserver.registry.conversion import (
     as_stored,
     shown_event,
 )
-from policy_sched.embedded.apiserver.registry.conversion_autoscaling import kept_v1, shown_v1
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
 
 ALL_VERBS: Final[tuple[str, ...]] = (
@@ -194,9 +192,6 @@ def _table() -> tuple[Served, ...]:
     keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
     found = [_served(key) for key in keys]
     found.append(_served(EVENT, Form("v1", "Event", EVENT[0], CORE_EVENT, shown_event)))
-    version, kind = AUTOSCALER
-    v1 = Form("autoscaling/v1", kind, version, {}, shown_v1, kept_v1)
-    found.append(_served(AUTOSCALER, v1))
     found += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
     order = {group: place for place, group in enumerate(GROUPS)}
     return tuple(sorted(found, key=lambda one: (order[one.group], _rank(one.version), one.name)))
