@@ -4,8 +4,7 @@ Shared by the embedded API server and the endpoints of a running scheduler.
 """
 
 from policy_sched.http.accepting import raise_descriptors
-from policy_sched.http.connections import Bounds, Connections, Site, recognized
-from policy_sched.http.responses import failure
+from policy_sched.http.connections import Bounds, Connections, Site, failure, recognized
 
 __all__ = [
     "Bounds",

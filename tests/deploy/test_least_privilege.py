@@ -21,7 +21,7 @@ from policy_sched.client.kube.rbac_rules import ELECTING, READING, WRITING, Righ
 from policy_sched.client.kube.rest.paths import collection_path, object_path
 from policy_sched.deploy.contents import Contents, Options, contents
 from policy_sched.deploy.manifests import manifests
-from policy_sched.embedded.apiserver.security.attributes import Attributes, attributes_of
+from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.observability.log import Record
 from policy_sched.instance.shadow.instance import ShadowOptions

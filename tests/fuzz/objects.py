@@ -6,8 +6,7 @@ from random import Random
 from typing import Any, Final
 
 from policy_sched.embedded.apiserver.registry.resources import SERVED, Served
-from policy_sched.embedded.schema.messages import LEAVES, MESSAGES, Field, message_of
-from policy_sched.embedded.schema.types import fields_of
+from policy_sched.embedded.schema.types import LEAVES, MESSAGES, Field, fields_of, message_of
 from tests.embedded.apiserver.protobuf.wire import envelope, message
 from tests.embedded.world import pod_spec, workload
 

@@ -11,8 +11,8 @@ import pytest
 
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.client.kube.client import NotLeading
-from policy_sched.client.kube.time.backoff import SECOND
 from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import SECOND
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.store import Key
 from policy_sched.instance.app.cluster_instance import ClusterInstance, LeaseLost

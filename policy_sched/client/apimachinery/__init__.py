@@ -9,7 +9,17 @@ from policy_sched.client.apimachinery.errors import (
     bad_request,
     cannot_be_handled,
 )
-from policy_sched.client.apimachinery.object import Stored, copied, encoded, managed, read, seal
+from policy_sched.client.apimachinery.object import (
+    Match,
+    Stored,
+    copied,
+    encoded,
+    field_match,
+    label_match,
+    managed,
+    read,
+    seal,
+)
 from policy_sched.client.apimachinery.resources import (
     ACCOUNT,
     AUTOSCALER,
@@ -36,7 +46,6 @@ from policy_sched.client.apimachinery.resources import (
     plural,
     resource,
 )
-from policy_sched.client.apimachinery.selectors import Match, field_match, label_match
 from policy_sched.client.apimachinery.timestamps import (
     SECOND,
     micro_timestamp,

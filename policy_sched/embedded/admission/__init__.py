@@ -8,10 +8,12 @@ from policy_sched.embedded.admission.admission import (
     add_default_tolerations,
     admit_pod,
     admit_priority_class,
+    admit_runtime,
     check_name,
     complete,
     default,
 )
+from policy_sched.embedded.admission.defaults import write_nulls
 from policy_sched.embedded.admission.errors import (
     MODIFIED,
     already_exists,
@@ -21,10 +23,7 @@ from policy_sched.embedded.admission.errors import (
     not_found,
     wrong_uid,
 )
-from policy_sched.embedded.admission.nulls import write_nulls
-from policy_sched.embedded.admission.pod_strategy import set_condition
-from policy_sched.embedded.admission.runtime_class import admit_runtime
-from policy_sched.embedded.admission.subresource_strategy import added_containers, finalized
+from policy_sched.embedded.admission.pod_strategy import added_containers, finalized, set_condition
 
 __all__ = [
     "MODIFIED",

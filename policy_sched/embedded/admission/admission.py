@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,45 @@ from policy_sched.embedded.admission.errors import forbidden, invalid
 from policy_sched.embedded.admission.pod_strategy import set_condition
 from policy_sched.manifests import SYSTEM_PRIORITIES, Plain, Priorities
 from policy_sched.manifests import fill_in as fill_in_pod
-from policy_sched.model import ContainerSpec, Pod, PriorityClass, qos_class
+from policy_sched.model import (
+    ContainerSpec,
+    Pod,
+    PodSpec,
+    PriorityClass,
+    RejectedError,
+    RuntimeClass,
+    admit,
+    check_overhead,
+    qos_class,
+)
+
+
+def admit_runtime(
+    resource: Resource, data: Plain, find: Callable[[str], RuntimeClass | None]
+) -> None:
+    """Complete a new pod, in place. Raises ApiError if its runtime class does not let it in."""
+    spec, pod = data["spec"], data["metadata"]["name"]
+    name = spec.get("runtimeClassName")
+    if not name and not spec.get("overhead"):
+        return
+    found = find(name) if name else None
+    if name and found is None:
+        raise forbidden(resource, pod, f'pod rejected: RuntimeClass "{name}" not found')
+    typed = msgspec.convert(spec, PodSpec)
+    try:
+        if found is not None:
+            admit(typed, found)
+        check_overhead(typed, found)
+    except RejectedError as error:
+        raise forbidden(resource, pod, str(error)) from None
+    for field, value in (
+        ("overhead", typed.overhead),
+        ("nodeSelector", typed.node_selector),
+        ("tolerations", [msgspec.to_builtins(one) for one in typed.tolerations]),
+    ):
+        if value:
+            spec[field] = value
+
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_WORDS: Final = (

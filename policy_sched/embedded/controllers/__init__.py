@@ -5,8 +5,7 @@ clock.
 """
 
 from policy_sched.embedded.controllers.registry import controllers, without_controllers
-from policy_sched.embedded.controllers.timers import Timers
-from policy_sched.embedded.controllers.workqueue import Component, Over, Retries
+from policy_sched.embedded.controllers.workqueue import Component, Over, Retries, Timers
 
 __all__ = [
     "Component",

@@ -13,25 +13,23 @@ from typing import Final
 import msgspec
 
 from policy_sched.client.apimachinery import DAEMON_SET, NODE, POD, Stored
-from policy_sched.embedded.controllers.controller_refs import (
-    OwnedPods,
-    Standing,
-    controller_of,
-    owner_key,
-    pod_of,
-    standing,
-)
 from policy_sched.embedded.controllers.deployments import share
-from policy_sched.embedded.controllers.revisions import Revisions
-from policy_sched.embedded.controllers.workqueue import CountingController
-from policy_sched.embedded.controllers.writing import (
+from policy_sched.embedded.controllers.pod_control import (
     REPLACE_ENDED,
     RETRY,
+    OwnedPods,
+    Standing,
     burst,
+    controller_of,
     create,
+    owner_key,
+    pod_of,
     remove,
     report,
+    standing,
 )
+from policy_sched.embedded.controllers.revisions import Revisions
+from policy_sched.embedded.controllers.workqueue import CountingController
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import REVISION_HASH, Plain, may_stay, should_run
 from policy_sched.manifests import workload_expansion as expansion

@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import BUDGET, DEPLOYMENT, POD, REPLICA_SET, Stored
-from policy_sched.embedded.controllers.controller_refs import (
+from policy_sched.embedded.controllers.deployments import share
+from policy_sched.embedded.controllers.pod_control import (
     Standing,
+    condition,
     controller_of,
     pod_of,
+    report,
     standing,
 )
-from policy_sched.embedded.controllers.deployments import share
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.controllers.writing import condition, report
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import replicas_of
 from policy_sched.model import NOTHING, LabelSelector, PodDisruptionBudget, Selector, label_selector

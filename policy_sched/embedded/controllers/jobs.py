@@ -7,33 +7,92 @@ counts each of its pods once, whenever the process ends. What was counted stands
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from policy_sched.client.apimachinery import JOB, POD, SECOND, Stored, readable, timestamp
-from policy_sched.embedded.controllers import job_numbers
-from policy_sched.embedded.controllers.controller_refs import (
+from policy_sched.embedded.controllers.pod_control import (
+    RETRY,
     OwnedPods,
     Standing,
+    burst,
+    condition,
     controller_of,
+    create,
     moved,
     owner_key,
     pod_of,
+    remove,
     standing,
 )
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.controllers.writing import (
-    RETRY,
-    burst,
-    condition,
-    create,
-    remove,
-)
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
-from policy_sched.manifests import Plain
+from policy_sched.manifests import JOB_INDEX, Plain
 from policy_sched.manifests import workload_expansion as expansion
-from policy_sched.model import job_indexes
+from policy_sched.model import Pod, job_indexes
+
+FIRST_BACKOFF: Final = 10 * SECOND
+"""How long the first replacement of a failed pod waits; each further one twice as long."""
+LONGEST_BACKOFF: Final = 600 * SECOND
+BACKOFF_LIMIT: Final = 6
+"""Failures after which a job is given up, unless it says otherwise."""
+
+
+def number(spec: Mapping[str, Any], field: str) -> int | None:
+    """Return a field that is a number, None if it is not given."""
+    value = spec.get(field)
+    return None if value is None else int(value)
+
+
+def backoff(failures: int) -> int:
+    """Return how long the next pod waits after so many failures (ns)."""
+    return min(FIRST_BACKOFF << min(failures - 1, 10), LONGEST_BACKOFF) if failures > 0 else 0
+
+
+def is_indexed(spec: Mapping[str, Any]) -> bool:
+    """Tell whether each pod of a job stands for a number of its own."""
+    return spec.get("completionMode") == "Indexed" and spec.get("completions") is not None
+
+
+def pods_wanted(spec: Mapping[str, Any], succeeded: int) -> int:
+    """Return how many pods should run at a time, after so many successes.
+
+    Without a number of completions the first success is a sign to the others to finish: no pod
+    is made any more, and those that run are left alone.
+    """
+    parallel = number(spec, "parallelism")
+    parallel = 1 if parallel is None else parallel
+    completions = number(spec, "completions")
+    if completions is None:
+        return 0 if succeeded else parallel
+    return max(0, min(parallel, completions - succeeded))
+
+
+def is_complete(spec: Mapping[str, Any], succeeded: int, active: int) -> bool:
+    """Tell whether a job has done what it was to do."""
+    completions = number(spec, "completions")
+    if completions is None:
+        return succeeded > 0 and active == 0
+    return succeeded >= completions
+
+
+def index_of(pod: Pod) -> int:
+    """Return a pod's completion index, -1 if it has none."""
+    text = pod.metadata.annotations.get(JOB_INDEX) or pod.metadata.labels.get(JOB_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def ignored(spec: Mapping[str, Any], pod: Pod) -> bool:
+    """Tell whether the pod failure policy says that a pod's end was no failure (evictions, say)."""
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            status = pattern.get("status") or "True"
+            meant = pattern.get("type"), status
+            if any((c.type, c.status) == meant for c in pod.status.conditions):
+                return bool(rule.get("action") == "Ignore")
+    return False
+
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer of a pod that was not counted yet."""
@@ -97,7 +156,7 @@ class JobController(Controller):
         _start(spec, status, now)
         failed = self._count(spec, status, waiting)
         if failed:
-            delay = job_numbers.backoff(status.get("failed", 0))
+            delay = backoff(status.get("failed", 0))
             self._not_before[stored.uid] = now + delay
         active = self._owned.active(stored.uid)
         if not _over(status):
@@ -123,22 +182,22 @@ class JobController(Controller):
 
     def _count(self, spec: Plain, status: Plain, waiting: Sequence[Stored]) -> bool:
         """Count pods that have ended, in place; tell whether one of them has failed."""
-        indexed = job_numbers.indexed(spec)
-        completions = int(spec["completions"]) if indexed else 0
+        numbered = is_indexed(spec)
+        completions = int(spec["completions"]) if numbered else 0
         done: list[int] = []
         failed = False
         for stored in waiting:
             pod = pod_of(stored)
-            index = job_numbers.index_of(pod)
+            index = index_of(pod)
             if standing(pod) == Standing.SUCCEEDED:
-                if not indexed:
+                if not numbered:
                     status["succeeded"] = status.get("succeeded", 0) + 1
                 elif 0 <= index < completions:
                     done.append(index)
-            elif not job_numbers.ignored(spec, pod) and not spec.get("suspend"):
+            elif not ignored(spec, pod) and not spec.get("suspend"):
                 status["failed"] = status.get("failed", 0) + 1
                 failed = failed or standing(pod) == Standing.FAILED
-        if indexed:
+        if numbered:
             before = job_indexes.runs_of(status.get("completedIndexes", ""), completions)
             runs = job_indexes.with_indexes(before, done)
             status["completedIndexes"] = job_indexes.text_of(runs)
@@ -148,9 +207,9 @@ class JobController(Controller):
 
     def _judge(self, spec: Plain, status: Plain, active: int, now: int) -> None:
         """Write that a job is complete, or has failed, if so it is."""
-        limit = job_numbers.number(spec, "backoffLimit")
-        limit = job_numbers.BACKOFF_LIMIT if limit is None else limit
-        if job_numbers.complete(spec, status.get("succeeded", 0), active):
+        limit = number(spec, "backoffLimit")
+        limit = BACKOFF_LIMIT if limit is None else limit
+        if is_complete(spec, status.get("succeeded", 0), active):
             message = "Reached expected number of succeeded pods"
             for kind in ("SuccessCriteriaMet", "Complete"):
                 condition(status, kind, "True", "CompletionsReached", message, now)
@@ -187,7 +246,7 @@ class JobController(Controller):
         deadline = _deadline(spec, status)
         if deadline is not None:
             self._queue.add_at(key, deadline)
-        wanted = job_numbers.wanted(spec, status.get("succeeded", 0))
+        wanted = pods_wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
             for one in sorted(self._running(uid), key=lambda one: -one.version)[: active - wanted]:
                 self._dismiss(one)
@@ -201,8 +260,8 @@ class JobController(Controller):
             return False
         missing = min(missing, most)
         indexes: Sequence[int | None] = [None] * missing
-        if job_numbers.indexed(spec):
-            taken = {job_numbers.index_of(pod_of(pod)) for pod in self._running(uid)}
+        if is_indexed(spec):
+            taken = {index_of(pod_of(pod)) for pod in self._running(uid)}
             count = int(spec["completions"])
             done = job_indexes.runs_of(status.get("completedIndexes", ""), count)
             indexes = list(islice(job_indexes.open_indexes(done, taken, count), missing))
@@ -217,7 +276,7 @@ class JobController(Controller):
 
     def _forget(self, key: Key, stored: Stored, status: Plain, now: int) -> bool:
         """Delete a job that is over, once its time to live has passed; tell whether it was."""
-        lifetime = job_numbers.number(stored.data["spec"], "ttlSecondsAfterFinished")
+        lifetime = number(stored.data["spec"], "ttlSecondsAfterFinished")
         if lifetime is None or not _over(status) or stored.deleting:
             return False
         ended = [c for c in status["conditions"] if c.get("type") in _OVER]
@@ -245,7 +304,7 @@ def _over(status: Plain) -> bool:
 
 
 def _deadline(spec: Plain, status: Plain) -> int | None:
-    seconds = job_numbers.number(spec, "activeDeadlineSeconds")
+    seconds = number(spec, "activeDeadlineSeconds")
     started = readable(status.get("startTime"))
     return started + seconds * SECOND if seconds is not None and started is not None else None
 

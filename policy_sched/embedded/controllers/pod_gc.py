@@ -11,7 +11,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
 from policy_sched.embedded.admission import set_condition
-from policy_sched.embedded.controllers.controller_refs import Standing, pod_of, standing
+from policy_sched.embedded.controllers.pod_control import Standing, pod_of, standing
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.model import Node, Pod, Taint

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from policy_sched.embedded.controllers.cluster_roles import ClusterRoleAggregationController
-from policy_sched.embedded.controllers.controller_refs import OwnedPods
 from policy_sched.embedded.controllers.daemon_sets import DaemonSetController
 from policy_sched.embedded.controllers.deployments import DeploymentController
 from policy_sched.embedded.controllers.disruption import DisruptionController
 from policy_sched.embedded.controllers.garbage_collector import GarbageCollector
 from policy_sched.embedded.controllers.jobs import JobController
+from policy_sched.embedded.controllers.pod_control import OwnedPods
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
 from policy_sched.embedded.controllers.replica_sets import ReplicaSetController
 from policy_sched.embedded.controllers.service_ip_allocator import ServiceIPAllocator

@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import CONTROLLER, POD, REPLICA_SET, Stored
-from policy_sched.embedded.controllers.controller_refs import (
-    OwnedPods,
-    Standing,
-    controller_of,
-    moved,
-    owner_key,
-    pod_of,
-    standing,
-)
-from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.controllers.writing import (
+from policy_sched.embedded.controllers.pod_control import (
     BURST,
     REPLACE_ENDED,
     RETRY,
+    OwnedPods,
+    Standing,
     burst,
+    controller_of,
     create,
+    moved,
+    owner_key,
+    pod_of,
     remove,
     report,
+    standing,
 )
+from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import UPDATED, Change, Key, ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.manifests import workload_expansion as expansion

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import REVISION, Stored
-from policy_sched.embedded.controllers.writing import create, remove
+from policy_sched.embedded.controllers.pod_control import create, remove
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.manifests import workload_expansion as expansion

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import ACCOUNT, NAMESPACE
+from policy_sched.embedded.controllers.pod_control import create
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.controllers.writing import create
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 
 DEFAULT: Final = "default"

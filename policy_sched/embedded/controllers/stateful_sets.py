@@ -10,24 +10,22 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import CLAIM, POD, STATEFUL_SET, Stored
-from policy_sched.embedded.controllers.controller_refs import (
+from policy_sched.embedded.controllers.pod_control import (
+    RETRY,
     OwnedPods,
     Standing,
+    burst,
     controller_of,
+    create,
     moved,
     owner_key,
     pod_of,
+    remove,
+    report,
     standing,
 )
 from policy_sched.embedded.controllers.revisions import Revisions
 from policy_sched.embedded.controllers.workqueue import CountingController
-from policy_sched.embedded.controllers.writing import (
-    RETRY,
-    burst,
-    create,
-    remove,
-    report,
-)
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import REVISION_HASH, Plain
 from policy_sched.manifests import workload_expansion as expansion

@@ -13,8 +13,8 @@ import msgspec
 
 from policy_sched.client import complete_binding, provision
 from policy_sched.client.apimachinery import CLAIM, POD, STORAGE_CLASS, VOLUME, Stored
+from policy_sched.embedded.controllers.pod_control import RETRY, create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.controllers.writing import RETRY, create, remove
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, merge
 from policy_sched.manifests import Owner, Plain
 from policy_sched.model import (

@@ -14,13 +14,69 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
+from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored, timestamp
+from policy_sched.embedded.admission import set_condition
 from policy_sched.embedded.controllers import Over, Retries, Timers
-from policy_sched.embedded.kubelet import status as pod_status
 from policy_sched.embedded.kubelet.admission import Usage, rejection
 from policy_sched.embedded.store import DELETED, ENDED, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.model import DURATION_ANNOTATION, Node, Pod, PodInfo, nanoseconds, nanoseconds_of
+
+_READY: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+
+
+def running(data: Plain, now: int) -> Plain:
+    """Return a pod's status once all of its containers run."""
+    status = dict(data.get("status") or {})
+    status |= {"phase": "Running", "startTime": timestamp(now)}
+    written = timestamp(now)
+    others = [c for c in status.get("conditions") or () if c.get("type") not in _READY]
+    status["conditions"] = others + [
+        {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": written}
+        for kind in _READY
+    ]
+    state = {"running": {"startedAt": timestamp(now)}}
+    status["containerStatuses"] = _containers(data, state, ready=True)
+    return status
+
+
+def succeeded(data: Plain, now: int) -> Plain:
+    """Return a pod's status once all of its containers have ended well."""
+    status = dict(data.get("status") or {})
+    status["phase"] = "Succeeded"
+    for condition in _READY:
+        ready = "True" if condition == "Initialized" else "False"
+        reason = {} if condition == _READY[0] else {"reason": "PodCompleted"}
+        set_condition(status, {"type": condition, "status": ready, **reason}, now)
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": timestamp(now)}
+    started = status.get("startTime")
+    state = {"terminated": ended | ({"startedAt": started} if started else {})}
+    status["containerStatuses"] = _containers(data, state, ready=False)
+    return status
+
+
+def rejected(data: Plain, reason: str, message: str, now: int) -> Plain:
+    """Return the status of a pod that its node does not take."""
+    status = dict(data.get("status") or {})
+    wanted = {"phase": "Failed", "reason": reason, "message": message}
+    return status | wanted | {"startTime": timestamp(now)}
+
+
+def _containers(data: Plain, state: Plain, *, ready: bool) -> list[Plain]:
+    return [
+        {
+            "name": container.get("name", ""),
+            "image": container.get("image", ""),
+            "imageID": "",
+            "ready": ready,
+            "started": ready,
+            "restartCount": 0,
+            "state": state,
+            "lastState": {},
+        }
+        for container in data["spec"].get("containers") or ()
+    ]
+
 
 TOGETHER: Final = 250
 """Pods that something happens to in one round; to the others in the next."""
@@ -233,11 +289,11 @@ class Kubelets:
         now = self._store.now()
         guest.started = now
         data = stored.data
-        self._write(stored, data, pod_status.running(data, now))
+        self._write(stored, data, running(data, now))
 
     def _succeed(self, guest: _Guest, stored: Stored) -> None:  # noqa: ARG002 - one signature for all
         data = stored.data
-        self._write(stored, data, pod_status.succeeded(data, self._store.now()))
+        self._write(stored, data, succeeded(data, self._store.now()))
 
     def _reject(self, guest: _Guest, stored: Stored) -> None:
         place = self._places[guest.node]
@@ -247,7 +303,7 @@ class Kubelets:
             self._plan(guest, stored)
             return
         data, now = stored.data, self._store.now()
-        self._write(stored, data, pod_status.rejected(data, why.reason, why.message, now))
+        self._write(stored, data, rejected(data, why.reason, why.message, now))
 
     def _leave(self, guest: _Guest, stored: Stored) -> None:
         self._places[guest.node].release(guest)

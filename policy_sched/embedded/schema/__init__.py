@@ -3,8 +3,7 @@
 Tables of field numbers, names and types, read by admission, protobuf and OpenAPI.
 """
 
-from policy_sched.embedded.schema.messages import JSON_ONLY, LEAVES, MESSAGES, Field, message_of
-from policy_sched.embedded.schema.types import typed
+from policy_sched.embedded.schema.types import JSON_ONLY, LEAVES, MESSAGES, Field, message_of, typed
 
 __all__ = [
     "JSON_ONLY",

@@ -3,9 +3,16 @@
 The counterpart of etcd and the registry's storage layer.
 """
 
-from policy_sched.embedded.store.apply import LAST_APPLIED, annotated, patch_of
 from policy_sched.embedded.store.deletion import ENDED, FOREGROUND, DeleteOptions
-from policy_sched.embedded.store.patch import JSON, PATCHES, STRATEGIC, merge
+from policy_sched.embedded.store.patch import (
+    JSON,
+    LAST_APPLIED,
+    PATCHES,
+    STRATEGIC,
+    annotated,
+    merge,
+    patch_of,
+)
 from policy_sched.embedded.store.sqlite import SqliteStorage
 from policy_sched.embedded.store.store import HISTORY, STATUS, Key, ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, UPDATED, Change, Filter, Watch

@@ -1,17 +1,24 @@
 """What a deletion does to an object: at once, after a grace period, or when finalizers are gone.
 
 (apiserver's rest.BeforeDelete and the pod strategy's CheckGracefulDelete.)
+
+What goes with an object: those that it owns, and everything in a namespace.
+
+An API server leaves this to controllers that come later; here it is part of the same change, so
+that nothing is left over, whenever the process ends. (The garbage collector's background mode.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from policy_sched.client.apimachinery import SECOND, Stored, parsed, timestamp
+from policy_sched.client.apimachinery import NAMESPACE, SECOND, Stored, parsed, seal, timestamp
 from policy_sched.embedded.admission import conflict
+from policy_sched.embedded.store.watch_history import DELETED, UPDATED, Change
 from policy_sched.manifests import Plain
-from policy_sched.model import Pod
+from policy_sched.model import Kind, Pod
 
 DEFAULT_GRACE: Final = 30
 """Seconds that a pod has to end, where neither it nor the deletion says otherwise."""
@@ -125,3 +132,66 @@ def released(data: Plain) -> bool:
     if not meta.get("deletionTimestamp") or meta.get("finalizers"):
         return False
     return not meta.get("deletionGracePeriodSeconds")
+
+
+Find = Callable[[Kind, str, str], Stored | None]
+Dependents = Callable[[Stored], Iterable[Stored]]
+
+
+def deletion_changes(
+    stored: Stored, options: DeleteOptions, version: int, now: int
+) -> list[Change]:
+    """Return what a deletion changes of the object itself; `version` is the last one."""
+    result = deletion(stored, options, now)
+    changes, last = [], stored
+    if result.marked is not None:
+        last = seal(stored.resource, result.marked, version + 1)
+        changes.append(Change(UPDATED, 0, last, stored))
+    if result.gone:
+        gone = seal(stored.resource, last.data, version + len(changes) + 1)
+        changes.append(Change(DELETED, 0, gone, last))
+    return changes
+
+
+def cascade(
+    gone: Stored, dependents: Dependents, find: Find, version: int, now: int
+) -> Iterator[Change]:
+    """Yield the changes that follow from an object's end; `version` is that of its deletion."""
+    ends = [gone]
+    reached = {gone.uid}
+    for end in ends:
+        # What was in a namespace cannot wait there for its end.
+        grace = DeleteOptions(grace_seconds=0 if end.resource.key == NAMESPACE else None)
+        for one in dependents(end):
+            if one.uid in reached or _kept(one, reached, find):
+                continue
+            reached.add(one.uid)
+            for change in deletion_changes(one, grace, version, now):
+                version = change.new.version
+                yield change
+                if change.type == DELETED:
+                    ends.append(change.new)
+
+
+def _kept(one: Stored, gone: set[str], find: Find) -> bool:
+    """Return whether an object has another owner left."""
+    for owner in one.typed.metadata.owner_references:
+        if owner.uid not in gone:
+            found = find((owner.api_version, owner.kind), one.namespace, owner.name)
+            if found is not None and found.uid == owner.uid:
+                return True
+    return False
+
+
+def orphaned(dependents: Iterable[Stored], owner: str, version: int) -> Iterator[Change]:
+    """Yield the changes that remove a deleted owner's references from its dependents."""
+    for one in dependents:
+        data = one.data
+        meta = data["metadata"]
+        left = [reference for reference in meta["ownerReferences"] if reference["uid"] != owner]
+        if left:
+            meta["ownerReferences"] = left
+        else:
+            del meta["ownerReferences"]
+        version += 1
+        yield Change(UPDATED, 0, seal(one.resource, data, version), one)

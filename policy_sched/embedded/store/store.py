@@ -10,6 +10,7 @@ and nothing is called back in the middle of a request: changes are read from a `
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,16 +57,17 @@ from policy_sched.embedded.admission import (
 )
 from policy_sched.embedded.admission import pod_strategy as pod_changes
 from policy_sched.embedded.schema import typed
-from policy_sched.embedded.store.cascade import cascade, deletion_changes, orphaned
 from policy_sched.embedded.store.deletion import (
     DeleteOptions,
     awaits_finalize,
+    cascade,
     check_preconditions,
+    deletion_changes,
+    orphaned,
     released,
 )
 from policy_sched.embedded.store.patch import MERGE, PATCHES
 from policy_sched.embedded.store.sqlite import Forgetful, Row, Storage
-from policy_sched.embedded.store.uids import uid_of
 from policy_sched.embedded.store.watch_history import (
     ADDED,
     DELETED,
@@ -77,6 +79,17 @@ from policy_sched.embedded.store.watch_history import (
 )
 from policy_sched.manifests import MOST_PODS, Plain, Priorities, suffix
 from policy_sched.model import Kind, PriorityClass, RuntimeClass
+
+_UUIDS: Final = bytes.fromhex("6f1d3a2e5b1c5d0e9a510b7d0c9c1d11")
+"""The name space of the UUIDs."""
+
+
+def uid_of(seed: str) -> str:
+    """Return the UUID, of version 5, that belongs to a seed."""
+    found = hashlib.sha1(_UUIDS + seed.encode(), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(found[16], 16) & 3]
+    return f"{found[:8]}-{found[8:12]}-5{found[13:16]}-{variant}{found[17:20]}-{found[20:32]}"
+
 
 _LOG: Final = logging.getLogger("policy_sched.store")
 HISTORY: Final = 20_000

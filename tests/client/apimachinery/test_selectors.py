@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.object import Stored
+from policy_sched.client.apimachinery.object import Stored, field_match, label_match
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.client.apimachinery.selectors import field_match, label_match
 from tests.embedded.store.test_store import new_store
 from tests.embedded.world import pod
 

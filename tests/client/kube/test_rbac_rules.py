@@ -10,7 +10,7 @@ from policy_sched.client.kube.cache.informers import READ
 from policy_sched.client.kube.client import KubeClient
 from policy_sched.client.kube.rbac_rules import READING, WRITING, Right
 from policy_sched.client.protocol import Client
-from policy_sched.embedded.apiserver.security.attributes import Attributes, attributes_of
+from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo

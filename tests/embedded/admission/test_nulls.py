@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.admission.nulls import WRITTEN_AS_NULL, write_nulls
+from policy_sched.embedded.admission.defaults import WRITTEN_AS_NULL, write_nulls
 from policy_sched.embedded.store.store import Key, ObjectStore
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
 

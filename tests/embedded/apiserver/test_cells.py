@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.timestamps import parsed
-from policy_sched.embedded.apiserver.printers.ages import age, span
-from policy_sched.embedded.apiserver.printers.pods import state
 from policy_sched.embedded.apiserver.printers.tables import TABLES, definitions, row
+from policy_sched.embedded.apiserver.printers.workloads import age, span, state
 
 NOW = parsed("2026-01-02T00:00:00Z")
 BORN = "2026-01-01T00:00:00Z"

@@ -18,7 +18,7 @@ from policy_sched.embedded.apiserver.endpoints import server
 from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.endpoints.watch import Places
-from policy_sched.embedded.apiserver.request.user import UNSECURED, User
+from policy_sched.embedded.apiserver.request.request_info import UNSECURED, User
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Access
 from policy_sched.instance.http.listener import self_signed
 from tests.embedded.apiserver.world import PODS, serving

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.embedded.apiserver.endpoints.eviction import Evictions
+from policy_sched.embedded.apiserver.endpoints.subresources import Evictions
 from policy_sched.embedded.apiserver.endpoints.write import Writing
-from policy_sched.embedded.apiserver.request.request_info import Options, Sent, target_of
-from policy_sched.embedded.apiserver.request.user import UNSECURED
+from policy_sched.embedded.apiserver.request.request_info import UNSECURED, Options, Sent, target_of
 from policy_sched.embedded.apiserver.security.escalation import Granting
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.testing import FakeClock

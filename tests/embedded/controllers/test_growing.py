@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.embedded.controllers.writing import BURST
+from policy_sched.embedded.controllers.pod_control import BURST
 from policy_sched.manifests import workload_expansion as expansion
 from tests.embedded.world import World, pod, pod_spec, workload
 
@@ -47,7 +47,7 @@ def test_one_step_without_time_does_the_least(monkeypatch: pytest.MonkeyPatch) -
     When the time is over a step ends with the object that it is at, and the next step begins with
     the next component, so that all of them grow.
     """
-    monkeypatch.setattr("policy_sched.embedded.controllers.writing.BURST", 10)
+    monkeypatch.setattr("policy_sched.embedded.controllers.pod_control.BURST", 10)
     world = World(nodes=0)
     world.cluster.step()
     for number in range(5):

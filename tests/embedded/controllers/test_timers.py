@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.embedded.controllers.timers import FEW, Timers
+from policy_sched.embedded.controllers.workqueue import FEW, Timers
 
 STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9)), max_size=30)
 

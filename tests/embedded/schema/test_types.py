@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.embedded.schema.messages import LEAVES, MESSAGES, Field
-from policy_sched.embedded.schema.types import fields_of, typed
+from policy_sched.embedded.schema.types import LEAVES, MESSAGES, Field, fields_of, typed
 
 Plain = dict[str, Any]
 KINDS = sorted(message for message in MESSAGES if "/" in message)

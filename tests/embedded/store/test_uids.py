@@ -7,10 +7,10 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.embedded.store.uids import NAMESPACE, uid_of
+from policy_sched.embedded.store.store import _UUIDS, uid_of
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_they_are_uuids_of_version_five(seed: str) -> None:
     """As the standard library makes them of the same seed."""
-    assert uid_of(seed) == str(uuid.uuid5(uuid.UUID(bytes=NAMESPACE), seed))
+    assert uid_of(seed) == str(uuid.uuid5(uuid.UUID(bytes=_UUIDS), seed))

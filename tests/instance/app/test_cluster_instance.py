@@ -19,8 +19,8 @@ from policy_sched.client.kube.cache.reflector import ReflectorSettings
 from policy_sched.client.kube.leaderelection.state_machine import Election, ElectionSettings
 from policy_sched.client.kube.rest.client import Api, Environment, Settings
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.time.backoff import Backoff
 from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Backoff
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Address
 from policy_sched.embedded.cluster import EmbeddedCluster

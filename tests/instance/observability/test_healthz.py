@@ -16,8 +16,8 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     NotThere,
 )
 from policy_sched.client.kube.rest.client import Api, Environment
-from policy_sched.client.kube.time.backoff import SECOND
 from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import SECOND
 from policy_sched.instance.app.cluster_instance import Candidacy
 from policy_sched.instance.observability.healthz import (
     Check,

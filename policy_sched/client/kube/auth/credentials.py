@@ -1,11 +1,24 @@
-"""Credentials that stand in a kubeconfig or in files which are read again and again."""
+"""Credentials that stand in a kubeconfig or in files which are read again and again.
+
+Credentials from a program: the exec plugins of a kubeconfig, and the ExecCredential they print.
+
+Theory of operation. The program runs when there is no credential, when the one that there is has
+ended by its own ``expirationTimestamp`` (on the wall clock), and when the server has refused it.
+Requests that come meanwhile wait for the one run. What the program prints is never shown.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from policy_sched.client.kube.auth.access import (
     AccessError,
@@ -14,6 +27,134 @@ from policy_sched.client.kube.auth.access import (
     read_secret,
 )
 from policy_sched.client.kube.time import SECOND
+from policy_sched.model import nanoseconds
+
+VERSIONS: Final = (
+    "client.authentication.k8s.io/v1",
+    "client.authentication.k8s.io/v1beta1",
+)
+TIMEOUT: Final = 60.0
+"""Seconds that a plugin may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCommand:
+    """How a plugin is called. ``cluster`` is what it is told of the server, if it asks for it."""
+
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_version: str = VERSIONS[0]
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+class _ExecStatus(msgspec.Struct, rename="camel"):
+    expiration_timestamp: datetime | None = None
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _ExecStatus | None = None
+
+
+class ExecPlugin:
+    """Credentials of one plugin; ``now`` is wall time, in nanoseconds since 1970."""
+
+    def __init__(
+        self, command: ExecCommand, now: Callable[[], int], timeout: float = TIMEOUT
+    ) -> None:
+        self._command = command
+        self._now = now
+        self._timeout = timeout
+        self._held: Grant | None = None
+        self._end: int | None = None
+        self._lock = asyncio.Lock()
+
+    async def grant(self) -> Grant:
+        """Return what the plugin gave; run it if that has ended. Raises AccessError."""
+        async with self._lock:
+            held = self._held
+            if held is None or (self._end is not None and self._now() >= self._end):
+                held, self._end = parse_credential(await self._run(), self._command)
+                self._held = held
+            return held
+
+    def refused(self, grant: Grant, /) -> bool:
+        """Forget the grant, if it is still the one that counts, and tell to try again."""
+        if self._held is grant:
+            self._held = None
+        return True
+
+    async def _run(self) -> bytes:
+        command = self._command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                command.command,
+                *command.args,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                env={**os.environ, **command.env, "KUBERNETES_EXEC_INFO": exec_info(command)},
+            )
+        except OSError as error:
+            hint = f"; {command.install_hint.strip()}" if command.install_hint else ""
+            why = os.strerror(error.errno) if error.errno else "it cannot be run"
+            raise AccessError(f"exec plugin {command.command!r}: {why}{hint}") from None
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), self._timeout)
+        except TimeoutError:
+            message = f"exec plugin {command.command!r} has not ended in {self._timeout:g} s"
+            raise AccessError(message) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            message = f"exec plugin {command.command!r} failed with exit code {process.returncode}"
+            raise AccessError(message)
+        return output
+
+
+def exec_info(command: ExecCommand) -> str:
+    """Return what a plugin finds in KUBERNETES_EXEC_INFO."""
+    spec: dict[str, Any] = {"interactive": False}
+    if command.cluster is not None:
+        spec["cluster"] = dict(command.cluster)
+    info = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
+    return msgspec.json.encode(info).decode()
+
+
+def parse_credential(output: bytes, command: ExecCommand) -> tuple[Grant, int | None]:
+    """Return what a plugin gave and when it ends (nanoseconds since 1970). Raises AccessError."""
+    name = f"exec plugin {command.command!r}"
+    try:
+        said = msgspec.json.decode(output, type=_ExecCredential)
+    except (ValueError, RecursionError):
+        raise AccessError(f"{name} printed no ExecCredential") from None
+    if said.kind != "ExecCredential" or said.api_version != command.api_version:
+        message = f"{name} printed {said.kind[:40]!r} of {said.api_version[:60]!r}"
+        raise AccessError(f"{message}, not ExecCredential of {command.api_version!r}")
+    status = said.status
+    if status is None or not (status.token or status.client_certificate_data):
+        raise AccessError(f"{name} gave neither a token nor a certificate")
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        raise AccessError(
+            f"{name} gave a certificate without a key, or a key without a certificate"
+        )
+    certificate = None
+    if status.client_certificate_data:
+        pem = status.client_certificate_data.encode(), status.client_key_data.encode()
+        certificate = Certificate(*pem)
+    if problem := token_problem(status.token):
+        raise AccessError(f"{name}: {problem}")
+    end = status.expiration_timestamp
+    authorization = bearer(status.token) if status.token else ""
+    return Grant(authorization, certificate), None if end is None else nanoseconds(end)
+
 
 REREAD: Final = 60 * SECOND
 """How long the content of a token file counts (client-go: a minute)."""

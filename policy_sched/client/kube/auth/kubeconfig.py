@@ -19,8 +19,15 @@ from policy_sched.client.kube.auth.access import (
     Anonymous,
     Credentials,
 )
-from policy_sched.client.kube.auth.kubeconfig_cluster import cluster_info, server_of
-from policy_sched.client.kube.auth.kubeconfig_reader import BAD_VALUE, MISSING, Entry, Reader, read
+from policy_sched.client.kube.auth.kubeconfig_reader import (
+    BAD_VALUE,
+    MISSING,
+    Entry,
+    Reader,
+    cluster_info,
+    read,
+    server_of,
+)
 from policy_sched.client.kube.auth.kubeconfig_user import Headers, User, impersonation
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import Diagnostic, PolicyError, Severity

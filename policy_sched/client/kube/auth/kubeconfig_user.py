@@ -8,14 +8,16 @@ from typing import Any, Final
 
 from policy_sched.client.kube.auth.access import Anonymous, Certificate, Credentials, Grant
 from policy_sched.client.kube.auth.credentials import (
+    VERSIONS,
     CertificateFiles,
+    ExecCommand,
+    ExecPlugin,
     Fixed,
     TokenFile,
     basic,
     bearer,
     token_problem,
 )
-from policy_sched.client.kube.auth.exec_plugin import VERSIONS, ExecCommand, ExecPlugin
 from policy_sched.client.kube.auth.kubeconfig_reader import (
     BAD_VALUE,
     MISSING,

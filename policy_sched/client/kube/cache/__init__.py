@@ -5,8 +5,7 @@ and watch events into changes.
 """
 
 from policy_sched.client.kube.cache.informers import READ, Informers
-from policy_sched.client.kube.cache.pager import list_all
-from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings
+from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings, list_all
 from policy_sched.client.kube.cache.store import Change
 
 __all__ = [

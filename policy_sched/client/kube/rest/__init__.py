@@ -4,7 +4,6 @@ One request at a time, with client-go's rules for retries and back-off. What is 
 is the concern of cache/.
 """
 
-from policy_sched.client.kube.rest.availability import away, first_of
 from policy_sched.client.kube.rest.client import (
     MERGE_PATCH,
     STRATEGIC_PATCH,
@@ -27,7 +26,7 @@ from policy_sched.client.kube.rest.errors import (
 )
 from policy_sched.client.kube.rest.keyed_executor import Begin, KeyedExecutor, at_once
 from policy_sched.client.kube.rest.paths import Place, Selection, collection_path, object_path
-from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy
+from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, away, first_of
 from policy_sched.client.kube.rest.transport import JSON
 
 __all__ = [

@@ -24,7 +24,6 @@ from yarl import URL
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.auth import Access, Grant
-from policy_sched.client.kube.rest.availability import Recovery
 from policy_sched.client.kube.rest.errors import (
     UNAUTHORIZED,
     Malformed,
@@ -32,13 +31,20 @@ from policy_sched.client.kube.rest.errors import (
     retry_after,
     wait_of,
 )
-from policy_sched.client.kube.rest.rate_limit import BURST, QPS, TokenBucket
-from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, pause_before_retry
-from policy_sched.client.kube.rest.tls import TlsContexts
+from policy_sched.client.kube.rest.retry import (
+    BURST,
+    QPS,
+    REQUEST_BACKOFF,
+    Recovery,
+    RetryPolicy,
+    TokenBucket,
+    pause_before_retry,
+)
 from policy_sched.client.kube.rest.transport import (
     JSON,
     TROUBLE,
     OutgoingRequest,
+    TlsContexts,
     check_content,
     connector_of,
     lines_of,

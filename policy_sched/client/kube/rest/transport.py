@@ -1,4 +1,12 @@
-"""Between aiohttp and the rest: sockets that notice a dead peer, answers in bounds, its errors."""
+"""Between aiohttp and the rest: sockets that notice a dead peer, answers in bounds, its errors.
+
+TLS settings as the files say now: authorities and client certificates may be replaced in them.
+
+Theory of operation. A context is made for a client certificate and kept as long as that and the
+authorities stay what they are. A file of authorities is read again from time to time, and when a
+server was not trusted: then the authority may be another one since. What cannot be read or used
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +14,11 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 import ssl as tls
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -18,10 +28,50 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp_socks import ProxyConnectionError, ProxyConnector, ProxyError, ProxyTimeoutError
 
-from policy_sched.client.kube.auth import SOCKS, AccessError
+from policy_sched.client.kube.auth import (
+    REREAD_CERTIFICATES,
+    SOCKS,
+    AccessError,
+    Certificate,
+    Trust,
+    read_secret,
+    tls_context,
+)
+from policy_sched.client.kube.rest.decoding import Lines, LineTooLong
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
-from policy_sched.client.kube.rest.framing import Lines, LineTooLong
 from policy_sched.errors import ClusterError
+
+
+class TlsContexts:
+    """The contexts for one server; ``now`` is monotonic, in nanoseconds."""
+
+    def __init__(self, trust: Trust, now: Callable[[], int]) -> None:
+        self._trust = trust
+        self._now = now
+        self._due = now() + REREAD_CERTIFICATES
+        self._made: tuple[Certificate | None, ssl.SSLContext] | None = None
+
+    def of(self, certificate: Certificate | None) -> ssl.SSLContext:
+        """Return the context for a client certificate. Raises AccessError."""
+        if self._trust.file is not None and self._now() >= self._due:
+            self._read()
+        if self._made is None or self._made[0] != certificate:
+            self._made = certificate, tls_context(self._trust, certificate)
+        return self._made[1]
+
+    def doubted(self) -> None:
+        """A server was not trusted: read the authorities before the next connection."""
+        self._due = self._now()
+
+    def _read(self) -> None:
+        assert self._trust.file is not None
+        self._due = self._now() + REREAD_CERTIFICATES
+        with suppress(AccessError):
+            found = replace(self._trust, authorities=read_secret(self._trust.file))
+            if found != self._trust:
+                tls_context(found, None)  # raises for what is no authority
+                self._trust, self._made = found, None
+
 
 JSON: Final = "application/json"
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}

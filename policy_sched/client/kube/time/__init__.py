@@ -3,9 +3,8 @@
 Imports nothing else of the client.
 """
 
-from policy_sched.client.kube.time.backoff import SECOND, Backoff, BackoffState
 from policy_sched.client.kube.time.clock import Clocks, SteadyClock
-from policy_sched.client.kube.time.work_queue import WorkQueue
+from policy_sched.client.kube.time.work_queue import SECOND, Backoff, BackoffState, WorkQueue
 
 __all__ = [
     "SECOND",

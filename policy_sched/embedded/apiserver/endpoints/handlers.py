@@ -10,8 +10,6 @@ from typing import Final
 from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError, Stored, encoded
-from policy_sched.embedded.apiserver.endpoints.decode import media_type
-from policy_sched.embedded.apiserver.endpoints.kubelet_subresources import PATHS, refusal
 from policy_sched.embedded.apiserver.endpoints.list import Listed, Lists, pieces
 from policy_sched.embedded.apiserver.endpoints.negotiation import (
     METADATA,
@@ -19,9 +17,10 @@ from policy_sched.embedded.apiserver.endpoints.negotiation import (
     TABLE,
     Accepted,
     accepted,
+    media_type,
     object_of,
 )
-from policy_sched.embedded.apiserver.endpoints.subresources import Subresources
+from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
 from policy_sched.embedded.apiserver.endpoints.watch import Places, Stream, Wakening, asked
 from policy_sched.embedded.apiserver.endpoints.well_known import Document, document
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted

@@ -7,17 +7,133 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import bad_request, encoded, read
-from policy_sched.embedded.apiserver.endpoints.decode import object_data
+import msgspec
+
+from policy_sched.client.apimachinery import bad_request, cannot_be_handled, encoded, read
+from policy_sched.embedded.apiserver.protobuf import decoding
 from policy_sched.embedded.apiserver.registry import (
     JSON,
     Served,
     check_event,
     not_acceptable,
+    too_large,
     unreadable,
+    unsupported,
 )
-from policy_sched.embedded.schema import typed
+from policy_sched.embedded.apiserver.request import Sent
+from policy_sched.embedded.schema import LEAVES, MESSAGES, Field, message_of, typed
 from policy_sched.manifests import Plain
+from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
+
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+TYPES: Final = (JSON, YAML, PROTOBUF)
+YAML_BYTES: Final = 128 * 1024
+"""Bytes that YAML may have: it takes ten times as long to read as JSON."""
+REREAD_BYTES: Final = 16 * 1024
+"""Bytes of YAML with duplicate keys or unknown tags, which is read again, ten times slower."""
+VALUES: Final = 20_000
+"""Values that an object or a patch may have: each is visited many times on the way to the store."""
+_PARTS: Final = {
+    "Binding": "v1", "Eviction": "policy/v1", "Scale": "autoscaling/v1",
+    "TokenRequest": "authentication.k8s.io/v1",
+}  # fmt: skip
+"""The versions of what subresources read."""
+_WHY: Final = "couldn't get version/kind; json parse error"
+
+
+def media_type(header: str) -> str:
+    """Return the media type of a Content-Type header, JSON if there is none."""
+    return header.partition(";")[0].strip().lower() or JSON
+
+
+def decoded(body: bytes, kind: str) -> Any:
+    """Return a body's JSON. Raises ApiError if it is none."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise unreadable(kind, f"{_WHY}: {error}", body) from None
+
+
+def object_data(body: bytes, content_type: str, kind: str) -> Any:
+    """Return what a body holds, in the encoding that its type names. Raises ApiError."""
+    match media_type(content_type):
+        case "application/json":
+            data = decoded(body, kind)
+            check_values(data, body)
+            return data
+        case "application/yaml":
+            data = yaml_data(body, kind)
+        case "application/vnd.kubernetes.protobuf":
+            data = _protobuf(body, kind)
+        case _:
+            raise unsupported(TYPES)
+    check_values(data)
+    return data
+
+
+def check_values(data: Any, raw: bytes | None = None) -> None:
+    """Raise ApiError if JSON data consists of too many values; ``raw`` is its JSON, if known."""
+    if raw is not None and sum(map(raw.count, (b",", b"{", b"["))) < VALUES:
+        return
+    room, level = VALUES, [data]
+    while level:
+        inner: list[Any] = []
+        for one in level:
+            room -= len(one) if isinstance(one, dict | list) else 0
+            if room < 0:
+                raise too_large(f"limit of an object is {VALUES} values")
+            items = one.values() if isinstance(one, dict) else one
+            inner += [item for item in items if isinstance(item, dict | list)]
+        level = inner
+
+
+def yaml_data(body: bytes, kind: str) -> Any:
+    """Return the one document of a YAML body, which may be JSON. Raises ApiError."""
+    if body.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            pass  # YAML in its own braces
+    if len(body) > YAML_BYTES:
+        raise too_large(f"limit of YAML is {YAML_BYTES}, send JSON")
+    try:
+        file = SourceFile("body", body.decode())
+        plain, problems = plain_documents(file)
+        if len(plain) == 1 and not problems and (json := plain[0].json()) is not None:
+            return msgspec.json.decode(json)
+        if len(body) > REREAD_BYTES and not problems:
+            raise too_large(f"limit of YAML with duplicate keys or unknown tags is {REREAD_BYTES}")
+        documents: list[Marked] = []
+        if not problems:
+            documents, problems = parse_documents(file)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise unreadable(kind, f"error converting YAML to JSON: yaml: {error}", body) from None
+    if problems:
+        first = problems[0]
+        why = f"error converting YAML to JSON: yaml: line {first.line}: {first.message}"
+        raise unreadable(kind, why, body)
+    if len(documents) != 1:
+        raise unreadable(kind, f"{len(documents)} documents, expected one", body)
+    return documents[0].value
+
+
+def object_of_kind(body: bytes, content_type: str, kind: str) -> dict[str, Any]:
+    """Return the object of a kind that a body holds: of a subresource. Raises ApiError."""
+    data = object_data(body, content_type, kind)
+    if not isinstance(data, dict) or data.get("kind") not in (None, kind):
+        raise unreadable(kind, "couldn't get version/kind", body)
+    return typed((_PARTS[kind], kind), data)
+
+
+def _protobuf(body: bytes, kind: str) -> Any:
+    try:
+        return decoding.read(body)
+    except decoding.NotReadError:
+        raise unsupported((JSON, YAML)) from None
+    except (ValueError, RecursionError, msgspec.DecodeError) as error:
+        raise unreadable(kind, str(error), body) from None
+
 
 TABLE: Final = "Table"
 METADATA: Final = "PartialObjectMetadata"
@@ -110,3 +226,76 @@ def check_kind(data: Plain, served: Served) -> None:
             f'{kind} in version "{version}" cannot be handled as a {served.kind}: converting'
             f" ({version}.{kind}) to ({version}.{served.kind}): unknown conversion"
         )
+
+
+OPTION: Final = "fieldValidation"
+STRICT: Final = "Strict"
+WARN: Final = "Warn"
+_MODES: Final = ("Ignore", STRICT, WARN)
+
+
+_ALWAYS: Final = frozenset({"apiVersion", "kind", "status"})
+_SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
+
+Known = dict[str, Field]
+
+
+def _known_fields(message: str) -> Known:
+    found: Known = {}
+    for field in MESSAGES[message].values():
+        if field.name == "-":
+            found |= _known_fields(field.type)
+        else:
+            found[field.name] = field
+    return found
+
+
+_KNOWN: Final = {message: _known_fields(message) for message in MESSAGES}
+
+
+def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
+    """Yield the paths of an object's fields that its message does not have."""
+    known = _KNOWN[message]
+    for name, value in data.items():
+        place = f"{path}.{name}" if path else name
+        if not path and name in _ALWAYS:
+            continue
+        if name not in known:
+            yield place
+            continue
+        field = known[name]
+        if field.type in _SCALARS or field.type in LEAVES:
+            continue
+        yield from _inside(field, value, place)
+
+
+def _inside(field: Field, value: Any, place: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if isinstance(item, dict):
+                yield from unknown(field.type, item, f"{place}[{number}]")
+    elif isinstance(value, dict):
+        if field.mapped:
+            return
+        yield from unknown(field.type, value, place)
+
+
+def check_fields(sent: Sent, data: Plain) -> None:
+    """Look at the fields of what is sent, as the request asks for. Raises ApiError if Strict."""
+    mode = sent.options.text(OPTION)
+    if not mode:
+        return
+    if mode not in _MODES:
+        known = ", ".join(f'"{one}"' for one in _MODES)
+        why = f'Unsupported value: "{mode}": supported values: {known}'
+        raise sent.options.refused(OPTION, "FieldValueNotSupported", why)
+    served = sent.target.served
+    message = message_of(served.group_version, served.kind)
+    if mode == "Ignore" or not message:
+        return
+    found = [f'unknown field "{path}"' for path in unknown(message, data)]
+    if mode == WARN:
+        sent.warnings.extend(found)
+    elif found:
+        why = f"strict decoding error: {', '.join(found)}"
+        raise cannot_be_handled((served.group_version, served.kind), why)

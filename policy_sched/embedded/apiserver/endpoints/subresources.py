@@ -1,20 +1,167 @@
-"""Subresources that are no part of an object: bindings, evictions, scales."""
+"""Subresources that are no part of an object: bindings, evictions, scales.
+
+What needs a kubelet: logs, commands in containers, ports. There is none to be reached here.
+
+Requests are checked as far as the API server does that itself; then they fail as they do on a
+cluster whose kubelet does not answer.
+
+Evictions: deletions of pods that disruption budgets have a say in.
+
+(The eviction subresource of pods: canIgnorePDB, checkAndDecrement, and which pods that are not
+ready may go, whatever the budget says.)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import ApiError, bad_request
-from policy_sched.embedded.admission import invalid
-from policy_sched.embedded.apiserver.endpoints.decode import object_of_kind
-from policy_sched.embedded.apiserver.endpoints.eviction import Evictions
+from policy_sched.client.apimachinery import BUDGET, POD, ApiError, Stored, bad_request, timestamp
+from policy_sched.embedded.admission import forbidden, invalid, set_condition
+from policy_sched.embedded.apiserver.endpoints.negotiation import object_of_kind
 from policy_sched.embedded.apiserver.endpoints.write import Writing, patch_of, patched
 from policy_sched.embedded.apiserver.printers import selector_text
 from policy_sched.embedded.apiserver.request import Sent, Target
-from policy_sched.embedded.apiserver.security import AccountTokens, token_requests
+from policy_sched.embedded.apiserver.security import TOKEN_REQUEST, AccountTokens, token_for
 from policy_sched.embedded.schema import typed
-from policy_sched.embedded.store import Key, ObjectStore
+from policy_sched.embedded.store import ENDED, DeleteOptions, Key, ObjectStore
 from policy_sched.manifests import Plain
+from policy_sched.model import Pod, PodDisruptionBudget, label_selector
+
+PATHS: Final = {
+    "attach": "attach",
+    "exec": "exec",
+    "log": "containerLogs",
+    "portforward": "portForward",
+}
+"""The kubelet's paths, by subresource."""
+_PORT: Final = 10250
+
+
+def refusal(target: Target, stored: Stored, query: Mapping[str, str]) -> ApiError:
+    """Return why a pod's container cannot be reached."""
+    pod = stored.typed
+    assert isinstance(pod, Pod)
+    part, wanted = target.subresource, query.get("container", "")
+    names = [one.name for one in (*pod.spec.init_containers, *pod.spec.containers)]
+    if part != "portforward" and wanted not in ("", *names):
+        return bad_request(f"container {wanted} is not valid for pod {stored.name}")
+    if part != "portforward" and not wanted and len(pod.spec.containers) > 1:
+        shown = " ".join(one.name for one in pod.spec.containers)
+        what = f"a container name must be specified for pod {stored.name}"
+        return bad_request(f"{what}, choose one of: [{shown}]")
+    node = pod.spec.node_name
+    if not node:
+        return bad_request(f"pod {stored.name} does not have a host assigned")
+    container = wanted or pod.spec.containers[0].name if pod.spec.containers else wanted
+    place = f"{stored.namespace}/{stored.name}"
+    if part != "portforward":
+        place += f"/{container}"
+    url = f"https://{node}:{_PORT}/{PATHS[part]}/{place}"
+    verb = "Get" if part == "log" else "Post"
+    message = f'{verb} "{url}": dial tcp: lookup {node}: no such host'
+    return ApiError(500, "", message)
+
+
+MOST_DISRUPTED: Final = 2000
+"""Evictions that a budget may not have seen the end of."""
+_VIOLATES: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_TWO: Final = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
+    " support."
+)
+_CONDITION: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+
+
+class Evictions:
+    """Evicts the pods of a store."""
+
+    def __init__(self, store: ObjectStore, writing: Writing) -> None:
+        self._store = store
+        self._writing = writing
+
+    def evict(self, sent: Sent) -> None:
+        """Delete a pod if its disruption budget allows it. Raises ApiError."""
+        target, eviction = sent.target, object_of_kind(sent.body, sent.content_type, "Eviction")
+        given = eviction.get("deleteOptions") or {}
+        before = given.get("preconditions") or {}
+        stored = self._store.get(POD, target.namespace, target.name)
+        typed = stored.typed
+        assert isinstance(typed, Pod)
+        dry = sent.options.dry_run or given.get("dryRun") == ["All"]
+        waits = typed.status.phase in ("", "Pending") or typed.status.phase in ENDED
+        deletion = DeleteOptions(
+            given.get("gracePeriodSeconds"), before.get("uid"), before.get("resourceVersion")
+        )
+        with self._writing.perhaps(dry=dry):
+            if not waits and not stored.deleting:
+                self._ask_budget(stored, typed)
+                data = stored.data
+                set_condition(data.setdefault("status", {}), _CONDITION, self._store.now())
+                self._store.revise(stored, data)
+            self._store.delete(target.key, deletion)
+
+    def _ask_budget(self, pod: Stored, typed: Pod) -> None:
+        """Count a pod's disruption if it matters to a budget. Raises ApiError if it is too many."""
+        found = [one for one in self._store.select(BUDGET, pod.namespace) if _covers(one, pod)]
+        if len(found) > 1:
+            raise ApiError(500, "InternalError", _TWO)
+        for budget in found:
+            if _ready(typed) or not _may_go_unready(budget):
+                self._take(budget, pod)
+
+    def _take(self, budget: Stored, pod: Stored) -> None:
+        """Count a disruption. Raises ApiError if no more are allowed."""
+        data = budget.data
+        status: Plain = data["status"]
+        name, disrupted = budget.name, status.setdefault("disruptedPods", {})
+        if status.get("observedGeneration", 0) < data["metadata"].get("generation", 0):
+            raise _refusal(f"The disruption budget {name} is still being processed by the server.")
+        allowed = status.get("disruptionsAllowed", 0)
+        if allowed < 0:
+            raise forbidden(budget.resource, name, "pdb disruptions allowed is negative")
+        if len(disrupted) > MOST_DISRUPTED:
+            why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+            raise forbidden(budget.resource, name, why)
+        if allowed == 0:
+            needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+            why = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+            raise _refusal(why)
+        status["disruptionsAllowed"] = allowed - 1
+        disrupted[pod.name] = timestamp(self._store.now())
+        self._store.revise(budget, data)
+
+
+def _ready(pod: Pod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+
+
+def _may_go_unready(budget: Stored) -> bool:
+    """Tell whether a pod that is not ready may go: always, or while enough others are healthy."""
+    data: Any = budget.data
+    if (data.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    typed = budget.typed
+    assert isinstance(typed, PodDisruptionBudget)
+    return typed.status.current_healthy >= typed.status.desired_healthy > 0
+
+
+def _covers(budget: Stored, pod: Stored) -> bool:
+    typed = budget.typed
+    assert isinstance(typed, PodDisruptionBudget)
+    selector = label_selector(typed.spec.selector)
+    return selector is not None and selector.matches(pod.labels)
+
+
+def _refusal(why: str) -> ApiError:
+    causes = [{"reason": "DisruptionBudget", "message": why}]
+    return ApiError(429, "TooManyRequests", _VIOLATES, {"causes": causes})
+
 
 DONE: Final[Plain] = {
     "kind": "Status",
@@ -37,8 +184,8 @@ class Subresources:
     def token(self, sent: Sent) -> Plain:
         """Return a token of a service account."""
         place = sent.target.namespace, sent.target.name
-        request = object_of_kind(sent.body, sent.content_type, token_requests.KIND)
-        return token_requests.answer(self._store, self._tokens, place, request)
+        request = object_of_kind(sent.body, sent.content_type, TOKEN_REQUEST)
+        return token_for(self._store, self._tokens, place, request)
 
     def bind(self, sent: Sent) -> Plain:
         """Bind a pod to a node."""

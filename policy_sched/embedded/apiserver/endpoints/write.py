@@ -13,16 +13,18 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import NAMESPACE, Stored, bad_request, encoded, timestamp
 from policy_sched.embedded.admission import conflict, default, forbidden, invalid, write_nulls
-from policy_sched.embedded.apiserver.endpoints.decode import (
+from policy_sched.embedded.apiserver.endpoints.list import selection
+from policy_sched.embedded.apiserver.endpoints.negotiation import (
+    check_fields,
+    check_kind,
     check_values,
+    checked,
     decoded,
     media_type,
     object_data,
+    object_of,
     yaml_data,
 )
-from policy_sched.embedded.apiserver.endpoints.field_validation import check_fields
-from policy_sched.embedded.apiserver.endpoints.list import selection
-from policy_sched.embedded.apiserver.endpoints.negotiation import check_kind, checked, object_of
 from policy_sched.embedded.apiserver.managedfields import APPLY, UPDATE, Entry, applied, updated
 from policy_sched.embedded.apiserver.registry import (
     STORED,

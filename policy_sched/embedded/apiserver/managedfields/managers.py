@@ -17,14 +17,15 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import ApiError
-from policy_sched.embedded.apiserver.managedfields.merging import merged, without
-from policy_sched.embedded.apiserver.managedfields.paths import (
+from policy_sched.embedded.apiserver.managedfields.fields import (
     Fields,
     Path,
     as_fields_v1,
     fields_of,
     from_fields_v1,
+    merged,
     text,
+    without,
 )
 from policy_sched.embedded.apiserver.registry import quoted
 from policy_sched.embedded.store import LAST_APPLIED

@@ -6,13 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.printers import others as small_cells
-from policy_sched.embedded.apiserver.printers import pods as pod_cells
-from policy_sched.embedded.apiserver.printers import rbac as access_cells
-from policy_sched.embedded.apiserver.printers import workloads as workload_cells
-from policy_sched.embedded.apiserver.printers.ages import UNKNOWN, age
-from policy_sched.embedded.apiserver.printers.pods import NONE
-from policy_sched.embedded.apiserver.printers.workloads import selector_text
+from policy_sched.embedded.apiserver.printers import others, workloads
+from policy_sched.embedded.apiserver.printers.workloads import NONE, UNKNOWN, age, selector_text
 from policy_sched.manifests import Plain
 
 Cells = Callable[[Plain, int], list[Any]]
@@ -206,22 +201,22 @@ def _table(columns: str, cells: Cells) -> Table:
 
 OTHER: Final = _table("Name|Created At:date", _other)
 TABLES: Final = {
-    "Pod": _table(pod_cells.COLUMNS, pod_cells.cells),
+    "Pod": _table(workloads.COLUMNS, workloads.cells),
     "Node": _table(
         "Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*"
         "|Container-Runtime*",
         _node,
     ),
     "Namespace": _table("Name|Status|Age", _namespace),
-    "Deployment": _table(workload_cells.DEPLOYMENT, workload_cells.deployment),
-    "ReplicaSet": _table(workload_cells.REPLICAS, workload_cells.replicas),
-    "ReplicationController": _table(workload_cells.REPLICAS, workload_cells.replicas),
-    "StatefulSet": _table(workload_cells.STATEFUL, workload_cells.stateful),
-    "DaemonSet": _table(workload_cells.DAEMONS, workload_cells.daemons),
-    "Job": _table(workload_cells.JOB, workload_cells.job),
-    "CronJob": _table(workload_cells.CRON_JOB, workload_cells.cron_job),
-    "Service": _table(workload_cells.SERVICE, workload_cells.service),
-    "PodDisruptionBudget": _table(workload_cells.BUDGET, workload_cells.budget),
+    "Deployment": _table(workloads.DEPLOYMENT, workloads.deployment),
+    "ReplicaSet": _table(workloads.REPLICAS, workloads.replicas),
+    "ReplicationController": _table(workloads.REPLICAS, workloads.replicas),
+    "StatefulSet": _table(workloads.STATEFUL, workloads.stateful),
+    "DaemonSet": _table(workloads.DAEMONS, workloads.daemons),
+    "Job": _table(workloads.JOB, workloads.job),
+    "CronJob": _table(workloads.CRON_JOB, workloads.cron_job),
+    "Service": _table(workloads.SERVICE, workloads.service),
+    "PodDisruptionBudget": _table(workloads.BUDGET, workloads.budget),
     "PersistentVolume": _table(
         "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass"
         "|VolumeAttributesClass|Reason|Age|VolumeMode*",
@@ -243,37 +238,35 @@ TABLES: Final = {
     "CSINode": _table("Name|Drivers:integer|Age", _csi_node),
     "ConfigMap": _table("Name|Data|Age", _config_map),
     "Secret": _table("Name|Type|Data:integer|Age", _secret),
-    "RoleBinding": _table(access_cells.BINDING, access_cells.binding),
-    "ClusterRoleBinding": _table(access_cells.BINDING, access_cells.binding),
-    "ServiceAccount": _table(access_cells.ACCOUNT, access_cells.account),
-    "ResourceQuota": _table(access_cells.QUOTA, access_cells.quota),
-    "Ingress": _table(access_cells.INGRESS, access_cells.ingress),
+    "RoleBinding": _table(others.BINDING, others.binding),
+    "ClusterRoleBinding": _table(others.BINDING, others.binding),
+    "ServiceAccount": _table(others.ACCOUNT, others.account),
+    "ResourceQuota": _table(others.QUOTA, others.quota),
+    "Ingress": _table(others.INGRESS, others.ingress),
     "Endpoints": _table("Name|Endpoints|Age", _endpoints),
     "NetworkPolicy": _table("Name|Pod-Selector|Age", _network_policy),
-    "Scale": _table("Name|Desired:integer|Available:integer|Age", small_cells.scale),
+    "Scale": _table("Name|Desired:integer|Available:integer|Age", others.scale),
     "HorizontalPodAutoscaler": _table(
-        "Name|Reference|Targets|MinPods|MaxPods|Replicas:integer|Age", small_cells.autoscaler
+        "Name|Reference|Targets|MinPods|MaxPods|Replicas:integer|Age", others.autoscaler
     ),
-    "ControllerRevision": _table("Name|Controller|Revision|Age", small_cells.revision),
-    "RuntimeClass": _table("Name|Handler|Age", small_cells.runtime_class),
+    "ControllerRevision": _table("Name|Controller|Revision|Age", others.revision),
+    "RuntimeClass": _table("Name|Handler|Age", others.runtime_class),
     "CSIDriver": _table(
         "Name|AttachRequired:boolean|PodInfoOnMount:boolean|StorageCapacity:boolean|TokenRequests"
         "|RequiresRepublish:boolean|Modes|Age",
-        small_cells.driver,
+        others.driver,
     ),
-    "VolumeAttachment": _table(
-        "Name|Attacher|PV|Node|Attached:boolean|Age", small_cells.attachment
-    ),
-    "CSIStorageCapacity": _table("Name|StorageClassName|Capacity", small_cells.capacity),
-    "IngressClass": _table("Name|Controller|Parameters|Age", small_cells.ingress_class),
-    "EndpointSlice": _table("Name|AddressType|Ports|Endpoints|Age", small_cells.slice_of_endpoints),
-    "ResourceClaim": _table("Name|State|Age", small_cells.claim),
-    "ResourceClaimTemplate": _table("Name|Age", small_cells.born),
-    "DeviceClass": _table("Name|Age", small_cells.born),
-    "ResourceSlice": _table("Name|Node|Driver|Pool|Age", small_cells.resources),
+    "VolumeAttachment": _table("Name|Attacher|PV|Node|Attached:boolean|Age", others.attachment),
+    "CSIStorageCapacity": _table("Name|StorageClassName|Capacity", others.capacity),
+    "IngressClass": _table("Name|Controller|Parameters|Age", others.ingress_class),
+    "EndpointSlice": _table("Name|AddressType|Ports|Endpoints|Age", others.slice_of_endpoints),
+    "ResourceClaim": _table("Name|State|Age", others.claim),
+    "ResourceClaimTemplate": _table("Name|Age", others.born),
+    "DeviceClass": _table("Name|Age", others.born),
+    "ResourceSlice": _table("Name|Node|Driver|Pool|Age", others.resources),
     "FlowSchema": _table(
         "Name|PriorityLevel|MatchingPrecedence:integer|DistinguisherMethod|Age|MissingPL",
-        small_cells.flow_schema,
+        others.flow_schema,
     ),
     "Event": _table(
         "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count:integer*|Name*",

@@ -5,9 +5,149 @@ from __future__ import annotations
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import SECOND, parsed
-from policy_sched.embedded.apiserver.printers.ages import age, span
-from policy_sched.embedded.apiserver.printers.pods import NONE
 from policy_sched.manifests import Plain
+
+UNKNOWN: Final = "<unknown>"
+
+
+def age(text: object, now: int) -> str:
+    """Return how long ago a timestamp is; ``now`` in ns since 1970."""
+    if not isinstance(text, str) or not text:
+        return UNKNOWN
+    try:
+        return span((now - parsed(text)) // SECOND)
+    except ValueError:
+        return UNKNOWN
+
+
+def span(seconds: int) -> str:
+    """Return a number of seconds in at most two units (duration.HumanDuration)."""
+    if seconds < -1:
+        return "<invalid>"
+    seconds = max(seconds, 0)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    years = days // 365
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return _two(days, "d", hours % 24, "h")
+    if years < 2:
+        return f"{days}d"
+    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
+
+
+def _two(first: int, unit: str, second: int, smaller: str) -> str:
+    return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
+
+
+NONE: Final = "<none>"
+COLUMNS: Final = "Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"
+
+
+def cells(pod: Plain, now: int) -> list[Any]:
+    """Return the cells of a pod."""
+    meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    states = status.get("containerStatuses") or []
+    restartable = [c for c in spec.get("initContainers") or () if _restartable(c)]
+    ready = sum(1 for one in states if one.get("ready"))
+    total = len(spec.get("containers") or ()) + len(restartable)
+    restarts = sum(one.get("restartCount") or 0 for one in states)
+    addresses = status.get("podIPs") or ()
+    address = addresses[0].get("ip") if addresses else status.get("podIP")
+    return [
+        meta["name"],
+        f"{ready}/{total}",
+        state(pod),
+        str(restarts),
+        age(meta.get("creationTimestamp"), now),
+        address or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        _gates(spec, status),
+    ]
+
+
+def _gates(spec: Plain, status: Plain) -> str:
+    gates = [gate.get("conditionType") for gate in spec.get("readinessGates") or ()]
+    if not gates:
+        return NONE
+    conditions = status.get("conditions") or ()
+    true = {one.get("type") for one in conditions if one.get("status") == "True"}
+    return f"{sum(gate in true for gate in gates)}/{len(gates)}"
+
+
+def state(pod: Plain) -> str:
+    """Return a pod's state in one word (printPod of the API server's printers)."""
+    status = pod.get("status") or {}
+    reason = str(status.get("reason") or status.get("phase") or "")
+    for one in status.get("conditions") or ():
+        if one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated":
+            reason = "SchedulingGated"
+    reason = _initialization(pod) or _running(status, reason)
+    if pod["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            return "Unknown"
+        if status.get("phase") not in ("Succeeded", "Failed"):
+            return "Terminating"
+    return reason
+
+
+def _running(status: Plain, reason: str) -> str:
+    """Return what the containers say; the first one has the last word."""
+    runs = False
+    for one in reversed(status.get("containerStatuses") or []):
+        found = one.get("state") or {}
+        waiting, ended = found.get("waiting") or {}, found.get("terminated")
+        if waiting.get("reason"):
+            reason = waiting["reason"]
+        elif ended is not None:
+            reason = ended.get("reason") or _exit(ended)
+        elif one.get("ready") and found.get("running") is not None:
+            runs = True
+    if reason == "Completed" and runs:
+        conditions = status.get("conditions") or ()
+        ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+        return "Running" if ready else "NotReady"
+    return reason
+
+
+def _initialization(pod: Plain) -> str:
+    """Return what the init containers say, "" once they are through."""
+    status, spec = pod.get("status") or {}, pod.get("spec") or {}
+    given = spec.get("initContainers") or []
+    restartable = {c.get("name") for c in given if _restartable(c)}
+    for place, one in enumerate(status.get("initContainerStatuses") or []):
+        found = one.get("state") or {}
+        ended, waiting = found.get("terminated"), found.get("waiting") or {}
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        if one.get("name") in restartable and one.get("started"):
+            continue
+        if ended is not None:
+            return f"Init:{ended.get('reason') or _exit(ended)}"
+        if waiting.get("reason") not in (None, "", "PodInitializing"):
+            return f"Init:{waiting['reason']}"
+        return f"Init:{place}/{len(given)}"
+    return ""
+
+
+def _restartable(container: Plain) -> bool:
+    return bool(container.get("restartPolicy") == "Always")
+
+
+def _exit(ended: Plain) -> str:
+    if ended.get("signal"):
+        return f"Signal:{ended['signal']}"
+    return f"ExitCode:{ended.get('exitCode') or 0}"
+
 
 _CONTENTS: Final = "|Containers*|Images*|Selector*"
 DEPLOYMENT: Final = "Name|Ready|Up-to-date:integer|Available:integer|Age" + _CONTENTS

@@ -4,22 +4,20 @@ The counterpart of RequestInfo and user.Info.
 """
 
 from policy_sched.embedded.apiserver.request.request_info import (
-    Options,
-    Sent,
-    Target,
-    is_set,
-    target_of,
-)
-from policy_sched.embedded.apiserver.request.user import (
     ACCOUNT_PREFIX,
     ANONYMOUS,
     AUTHENTICATED,
     MASTERS,
     UNAUTHENTICATED,
     UNSECURED,
+    Options,
+    Sent,
+    Target,
     User,
     account_of,
     account_user,
+    is_set,
+    target_of,
     with_authenticated,
 )
 

@@ -3,12 +3,14 @@
 The counterpart of kube-apiserver's authentication and authorization chain.
 """
 
-from policy_sched.embedded.apiserver.security import token_requests
-from policy_sched.embedded.apiserver.security.account_tokens import AccountTokens
-from policy_sched.embedded.apiserver.security.attributes import Attributes
+from policy_sched.embedded.apiserver.security.account_tokens import (
+    TOKEN_REQUEST,
+    AccountTokens,
+    token_for,
+)
 from policy_sched.embedded.apiserver.security.authentication import Authenticator, Tokens
 from policy_sched.embedded.apiserver.security.bootstrap_policy import install
-from policy_sched.embedded.apiserver.security.client_ca import publish
+from policy_sched.embedded.apiserver.security.client_certificates import publish
 from policy_sched.embedded.apiserver.security.escalation import Granting
 from policy_sched.embedded.apiserver.security.filters import HEALTH, Gate
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
@@ -20,13 +22,14 @@ from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
     kubeconfig,
     write_kubeconfig,
 )
-from policy_sched.embedded.apiserver.security.rbac import Rbac
+from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac
 from policy_sched.embedded.apiserver.security.reviews import Reviews
 
 __all__ = [
     "ALWAYS_ALLOW",
     "HEALTH",
     "RBAC",
+    "TOKEN_REQUEST",
     "Access",
     "AccountTokens",
     "Address",
@@ -41,6 +44,6 @@ __all__ = [
     "install",
     "kubeconfig",
     "publish",
-    "token_requests",
+    "token_for",
     "write_kubeconfig",
 ]

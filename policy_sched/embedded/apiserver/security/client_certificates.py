@@ -2,6 +2,11 @@
 
 TLS has verified a certificate before a request is read: one that the authority did not sign, or
 that has expired, makes no connection. (kube-apiserver's x509 authenticator.)
+
+Whose certificates of clients count: told to the components of the cluster in a ConfigMap.
+
+Who delegates the question of who somebody is reads it when it starts, as kube-scheduler does, and
+believes the same authorities. (The cluster authentication trust controller of kube-apiserver.)
 """
 
 from __future__ import annotations
@@ -9,11 +14,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from policy_sched.client.apimachinery import NAMESPACE, SECOND
 from policy_sched.embedded.apiserver.request import User, with_authenticated
+from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
+from policy_sched.manifests import Plain
 
 _ID: Final = "authentication.kubernetes.io/credential-id"
 
@@ -55,3 +70,59 @@ def user_of(subject: Name, certificate: bytes) -> User | None:
     return User(
         names[-1], groups=with_authenticated(groups), extra=((_ID, (f"X509SHA256={digest}",)),)
     )
+
+
+NAME: Final = "extension-apiserver-authentication"
+HOME: Final = "kube-system"
+AUTHORITIES: Final = "client-ca-file"
+_MAP: Final = ("v1", "ConfigMap")
+
+
+def publish(store: ObjectStore, authorities: str | None) -> None:
+    """Let a store tell the authorities of a file (PEM); None: no certificates are believed.
+
+    Then it is an authority that has signed none, and whose key nobody has: those who delegate
+    authentication do not start without one. What others have put into the ConfigMap stays. Without
+    its namespace there is none. Raises ClusterError if the file cannot be read.
+    """
+    if store.find(NAMESPACE, "", HOME) is None:
+        return
+    now = store.now()
+    said = {AUTHORITIES: _nobody(now) if authorities is None else _read(authorities)}
+    found = store.find(_MAP, HOME, NAME)
+    if found is None:
+        meta = {"name": NAME, "namespace": HOME}
+        made: Plain = {"apiVersion": _MAP[0], "kind": _MAP[1], "metadata": meta}
+        store.create({**made, "data": said})
+        return
+    before = found.data.get("data") or {}
+    others = {key: value for key, value in before.items() if key != AUTHORITIES}
+    if before != {**others, **said}:
+        store.revise(found, {**found.data, "data": {**others, **said}})
+
+
+def _nobody(now: int) -> str:
+    """Return the certificate (PEM) of an authority without a key; ``now``: ns since 1970."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    at = datetime.fromtimestamp(now // SECOND, UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "no-client-certificates")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(at - timedelta(hours=1))
+        .not_valid_after(at + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise ClusterError(f"{path}: cannot be read: {why}") from None

@@ -13,8 +13,7 @@ from policy_sched.client.apimachinery import Stored, encoded, resource
 from policy_sched.embedded.admission import forbidden, invalid, not_found
 from policy_sched.embedded.apiserver.registry import quoted, too_large
 from policy_sched.embedded.apiserver.request import Target, User
-from policy_sched.embedded.apiserver.security.attributes import Attributes, refusal
-from policy_sched.embedded.apiserver.security.rbac import Rbac
+from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac, refusal
 from policy_sched.embedded.apiserver.security.role_objects import (
     ALL,
     CLUSTER_ROLE,

@@ -17,11 +17,10 @@ from policy_sched.embedded.apiserver.request import (
     account_user,
     with_authenticated,
 )
-from policy_sched.embedded.apiserver.security.attributes import Attributes, attributes_of, refusal
+from policy_sched.embedded.apiserver.security.account_tokens import AUTHENTICATION
 from policy_sched.embedded.apiserver.security.authentication import Authenticator
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import from_here
-from policy_sched.embedded.apiserver.security.rbac import Rbac
-from policy_sched.embedded.apiserver.security.reviews import AUTHENTICATION
+from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac, attributes_of, refusal
 
 HEALTH: Final = ("healthz", "livez", "readyz")
 

@@ -14,14 +14,12 @@ import msgspec
 from policy_sched.client.apimachinery import ApiError, bad_request
 from policy_sched.embedded.apiserver.registry import quoted, unreadable
 from policy_sched.embedded.apiserver.request import User
-from policy_sched.embedded.apiserver.security.attributes import Attributes
 from policy_sched.embedded.apiserver.security.authentication import Authenticator
-from policy_sched.embedded.apiserver.security.rbac import Decision, Rbac
+from policy_sched.embedded.apiserver.security.rbac import Attributes, Decision, Rbac
 from policy_sched.embedded.apiserver.security.role_objects import ALL, Rule
 from policy_sched.manifests import Plain
 from policy_sched.model import ApiValue
 
-AUTHENTICATION: Final = "authentication.k8s.io"
 AUTHORIZATION: Final = "authorization.k8s.io"
 _INVALID: Final = "FieldValueInvalid"
 _EITHER: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"

@@ -6,8 +6,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import Resource, Stored
 from policy_sched.embedded.apiserver.validation import others, pods, workloads
-from policy_sched.embedded.apiserver.validation.metadata import check_metadata
-from policy_sched.embedded.apiserver.validation.problems import Problems
+from policy_sched.embedded.apiserver.validation.problems import Problems, check_metadata
 from policy_sched.embedded.apiserver.validation.workloads import Change, Check
 from policy_sched.manifests import Plain
 from policy_sched.model import formats

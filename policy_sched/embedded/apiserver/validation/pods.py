@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.validation.amounts import check_requirements
-from policy_sched.embedded.apiserver.validation.metadata import check_annotations, check_labels
-from policy_sched.embedded.apiserver.validation.problems import Problems
+from policy_sched.embedded.apiserver.validation.others import check_requirements
+from policy_sched.embedded.apiserver.validation.problems import (
+    Problems,
+    check_annotations,
+    check_labels,
+)
 from policy_sched.embedded.apiserver.validation.selecting import (
     check_affinity,
     check_label_selector,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.validation.metadata import check_labels
-from policy_sched.embedded.apiserver.validation.problems import Problems
+from policy_sched.embedded.apiserver.validation.problems import Problems, check_labels
 from policy_sched.manifests import Plain
 from policy_sched.model import formats
 

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.client.kube.cache.pager import list_all
+from policy_sched.client.kube.cache.reflector import list_all
 from policy_sched.client.kube.rest.decoding import Decoding
 from policy_sched.client.kube.rest.errors import expired
 from policy_sched.client.kube.rest.paths import Selection, object_path

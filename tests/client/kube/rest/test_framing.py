@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.client.kube.rest.framing import Lines, LineTooLong
+from policy_sched.client.kube.rest.decoding import Lines, LineTooLong
 
 
 @given(st.lists(st.binary(max_size=20)), st.lists(st.integers(0, 300)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.client.kube.rest.rate_limit import TokenBucket
+from policy_sched.client.kube.rest.retry import TokenBucket
 from policy_sched.testing import FakeClock
 
 

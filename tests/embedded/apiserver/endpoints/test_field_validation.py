@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.apiserver.endpoints.field_validation import unknown
-from policy_sched.embedded.schema.messages import MESSAGES
+from policy_sched.embedded.apiserver.endpoints.negotiation import unknown
+from policy_sched.embedded.schema.types import MESSAGES
 from tests.embedded.apiserver.test_applying import APPLY
 from tests.embedded.apiserver.world import JSON, PODS, pod, serving
 

@@ -10,19 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.embedded.apiserver.managedfields.fields import (
+    as_fields_v1,
+    fields_of,
+    from_fields_v1,
+    present,
+    text,
+    without,
+)
 from policy_sched.embedded.apiserver.managedfields.managers import (
     APPLY,
     UPDATE,
     Entry,
     applied,
     updated,
-)
-from policy_sched.embedded.apiserver.managedfields.merging import present, without
-from policy_sched.embedded.apiserver.managedfields.paths import (
-    as_fields_v1,
-    fields_of,
-    from_fields_v1,
-    text,
 )
 
 Plain = dict[str, Any]

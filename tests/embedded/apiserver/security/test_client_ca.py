@@ -8,7 +8,12 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from policy_sched.client.apimachinery.object import Stored
-from policy_sched.embedded.apiserver.security.client_ca import AUTHORITIES, HOME, NAME, publish
+from policy_sched.embedded.apiserver.security.client_certificates import (
+    AUTHORITIES,
+    HOME,
+    NAME,
+    publish,
+)
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.errors import ClusterError

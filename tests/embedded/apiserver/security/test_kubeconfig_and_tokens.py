@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.request.user import User
+from policy_sched.embedded.apiserver.request.request_info import User
 from policy_sched.embedded.apiserver.security.authentication import Tokens
 from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
     Access,
