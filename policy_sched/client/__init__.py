@@ -6,8 +6,7 @@ MemoryClient implements it for simulations, kube/ over HTTP. The embedded contro
 """
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.client.protocol import Client, Done
-from policy_sched.client.threads import begun
+from policy_sched.client.protocol import Client, Done, begun
 from policy_sched.client.volume_controllers import complete_binding, provision
 
 __all__ = [

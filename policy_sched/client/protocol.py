@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from concurrent.futures import Future
+from threading import Thread
+from typing import Protocol, TypeAlias, TypeVar
 
 from policy_sched.errors import ClusterError
 from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
@@ -80,3 +82,26 @@ class Client(Protocol):
 
     def update_claim(self, claim: PersistentVolumeClaim) -> None:
         """Write a claim that now names the node for which a volume is to be provisioned."""
+
+
+T = TypeVar("T")
+
+
+def begun(call: Callable[[], T]) -> Future[T]:
+    """Begin a call in a thread of its own; the process does not wait for it when it ends.
+
+    At exit, Python joins an executor's threads, however long a call blocks.
+    """
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def make() -> None:
+        try:
+            answer = call()
+        except BaseException as error:  # noqa: BLE001 - raised to the caller that waits
+            future.set_exception(error)
+        else:
+            future.set_result(answer)
+
+    Thread(target=make, daemon=True).start()
+    return future

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.client.threads import begun
+from policy_sched.client.protocol import begun
 from policy_sched.framework.status import Code
 from policy_sched.model.cluster_event import ActionType, ClusterEvent, EventResource
 from policy_sched.model.pod_info import PodInfo
