@@ -16,7 +16,7 @@ import pytest
 from policy_sched.cli.main import VERBS, run
 from policy_sched.client.kube.auth.access import Trust, tls_context
 from policy_sched.client.kube.rest import client as api
-from policy_sched.client.kube.rest import framing as lines
+from policy_sched.client.kube.rest import decoding as lines
 from policy_sched.embedded.apiserver.endpoints import decode as bodies
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals

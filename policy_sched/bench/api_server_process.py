@@ -21,8 +21,9 @@ from aiohttp import web
 from policy_sched.client.apimachinery import POD
 from policy_sched.embedded import EmbeddedCluster
 from policy_sched.embedded.apiserver.endpoints import ApiServer
-from policy_sched.embedded.apiserver.security import Access, Address, kubeconfig, write_kubeconfig
+from policy_sched.embedded.apiserver.security import kubeconfig, write_kubeconfig
 from policy_sched.embedded.store import ADDED, DELETED, Key, ObjectStore
+from policy_sched.http import Access, Address
 from policy_sched.instance.app import freeze_loaded, tuned_gc
 from policy_sched.instance.http import self_signed
 from policy_sched.manifests import Plain

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -24,7 +24,6 @@ from policy_sched.http import raise_descriptors
 from policy_sched.instance.app import (
     LONGEST_SLEEP,
     ClusterInstance,
-    EmbeddedInstance,
     LeaseLost,
     RunLoop,
     Sources,
@@ -33,6 +32,9 @@ from policy_sched.instance.app import (
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.instance.shadow import ShadowOptions
 from policy_sched.profiles.reload import CompilerProcess
+
+if TYPE_CHECKING:
+    from policy_sched.instance.app import EmbeddedInstance
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
@@ -145,6 +147,8 @@ def _instance(wanted: Wanted, write: Write) -> EmbeddedInstance | ClusterInstanc
     longest = overrides.client.longest_wait
     instance: EmbeddedInstance | ClusterInstance
     if wanted.kubeconfig is None:
+        from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415 - see there
+
         instance = EmbeddedInstance(sources, time.time_ns, write)
     else:
         named = wanted.kubeconfig

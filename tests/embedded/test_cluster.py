@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import EVENT, GROUP, NAMESPACE, NODE, POD
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.patch import LAST_APPLIED
-from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import PodGroup

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import (
     BUDGET,
     DAEMON_SET,
@@ -21,7 +22,6 @@ from policy_sched.client.apimachinery.resources import (
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.deletion import ENDED, DeleteOptions
-from policy_sched.embedded.store.store import Key
 from policy_sched.manifests.workload_expansion import TEMPLATE_HASH
 from tests.embedded.controllers.test_disruption import budget
 from tests.embedded.world import World, node, pod_spec, typed, workload

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.store.sqlite import NotWritten
-from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
 from tests.embedded.world import World, pod, workload
 

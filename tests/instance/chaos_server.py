@@ -19,11 +19,11 @@ from aiohttp import web
 
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Address
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.kubelet.kubelet import KubeletTimes
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import DELETED, Change
+from policy_sched.http.access import Address
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import units

@@ -15,7 +15,7 @@ import aiohttp
 
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Address
+from policy_sched.http.access import Address
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.instance.app.test_cluster_instance import LIMIT, node, until

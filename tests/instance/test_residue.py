@@ -10,7 +10,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from policy_sched.embedded.store.store import Key
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.profiles.models.defaults import policies_directory

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from policy_sched.client.apimachinery.object import Stored, encoded
+from policy_sched.client.apimachinery.object import Key, Stored, encoded
 from policy_sched.client.apimachinery.resources import NODE
-from policy_sched.embedded.store.store import Key
 from policy_sched.embedded.store.watch_history import UPDATED, Change
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until

@@ -15,10 +15,10 @@ from collections import Counter
 from random import Random
 from typing import Any, Final
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.controllers.volumes import PersistentVolumeController
-from policy_sched.embedded.store.store import Key
 from policy_sched.embedded.store.watch_history import DELETED
 from policy_sched.instance.app.embedded_informer import ENDED
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources

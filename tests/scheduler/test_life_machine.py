@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     rule,
 )
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
-from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
 from policy_sched.framework.status import SUCCESS
 from policy_sched.model.pod import Pod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.embedded.store.store import Key
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod

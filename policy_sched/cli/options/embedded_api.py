@@ -7,37 +7,17 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.embedded.apiserver.endpoints import ApiServer
-from policy_sched.embedded.apiserver.request import User
-from policy_sched.embedded.apiserver.security import (
-    ALWAYS_ALLOW,
-    Access,
-    AccountTokens,
-    Address,
-    Attributes,
-    Authenticator,
-    Rbac,
-    address_of,
-    kubeconfig,
-    write_kubeconfig,
-)
-from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
-from policy_sched.instance.app import EmbeddedInstance
-from policy_sched.instance.http import (
-    ANONYMOUS,
-    AlwaysAllow,
-    Authorizer,
-    Caller,
-    Permission,
-    RequestAttributes,
-    self_signed,
-)
+from policy_sched.http import ALWAYS_ALLOW, Access, Address, address_of
+from policy_sched.instance.http import self_signed
 from policy_sched.instance.observability import INFO
+
+if TYPE_CHECKING:
+    from policy_sched.instance.app import EmbeddedInstance
 
 
 @contextmanager
@@ -55,47 +35,6 @@ def certified(access: Access, address: Address, now: int) -> Iterator[Access]:
         for path, content in zip(files, (certificate, key), strict=True):
             path.write_bytes(content)
         yield replace(access, certificate=str(files[0]), key=str(files[1]))
-
-
-def embedded_door(given: Access, store: ObjectStore) -> Authorizer:
-    """Return the authorizer for a cluster in this process. Raises ClusterError."""
-    if not given.knows and not given.limited:
-        return AlwaysAllow()
-    tokens = Authenticator(given.known(), AccountTokens(store), anybody=False)
-    return EmbeddedDoor(tokens, Rbac(store) if given.limited else None)
-
-
-class EmbeddedDoor:
-    """Authorizer for an embedded cluster; without ``rbac`` every user may do everything."""
-
-    def __init__(self, users: Authenticator, rbac: Rbac | None) -> None:
-        self._users = users
-        self._rbac = rbac
-
-    async def authenticate(self, authorization: str) -> Caller | None:
-        """Return the user of the token; with RBAC a caller without a token is anonymous."""
-        if not authorization and self._rbac is not None:
-            return ANONYMOUS
-        scheme, _, token = authorization.partition(" ")
-        found = self._users.user(token.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
-            return None
-        user, _ = found
-        return Caller(user.name, user.uid, user.groups, user.extra)
-
-    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
-        """Tell whether the roles of the cluster allow it."""
-        if self._rbac is None:
-            return Permission(allowed=caller is not ANONYMOUS)
-        user = User(caller.name, caller.uid, caller.groups, caller.extra)
-        wanted = Attributes(
-            asked.verb,
-            "" if asked.resource else asked.path,
-            resource=asked.resource,
-            namespace=asked.namespace,
-            name=asked.name,
-        )
-        return Permission(*self._rbac.decide(user, wanted))
 
 
 @Parameter(name="*")
@@ -178,6 +117,12 @@ class Serving:
         if self.address is None:
             yield
             return
+        from policy_sched.embedded.apiserver.endpoints import ApiServer  # noqa: PLC0415
+        from policy_sched.embedded.apiserver.security import (  # noqa: PLC0415
+            kubeconfig,
+            write_kubeconfig,
+        )
+
         address = address_of(self.address)
         with certified(self.access, address, instance.now()) as access:
             server = ApiServer(instance.cluster.store, address, access)

@@ -17,14 +17,13 @@ import msgspec
 from cyclopts import Parameter
 
 from policy_sched.cli.input.times import nanoseconds
-from policy_sched.cli.options.embedded_api import embedded_door
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.auth import Anonymous, load, paths_in
 from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
 from policy_sched.client.kube.time import Clocks
-from policy_sched.embedded.apiserver.security import Access, Address
 from policy_sched.errors import ClusterError
-from policy_sched.instance.app import ClusterInstance, EmbeddedInstance, Instance, RunLoop
+from policy_sched.http import Access, Address
+from policy_sched.instance.app import ClusterInstance, Instance, RunLoop
 from policy_sched.instance.http import (
     OPEN,
     AlwaysAllow,
@@ -270,15 +269,23 @@ async def _follow(
         pair = found
 
 
+def _embedded_door(given: Access, instance: Instance) -> Authorizer:
+    """Return the authorizer of an embedded cluster, which is not loaded for a real one."""
+    from policy_sched.cli.options.embedded_auth import embedded_door  # noqa: PLC0415
+    from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415
+
+    assert isinstance(instance, EmbeddedInstance), "there are these two"
+    return embedded_door(given, instance.cluster.store)
+
+
 async def _door(
     flags: EndpointFlags,
     given: Access,
     instance: Instance,
     stack: AsyncExitStack,
 ) -> Authorizer:
-    if isinstance(instance, EmbeddedInstance):
-        return embedded_door(given, instance.cluster.store)
-    assert isinstance(instance, ClusterInstance), "there are these two"
+    if not isinstance(instance, ClusterInstance):
+        return _embedded_door(given, instance)
     asked: dict[str, Api] = {}
     for kind, path in (
         ("TokenReview", flags.authentication_kubeconfig),

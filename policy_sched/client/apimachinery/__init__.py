@@ -10,6 +10,7 @@ from policy_sched.client.apimachinery.errors import (
     cannot_be_handled,
 )
 from policy_sched.client.apimachinery.object import (
+    Key,
     Match,
     Stored,
     copied,
@@ -79,6 +80,7 @@ __all__ = [
     "VOLUME",
     "ApiError",
     "Expired",
+    "Key",
     "Match",
     "Resource",
     "Stored",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
@@ -11,10 +12,19 @@ import msgspec
 from policy_sched.client.apimachinery.errors import bad_request, cannot_be_handled
 from policy_sched.client.apimachinery.resources import Resource
 from policy_sched.manifests import Plain, decode_as, decode_json
-from policy_sched.model import LABEL_OPERATORS, ApiObject, Pod, decoder, parse_selector
+from policy_sched.model import LABEL_OPERATORS, ApiObject, Kind, Pod, decoder, parse_selector
 
 encoded = msgspec.json.Encoder().encode
 """The JSON of plain data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What names an object: kind, namespace, name."""
+
+    kind: Kind
+    namespace: str
+    name: str
 
 
 class Stored:

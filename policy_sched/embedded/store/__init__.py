@@ -3,6 +3,7 @@
 The counterpart of etcd and the registry's storage layer.
 """
 
+from policy_sched.client.apimachinery import Key
 from policy_sched.embedded.store.deletion import ENDED, FOREGROUND, DeleteOptions
 from policy_sched.embedded.store.patch import (
     JSON,
@@ -14,7 +15,7 @@ from policy_sched.embedded.store.patch import (
     patch_of,
 )
 from policy_sched.embedded.store.sqlite import SqliteStorage
-from policy_sched.embedded.store.store import HISTORY, STATUS, Key, ObjectStore
+from policy_sched.embedded.store.store import HISTORY, STATUS, ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, UPDATED, Change, Filter, Watch
 
 __all__ = [

@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ from policy_sched.client.apimachinery import (
     PRIORITY_CLASS,
     RUNTIME_CLASS,
     ApiError,
+    Key,
     Resource,
     Stored,
     bad_request,
@@ -108,15 +109,6 @@ _SERVER_FIELDS: Final = (
 
 Place = tuple[str, str]
 """Namespace ("" where a kind has none) and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What names an object: kind, namespace, name."""
-
-    kind: Kind
-    namespace: str
-    name: str
 
 
 class ObjectStore:

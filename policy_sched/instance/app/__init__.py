@@ -1,14 +1,19 @@
 """The process around a scheduler: event loop, informers, manifests, reload, end.
 
-Effects happen here; decisions are made in `scheduler`.
+Effects happen here; decisions are made in `scheduler`. `EmbeddedInstance` is imported when it is
+first used, so that a scheduler on a real cluster does not load the embedded one.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance, LeaseLost, tell
-from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.instance.app.gc_tuning import freeze_loaded, tuned_gc
-from policy_sched.instance.app.instance import Instance
+from policy_sched.instance.app.instance import Instance, Sources
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
 from policy_sched.instance.app.worker import in_event_loop
+
+if TYPE_CHECKING:
+    from policy_sched.instance.app.embedded_instance import EmbeddedInstance
 
 __all__ = [
     "LONGEST_SLEEP",
@@ -24,3 +29,12 @@ __all__ = [
     "tell",
     "tuned_gc",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the embedded instance."""
+    if name != "EmbeddedInstance":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from policy_sched.instance.app.embedded_instance import EmbeddedInstance  # noqa: PLC0415
+
+    return EmbeddedInstance

@@ -7,14 +7,13 @@ asked the cluster lives on, and so does its API; the scheduler is told of it aft
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.embedded_informer import ENDED, Informer
-from policy_sched.instance.app.instance import Instance
+from policy_sched.instance.app.instance import Instance, Sources
 from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
 from policy_sched.instance.observability import (
     ERROR,
@@ -27,20 +26,6 @@ from policy_sched.instance.observability import (
 )
 from policy_sched.model import Pod
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What an instance is started with: files of policies and of objects, and its own file.
-
-    ``controllers``: whether the cluster has its own.
-    """
-
-    policies: PolicyFiles
-    manifests: Sequence[str] = ()
-    data: str | None = None
-    seed: int = 0
-    controllers: bool = True
 
 
 class EmbeddedInstance(Instance):

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Final, TypeAlias, TypeVar
@@ -45,7 +46,7 @@ from policy_sched.instance.observability import (
 from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
-from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, Result
+from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, Result
 from policy_sched.queue import SECOND, Timing
 from policy_sched.scheduler import Attempt, Decision, GroupTurn, Outcome, TakesLong
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
@@ -56,6 +57,20 @@ Choice: TypeAlias = Decision | GroupTurn | None
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which its owner gets a turn."""
 CLOSING = "the scheduler is shutting down"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What an instance is started with: files of policies and of objects, and its own file.
+
+    ``controllers``: whether the cluster has its own.
+    """
+
+    policies: PolicyFiles
+    manifests: Sequence[str] = ()
+    data: str | None = None
+    seed: int = 0
+    controllers: bool = True
 
 
 class Instance(ABC):

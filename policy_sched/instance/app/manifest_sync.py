@@ -13,17 +13,18 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import resource
-from policy_sched.embedded import EmbeddedCluster
-from policy_sched.embedded.store import Key
+from policy_sched.client.apimachinery import Key, resource
 from policy_sched.errors import ClusterError, Diagnostic, Severity
 from policy_sched.manifests import SPLIT, SUFFIXES, ManifestPosition, list_items, load
 from policy_sched.profiles.load import fingerprint
 from policy_sched.source import UNREADABLE, SourceFile, is_stray_link, plain_documents, read_bytes
+
+if TYPE_CHECKING:
+    from policy_sched.embedded import EmbeddedCluster
 
 FROM_FILE: Final = "policysched.dev/from-file"
 """Annotation: the file that an object came from, and goes with."""

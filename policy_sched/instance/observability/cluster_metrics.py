@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from policy_sched.embedded.store import ObjectStore
+if TYPE_CHECKING:
+    from policy_sched.embedded.store import ObjectStore
 
 SYNC_ERRORS: Final = "policy_sched_controller_sync_errors"
 SET_ASIDE: Final = "policy_sched_objects_set_aside"

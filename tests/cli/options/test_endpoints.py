@@ -24,14 +24,10 @@ from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.rest.client import Api, Environment, Settings
 from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
-    RBAC,
-    Access,
-    Address,
-    kubeconfig,
-)
+from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.errors import ClusterError
+from policy_sched.http.access import RBAC, Access, Address
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop

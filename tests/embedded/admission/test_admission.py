@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD, resource
 from policy_sched.embedded.store.deletion import DeleteOptions
-from policy_sched.embedded.store.store import Key
 from tests.embedded.store.test_store import new_store
 from tests.embedded.world import node, pod
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.embedded.admission.defaults import WRITTEN_AS_NULL, write_nulls
-from policy_sched.embedded.store.store import Key, ObjectStore
+from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
 
 CSI_NODE: Kind = ("storage.k8s.io/v1", "CSINode")

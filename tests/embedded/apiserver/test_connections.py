@@ -19,7 +19,7 @@ from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, b
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.endpoints.watch import Places
 from policy_sched.embedded.apiserver.request.request_info import UNSECURED, User
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Access
+from policy_sched.http.access import RBAC, Access
 from policy_sched.instance.http.listener import self_signed
 from tests.embedded.apiserver.world import PODS, serving
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access, kubeconfig
+from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig
+from policy_sched.http.access import Access
 from tests.embedded.apiserver.endpoints.test_write import deployment
 from tests.embedded.apiserver.world import World, serving
 from tests.embedded.world import node

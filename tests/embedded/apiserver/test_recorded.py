@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access
+from policy_sched.http.access import Access
 from tests.embedded.apiserver.world import World, serving
 from tests.embedded.test_recorded import NODE_CREATED, RECORDED, Server, _stable
 

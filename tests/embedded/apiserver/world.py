@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access, Address
 from policy_sched.embedded.cluster import EmbeddedCluster
+from policy_sched.http.access import Access, Address
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START
 

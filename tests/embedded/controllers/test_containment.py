@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from policy_sched.embedded.controllers.workqueue import Over
-from policy_sched.embedded.store.store import Key
 from policy_sched.embedded.store.watch_history import Change
 from policy_sched.testing import SECOND
 from tests.embedded.world import World, pod, workload

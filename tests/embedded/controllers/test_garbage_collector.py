@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import DEPLOYMENT, JOB, POD, REPLICA_SET
 from policy_sched.embedded.store.deletion import DeleteOptions
-from policy_sched.embedded.store.store import Key
 from tests.embedded.controllers.test_replicas import deployed
 from tests.embedded.world import World, workload
 

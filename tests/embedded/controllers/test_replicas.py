@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from policy_sched.client.apimachinery.object import Stored
+from policy_sched.client.apimachinery.object import Key, Stored
 from policy_sched.client.apimachinery.resources import DEPLOYMENT, POD, REPLICA_SET
 from policy_sched.embedded.controllers.replica_sets import BURST
 from policy_sched.embedded.store.deletion import DeleteOptions
-from policy_sched.embedded.store.store import Key
 from tests.embedded.world import Plain, World, pod_spec, workload
 
 

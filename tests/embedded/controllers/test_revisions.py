@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import DAEMON_SET, REVISION, STATEFUL_SET
 from policy_sched.embedded.store.patch import STRATEGIC
-from policy_sched.embedded.store.store import Key
 from policy_sched.model.kinds import Kind
 from tests.embedded.world import World, pod_spec, workload
 

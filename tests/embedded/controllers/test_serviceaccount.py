@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import ACCOUNT, NAMESPACE
-from policy_sched.embedded.store.store import Key
 from tests.embedded.world import World
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import CLAIM, POD, VOLUME
-from policy_sched.embedded.store.store import Key
 from policy_sched.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from tests.embedded.world import Plain, World, pod
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.store.deletion import DeleteOptions
-from policy_sched.embedded.store.store import Key
 from policy_sched.testing import SECOND
 from tests.embedded.world import World, node, pod, typed
 

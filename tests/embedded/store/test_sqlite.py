@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError
 from tests.embedded.kill_run import run
 from tests.embedded.world import World, pod, workload

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from policy_sched.client.apimachinery.errors import ApiError, Expired
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NAMESPACE, NODE, POD, PRIORITY_CLASS
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.patch import JSON, STRATEGIC
-from policy_sched.embedded.store.store import Key, ObjectStore
+from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change, Watch
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START, node, pod

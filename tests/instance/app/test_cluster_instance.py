@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import EVENT, POD
 from policy_sched.client.kube.auth.access import Access
 from policy_sched.client.kube.cache.reflector import ReflectorSettings
@@ -22,9 +23,8 @@ from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.client.kube.time.work_queue import Backoff
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Address
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.embedded.store.store import Key
+from policy_sched.http.access import Address
 from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance
 from policy_sched.instance.observability.log import Record
 from policy_sched.profiles.reload.inputs import PolicyFiles

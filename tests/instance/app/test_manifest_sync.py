@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.embedded.store.store import Key
 from policy_sched.instance.app.manifest_sync import FROM_FILE, REFUSED, Applied, ManifestFiles
 from policy_sched.testing import FakeClock
 

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.cli.options.endpoints import EndpointFlags, shown_flags
 from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access
+from policy_sched.http.access import Access
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.instance.http.test_endpoints import Served, tell
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
-from policy_sched.embedded.store.store import Key
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.instance.observability.log import LEVELS, Record, Verbosity
 from policy_sched.model.cluster_objects import Node

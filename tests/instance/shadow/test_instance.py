@@ -12,11 +12,11 @@ from random import Random
 import msgspec
 import pytest
 
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.client.kube.auth.access import Access
 from policy_sched.client.kube.rest.client import Api, Environment, Settings, WriteRefused
 from policy_sched.embedded.store.deletion import DeleteOptions
-from policy_sched.embedded.store.store import Key
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.http.explain import Explaining

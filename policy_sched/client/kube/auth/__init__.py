@@ -11,11 +11,11 @@ from policy_sched.client.kube.auth.access import (
     Certificate,
     Grant,
     Trust,
-    in_cluster,
     read_secret,
     tls_context,
 )
 from policy_sched.client.kube.auth.credentials import REREAD_CERTIFICATES
+from policy_sched.client.kube.auth.in_cluster import in_cluster
 from policy_sched.client.kube.auth.kubeconfig import load, paths_in
 from policy_sched.client.kube.auth.proxies import SOCKS
 

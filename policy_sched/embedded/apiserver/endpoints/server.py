@@ -23,10 +23,7 @@ from policy_sched.embedded.apiserver.endpoints.write import Writing
 from policy_sched.embedded.apiserver.registry import LIMIT, NoSuchPage, no_such_resource, too_large
 from policy_sched.embedded.apiserver.request import ANONYMOUS
 from policy_sched.embedded.apiserver.security import (
-    RBAC,
-    Access,
     AccountTokens,
-    Address,
     Authenticator,
     Gate,
     Granting,
@@ -38,7 +35,7 @@ from policy_sched.embedded.apiserver.security import (
 )
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
-from policy_sched.http import Bounds, Connections, Site, failure, recognized
+from policy_sched.http import RBAC, Access, Address, Bounds, Connections, Site, failure, recognized
 
 BOUNDS: Final = Bounds(
     connections=1000, header=64 * 1024, headers=128, body=LIMIT, silent=30.0, idle=300.0
@@ -60,7 +57,9 @@ class ApiServer:
         self._access.check(address)
         self._asked = address
         self.address = address
-        self.tokens: Tokens | None = self._access.known()
+        self.tokens: Tokens | None = (
+            Tokens.read(self._access.tokens) if self._access.tokens else None
+        )
         self._context = self._access.context()
         self._store = store
         rbac = Rbac(store) if self._access.mode == RBAC else None

@@ -13,26 +13,14 @@ from policy_sched.embedded.apiserver.security.bootstrap_policy import install
 from policy_sched.embedded.apiserver.security.client_certificates import publish
 from policy_sched.embedded.apiserver.security.escalation import Granting
 from policy_sched.embedded.apiserver.security.filters import HEALTH, Gate
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
-    ALWAYS_ALLOW,
-    RBAC,
-    Access,
-    Address,
-    address_of,
-    kubeconfig,
-    write_kubeconfig,
-)
+from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac
 from policy_sched.embedded.apiserver.security.reviews import Reviews
 
 __all__ = [
-    "ALWAYS_ALLOW",
     "HEALTH",
-    "RBAC",
     "TOKEN_REQUEST",
-    "Access",
     "AccountTokens",
-    "Address",
     "Attributes",
     "Authenticator",
     "Gate",
@@ -40,7 +28,6 @@ __all__ = [
     "Rbac",
     "Reviews",
     "Tokens",
-    "address_of",
     "install",
     "kubeconfig",
     "publish",

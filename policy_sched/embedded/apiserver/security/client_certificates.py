@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ssl
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -34,18 +33,6 @@ _ID: Final = "authentication.kubernetes.io/credential-id"
 
 Name = tuple[tuple[tuple[str, str], ...], ...]
 """A distinguished name, as the ssl module gives it."""
-
-
-def believe(context: ssl.SSLContext, authorities: str) -> None:
-    """Let a server ask for certificates that one of some authorities (PEM file) has signed.
-
-    Who shows none is let in all the same. Raises ClusterError if the file cannot be used.
-    """
-    try:
-        context.load_verify_locations(cafile=authorities)
-    except OSError as error:
-        raise ClusterError(f"{authorities}: cannot be used: {error}") from None
-    context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def certified(transport: asyncio.BaseTransport | None) -> User | None:

@@ -19,8 +19,8 @@ from policy_sched.embedded.apiserver.request import (
 )
 from policy_sched.embedded.apiserver.security.account_tokens import AUTHENTICATION
 from policy_sched.embedded.apiserver.security.authentication import Authenticator
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import from_here
 from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac, attributes_of, refusal
+from policy_sched.http import from_here
 
 HEALTH: Final = ("healthz", "livez", "readyz")
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.client.kube.auth.access import Access, AccessError, Grant, in_cluster
+from policy_sched.client.kube.auth.access import Access, AccessError, Grant
+from policy_sched.client.kube.auth.in_cluster import in_cluster
 from policy_sched.client.kube.auth.kubeconfig import load, paths_in
 from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.errors import PolicyError

@@ -26,11 +26,12 @@ from policy_sched.client.kube.auth.access import Access
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import RBAC, Address, kubeconfig
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access as Guard
+from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change
+from policy_sched.http.access import RBAC, Address
+from policy_sched.http.access import Access as Guard
 
 VARIABLE: Final = "POLICY_SCHED_KUBECONFIG"
 """Names the kubeconfig of an API server that the suite runs against too."""

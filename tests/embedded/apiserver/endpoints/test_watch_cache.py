@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.client.apimachinery.errors import Expired
+from policy_sched.client.apimachinery.object import Key
 from policy_sched.embedded.apiserver.endpoints.list import EARLIER, Snapshots, key_of
-from policy_sched.embedded.store.store import Key, ObjectStore
+from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START
 

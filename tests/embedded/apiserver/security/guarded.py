@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access
+from policy_sched.http.access import Access
 from tests.embedded.apiserver.world import Plain, World, serving
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

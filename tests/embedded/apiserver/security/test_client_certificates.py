@@ -19,8 +19,8 @@ from cryptography.x509.oid import NameOID
 
 from policy_sched.cli.options.embedded_api import certified
 from policy_sched.embedded.apiserver.security.client_certificates import user_of
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import Access, address_of
 from policy_sched.errors import ClusterError
+from policy_sched.http.access import Access, address_of
 from tests.embedded.apiserver.world import World, serving
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

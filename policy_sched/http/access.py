@@ -1,32 +1,25 @@
-"""Who may reach the server: addresses, certificates, tokens, and the kubeconfig that fits.
+"""Addresses of a server, and the files of its certificate and of its tokens.
 
 Beyond loopback nothing is served without TLS and tokens, or certificates of clients. On loopback
-without these everybody on this machine may do everything; there a request that a web page of
-elsewhere could have sent (by another host name, or with an origin) is turned away.
+without these every user of this machine may do everything; there a request that a web page could
+have sent (by another host name, or with an origin) is refused.
 """
 
 from __future__ import annotations
 
-import base64
 import ipaddress
-import json
-import os
 import ssl
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
-from policy_sched.embedded.apiserver.security.authentication import Tokens
-from policy_sched.embedded.apiserver.security.client_certificates import believe
 from policy_sched.errors import ClusterError
 
 DEFAULT_HOST: Final = "127.0.0.1"
-CONTEXT: Final = "policy-sched"
 ALWAYS_ALLOW: Final = "AlwaysAllow"
 RBAC: Final = "RBAC"
 MODES: Final = (ALWAYS_ALLOW, RBAC)
-"""What decides who may do what (kube-apiserver's --authorization-mode)."""
+"""What authorizes requests (kube-apiserver's --authorization-mode)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +76,12 @@ class Access:
 
     @property
     def knows(self) -> bool:
-        """Whether it is asked who somebody is."""
+        """Whether clients are authenticated."""
         return self.tokens is not None or self.clients is not None
 
     @property
     def limited(self) -> bool:
-        """Whether not everybody who is let in may do everything."""
+        """Whether an authenticated client may do less than everything."""
         return self.mode != ALWAYS_ALLOW
 
     def check(self, address: Address) -> None:
@@ -116,16 +109,22 @@ class Access:
         try:
             context.load_cert_chain(self.certificate, self.key)
         except OSError as error:
-            raise ClusterError(f"{self.certificate}: cannot be used: {_reason(error)}") from None
+            raise ClusterError(f"{self.certificate}: cannot be used: {reason_of(error)}") from None
         if self.clients is not None:
-            believe(context, self.clients)
+            request_certificates(context, self.clients)
         return context
 
-    def known(self) -> Tokens | None:
-        """Return the tokens. Raises ClusterError if there are none in the file."""
-        if self.tokens is None:
-            return None
-        return Tokens.read(self.tokens)
+
+def request_certificates(context: ssl.SSLContext, authorities: str) -> None:
+    """Let a server request client certificates that authorities of a PEM file have signed.
+
+    A client without one may connect, too. Raises ClusterError if the file cannot be used.
+    """
+    try:
+        context.load_verify_locations(cafile=authorities)
+    except OSError as error:
+        raise ClusterError(f"{authorities}: cannot be used: {error}") from None
+    context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def from_here(host: str, origin: str | None) -> bool:
@@ -139,41 +138,8 @@ def _names_loopback(host: str) -> bool:
     return Address(name.removeprefix("[").removesuffix("]"), 0).loopback
 
 
-def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:
-    """Return a kubeconfig, as JSON (which is YAML too), with the first token."""
-    place = address.reached.text
-    cluster: dict[str, object] = {"server": f"http://{place}"}
-    if access.certificate is not None:
-        cluster["server"] = f"https://{place}"
-        authority = Path(access.certificate).read_bytes()
-        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
-    user = {"token": tokens.first} if tokens else {}
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": CONTEXT, "cluster": cluster}],
-            "users": [{"name": CONTEXT, "user": user}],
-            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
-            "current-context": CONTEXT,
-        },
-        indent=2,
-    )
-
-
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """Return why, without a number and the name of the file, which stands before it."""
     if isinstance(error, ssl.SSLError):
         return "it is no certificate in PEM, with the key that belongs to it"
     return error.strerror or str(error)
-
-
-def write_kubeconfig(path: str, text: str) -> None:
-    """Write a kubeconfig that only its owner can read. Raises ClusterError if it cannot be."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o600)
-            file.write(text + "\n")
-    except OSError as error:
-        raise ClusterError(f"{path}: cannot be written: {_reason(error)}") from None

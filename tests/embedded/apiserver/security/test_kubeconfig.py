@@ -14,15 +14,9 @@ import pytest
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.request.request_info import User
 from policy_sched.embedded.apiserver.security.authentication import Tokens
-from policy_sched.embedded.apiserver.security.kubeconfig_and_tokens import (
-    Access,
-    Address,
-    address_of,
-    from_here,
-    kubeconfig,
-    write_kubeconfig,
-)
+from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from policy_sched.errors import ClusterError
+from policy_sched.http.access import Access, Address, address_of, from_here
 from tests.embedded.apiserver.world import serving
 
 
@@ -69,7 +63,7 @@ def test_a_file_without_tokens_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ClusterError, match="token,user,uid"):
-        Access(tokens=str(path)).known()
+        Tokens.read(str(path))
 
 
 def test_tokens_are_compared_whole() -> None:
