@@ -76,11 +76,12 @@ def check_values(data: Any, raw: bytes | None = None) -> None:
     """Raise ApiError if JSON data consists of too many values; ``raw`` is its JSON, if known."""
     if raw is not None and sum(map(raw.count, (b",", b"{", b"["))) < VALUES:
         return
-    room, level = VALUES, [data]
+    room = VALUES
+    level: list[Any] = [data] if isinstance(data, dict | list) else []
     while level:
         inner: list[Any] = []
         for one in level:
-            room -= len(one) if isinstance(one, dict | list) else 0
+            room -= len(one)
             if room < 0:
                 raise too_large(f"limit of an object is {VALUES} values")
             items = one.values() if isinstance(one, dict) else one
