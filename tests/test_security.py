@@ -17,7 +17,7 @@ from policy_sched.cli.main import VERBS, run
 from policy_sched.client.kube.auth.access import Trust, tls_context
 from policy_sched.client.kube.rest import client as api
 from policy_sched.client.kube.rest import decoding as lines
-from policy_sched.embedded.apiserver.endpoints import decode as bodies
+from policy_sched.embedded.apiserver.endpoints import negotiation as bodies
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals
 from policy_sched.http import accepting
@@ -58,6 +58,7 @@ a0: &a0 [x, x, x]
         f"{api.ERROR_BYTES >> 20} MiB a refusal",
         f"({api.QPS:.0f}, {api.BURST})",
         f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
+        f"objects of 1.5 MiB and {bodies.VALUES:,} values",
         f"headers of {BOUNDS.header >> 10} KiB, {BOUNDS.connections:,} connections",
         f"{accepting.HANDSHAKES} TLS handshakes",
         f"handshakes of at most {accepting.HANDSHAKE_SECONDS:.0f} s at a time",
