@@ -17,7 +17,7 @@ def claim_of(objects: ApiObjects) -> PersistentVolumeClaim:
 
 
 def test_a_volume_and_its_claim_are_bound_to_each_other() -> None:
-    """Both say so afterwards; a volume whose claim has gone stays bound to nobody."""
+    """Both say so afterwards; a volume whose claim has gone stays bound to no claim."""
     objects = ApiObjects([make_claim("data"), make_volume("v"), make_volume("w")])
     client = MemoryClient(objects=objects)
     for name, claim in (("v", "data"), ("w", "gone")):

@@ -123,7 +123,7 @@ class Operations(RuleBasedStateMachine):
 
     @invariant()
     def owners_are_there(self) -> None:
-        """No object belongs to somebody who has gone, but for pods that are on their way out."""
+        """No object belongs to an owner that is gone, but for pods that are on their way out."""
         for one in self.world.store.everything():
             for owner in one.typed.metadata.owner_references:
                 kind = (owner.api_version, owner.kind)

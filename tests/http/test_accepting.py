@@ -1,4 +1,4 @@
-"""Accepting: clients that connect and say nothing of TLS keep nobody out."""
+"""Accepting: silent TLS clients do not lock others out."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_what_is_no_request_gets_a_status_that_repeats_nothing_of_it(
 
 @pytest.mark.parametrize("turns", range(5))
 def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
-    """However far a connection has come when the server ends, nobody is left to answer it."""
+    """However far a connection has come when the server ends, it is closed."""
 
     async def play() -> None:
         async with listening() as (_connections, port):

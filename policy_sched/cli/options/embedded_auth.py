@@ -32,7 +32,7 @@ def embedded_door(given: Access, store: ObjectStore) -> Authorizer:
     if not given.knows and not given.limited:
         return AlwaysAllow()
     known = Tokens.read(given.tokens) if given.tokens else None
-    users = Authenticator(known, AccountTokens(store), anybody=False)
+    users = Authenticator(known, AccountTokens(store), anonymous=False)
     return EmbeddedDoor(users, Rbac(store) if given.limited else None)
 
 

@@ -178,7 +178,7 @@ async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIte
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in writers:  # whatever nobody has read, or a task that never began
+        for writer in writers:  # what was not read, or a task that never began
             writer.transport.abort()
 
 

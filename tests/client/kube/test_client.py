@@ -407,7 +407,7 @@ async def _when(ready: Callable[[], bool], client: KubeClient, told: Told) -> No
 
 
 def test_who_does_not_lead_asks_nobody_to_bind() -> None:
-    """What would be asked of somebody else is a write as well."""
+    """A call to another server is a write as well."""
     asked: list[str] = []
     refused: list[ClusterError | None] = []
 

@@ -1,4 +1,4 @@
-"""From a kubeconfig to a server behind a real socket: who is believed, and as whom one comes."""
+"""From a kubeconfig to a server behind a real socket: authorities and credentials."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def played(play: Callable[[Stage], Awaitable[None]], authority: Authority) -> No
 
 
 def test_authorities_are_read_again(tmp_path: Path, authority: Authority) -> None:
-    """Every five minutes, so that whom to believe may change; rubbish changes nothing."""
+    """Every five minutes, so that authorities may change; rubbish changes nothing."""
     ca = tmp_path / "ca.pem"
     ca.write_bytes(authority.read("ca.pem"))
     cluster = {"certificate-authority": "ca.pem", "tls-server-name": "kubernetes"}
@@ -164,7 +164,7 @@ def test_authorities_are_read_again(tmp_path: Path, authority: Authority) -> Non
 def test_a_server_with_another_authority_is_believed_soon(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """Who was not trusted has the authorities read before the next try."""
+    """A failed verification rereads the authorities before the next try."""
     ca = tmp_path / "ca.pem"
     ca.write_bytes(authority.read("stranger.pem"))
     cluster = {"certificate-authority": "ca.pem", "tls-server-name": "kubernetes"}

@@ -253,7 +253,7 @@ async def _cut(asked: Asked, wire: Wire) -> None:
 
 
 def test_what_breaks_off_is_said_in_words() -> None:
-    """No names of classes, no codes of nobody."""
+    """No names of classes, no codes of unknown origin."""
 
     async def play(script: Script, words: str) -> None:
         once = Settings(retry_policy=RetryPolicy(tries=1))

@@ -88,5 +88,5 @@ def test_all_that_is_read_may_be_listed_and_watched() -> None:
 
 
 def test_every_right_says_what_it_is_for() -> None:
-    """Whoever grants it wants to know."""
+    """The administrator sees what to grant."""
     assert all(right.why for right in (*READING, *WRITING))

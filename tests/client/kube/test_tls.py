@@ -1,4 +1,4 @@
-"""TLS: whom a client believes, and what it shows of itself."""
+"""TLS: the authorities that a client trusts, and its own certificate."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_server_that_is_not_trusted_gets_nothing(authority: Authority) -> None
 
 
 def test_checks_can_be_switched_off(authority: Authority) -> None:
-    """insecure-skip-tls-verify believes anybody."""
+    """insecure-skip-tls-verify trusts every server."""
     reach(authority.server(), Trust(insecure=True))
 
 
@@ -69,7 +69,7 @@ def test_a_client_certificate_is_shown(authority: Authority) -> None:
 
 
 def test_keys_that_cannot_be_used_are_errors(authority: Authority) -> None:
-    """An encrypted key asks nobody for its password; what is no PEM is said to be none."""
+    """An encrypted key prompts for no password; what is no PEM is said to be none."""
     authority.run("ec", "-in", "client.key", "-aes128", "-passout", "pass:abcd", "-out", "locked")
     pem = authority.read("client.pem")
     with pytest.raises(AccessError, match="encrypted"):

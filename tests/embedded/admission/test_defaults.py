@@ -48,7 +48,7 @@ def test_what_is_not_said_is_filled_in(kind: str, given: Plain, filled: Plain) -
 
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "StatefulSet"])
 def test_what_is_not_shaped_like_its_kind_is_left_to_others(kind: str) -> None:
-    """It is refused by who reads it."""
+    """It is refused when it is read."""
     for spec in (None, 5, [], {"strategy": 5, "updateStrategy": [1], "ports": [5]}, {"ports": 5}):
         fill_in(kind, {"spec": spec})
     fill_in(kind, {"spec": {"strategy": {"rollingUpdate": 5}}})

@@ -57,7 +57,7 @@ def test_a_file_is_applied_changed_and_taken_back() -> None:
 
 
 def test_a_scale_takes_the_replicas() -> None:
-    """Who applies another number then is told by whom they were set."""
+    """Applying another number then names the manager that set them."""
 
     async def run() -> None:
         async with serving() as world:

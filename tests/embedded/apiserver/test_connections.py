@@ -78,7 +78,7 @@ def test_pieces_are_bounded_in_number_and_in_bytes() -> None:
 
 
 def test_watches_leave_room_for_other_requests() -> None:
-    """Nobody has all of them, and what has ended gives its place back."""
+    """No user has all of them, and a watch that ends gives its place back."""
     places, jane = Places(most=3, of_one=2), User("jane")
     with ExitStack() as held:
         for _ in range(2):

@@ -82,7 +82,7 @@ def test_a_budget_lets_so_many_go() -> None:
 
 
 def test_pods_that_do_not_run_yet_and_those_without_a_budget_go() -> None:
-    """And who names another uid is refused."""
+    """And one that names another uid is refused."""
 
     async def run() -> None:
         async with serving() as world:
@@ -116,7 +116,7 @@ def test_two_budgets_of_one_pod_are_too_many() -> None:
 
 
 def test_pods_that_were_bound_and_have_not_started_go() -> None:
-    """Nobody depends on them."""
+    """No controller depends on them."""
 
     async def run() -> None:
         async with serving() as world:

@@ -78,7 +78,7 @@ def tell(folder: Path, story: Story) -> None:
 
 
 async def make(world: World, path: str, data: Plain) -> Plain:
-    """Create an object, as somebody else."""
+    """Create an object, as another user."""
     status, made = await world.ask("POST", path, data, token=ADMIN)
     assert status == 201, made
     found: Plain = made
@@ -176,7 +176,7 @@ def _lease(holder: str, renewed: bytes, version: str = "") -> bytes:
 
 
 def test_it_is_elected(tmp_path: Path) -> None:
-    """The lease is not there, is made, is renewed; who is late is in conflict; it is told."""
+    """The lease is not there, is made, is renewed; a late update is a conflict."""
 
     async def story(world: World, client: GoClient) -> None:
         client.agent = "kube-scheduler/v1.36.2 (linux/amd64) kubernetes/abc/leader-election"

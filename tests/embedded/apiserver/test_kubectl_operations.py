@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason="no kubectl")
 
 @pytest.fixture(scope="module")
 def access(tmp_path_factory: pytest.TempPathFactory) -> Access:
-    """TLS, a master and somebody, and RBAC: kubectl sends no token without TLS."""
+    """TLS, a master and another user, and RBAC: kubectl sends no token without TLS."""
     folder = tmp_path_factory.mktemp("tls")
     key, cert, tokens = (folder / name for name in ("key.pem", "cert.pem", "tokens.csv"))
     tokens.write_text('admin-token,admin,1,system:masters\njane-token,jane,2,"dev,ops"\n')
@@ -43,10 +43,10 @@ def test_users_and_their_rights(access: Access, tmp_path: Path) -> None:
             kubectl = Kubectl(world, tmp_path)
             text = kubeconfig(world.server.address, access, world.server.tokens)
             kubectl.config.write_text(text, encoding="utf-8")
-            who = dict(line.split(maxsplit=1) for line in (
+            attributes = dict(line.split(maxsplit=1) for line in (
                 await kubectl("auth", "whoami")
             ).splitlines()[1:])  # fmt: skip
-            assert who == {
+            assert attributes == {
                 "Username": "admin", "UID": "1", "Groups": "[system:masters system:authenticated]",
             }  # fmt: skip
             jane = ("--as=jane", "--as-group=dev")
@@ -73,7 +73,7 @@ def test_users_and_their_rights(access: Access, tmp_path: Path) -> None:
 
 
 def test_server_side_apply_keeps_managers_apart(tmp_path: Path) -> None:
-    """A conflict names who has the field; managers are shown only on request."""
+    """A conflict names the field's manager; managers are shown only on request."""
     file = tmp_path / "web.json"
     data = deployment("web")
     data["spec"]["replicas"] = 1

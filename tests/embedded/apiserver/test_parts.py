@@ -86,7 +86,7 @@ def test_other_changes_of_ephemeral_containers_are_refused(
 
 
 def without() -> EmbeddedCluster:
-    """Return a cluster whose controllers are somebody else's."""
+    """Return a cluster without controllers of its own."""
     return EmbeddedCluster.open(None, FakeClock(START), controllers=False)
 
 

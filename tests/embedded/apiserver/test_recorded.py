@@ -95,7 +95,7 @@ def _named(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_wrong_token_is_unauthorized(tmp_path: Path) -> None:
-    """With the recorded words; the right one is let in, and health is for everybody."""
+    """With the recorded words; the right one is let in, and health needs none."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("secret,admin,1\n", encoding="utf-8")
 

@@ -14,7 +14,7 @@ FOREGROUND = DeleteOptions(foreground=True)
 
 
 def test_a_deployment_waits_for_its_sets_and_these_for_their_pods() -> None:
-    """Nobody makes new pods meanwhile; a second deletion changes nothing."""
+    """No pods are made meanwhile; a second deletion changes nothing."""
     world = World()
     world.cluster.apply(deployed(2))
     world.run(2)

@@ -1,4 +1,4 @@
-"""Objects that nobody meant seriously: the controllers live on, and do what they can."""
+"""Objects of odd content: the controllers go on, and do what they can."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_each_service_has_an_address() -> None:
 
 
 def test_a_service_keeps_its_address() -> None:
-    """Also when somebody writes it anew without one."""
+    """Also when it is written anew without one."""
     world = World(nodes=0)
     world.store.create(service("a"))
     world.run(0)

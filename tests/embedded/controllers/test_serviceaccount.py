@@ -25,7 +25,7 @@ def test_every_namespace_has_a_default_account() -> None:
 
 
 def test_it_comes_back_unless_its_namespace_goes() -> None:
-    """Whoever deletes it gets a new one, with another uid."""
+    """One that is deleted is made anew, with another uid."""
     world = World()
     world.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     world.run(0)

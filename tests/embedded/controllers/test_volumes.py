@@ -1,4 +1,4 @@
-"""Claims and volumes: who is bound to whom, and when a volume is made."""
+"""Claims and volumes: what is bound to what, and when a volume is made."""
 
 from __future__ import annotations
 

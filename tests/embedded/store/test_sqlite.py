@@ -54,7 +54,7 @@ def test_secrets_stay_and_only_the_owner_can_read_them(tmp_path: Path) -> None:
 
 
 def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:
-    """Who comes second is told so."""
+    """The second one gets an error."""
     path = str(tmp_path / "cluster.db")
     world = World(path=path)
     with pytest.raises(ClusterError, match="in use by another process"):

@@ -1,8 +1,8 @@
 """Lists: which objects, of which version, in which pages, in which form.
 
 Theory of operation: a list is of one version of the whole store (see `snapshots`), so the pages of
-one list belong together whatever happens between them, until the history has forgotten. Whoever
-asks with selectors makes the server look at many objects: others have their turn in between.
+one list belong together whatever happens between them, until the history has forgotten. A list
+with selectors visits many objects: other requests have their turn in between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server: sockets, who is let in, and which part answers which request.
+"""The server: sockets, authentication, and which part answers which request.
 
 Theory of operation: the object store belongs to one event loop, and so does the server. A request
 is read to its end first; what it does to the store happens in one go, with nothing else in
@@ -46,7 +46,7 @@ _MISTAKES: Final = (
     LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
     RecursionError, msgspec.MsgspecError,
 )  # fmt: skip
-"""What a body that nobody thought of could raise; answered as an internal error."""
+"""What an unexpected body could raise; answered as an internal error."""
 
 
 class ApiServer:
@@ -64,9 +64,9 @@ class ApiServer:
         self._store = store
         rbac = Rbac(store) if self._access.mode == RBAC else None
         accounts = AccountTokens(store)
-        anybody = not self._access.knows
-        authenticator = Authenticator(self.tokens, accounts, anybody=anybody)
-        self._gate = Gate(authenticator, rbac, anybody=anybody)
+        anonymous = not self._access.knows
+        authenticator = Authenticator(self.tokens, accounts, anonymous=anonymous)
+        self._gate = Gate(authenticator, rbac, anonymous=anonymous)
         writing = Writing(store, Granting(rbac))
         self._wakening = Wakening(store)
         subresources = Subresources(store, writing, accounts)

@@ -68,7 +68,7 @@ class Places:
 
 
 class Wakening:
-    """Wakes those who wait when objects of their kind have changed, or when the server ends.
+    """Wakes waiting watches when objects of their kind have changed, or when the server ends.
 
     Where many wait they are woken some at a time, and others have their turn in between.
     """
@@ -87,10 +87,10 @@ class Wakening:
         self._store.on_commit.append(self.wake)
 
     def wake(self) -> None:
-        """Wake those who wait for what has just changed."""
+        """Wake the watches that wait for what has just changed."""
         for change in self._store.history.since(self._seen, 2**31):
-            everybody = self._waiting.pop(change.new.resource.key, ())
-            self._due.extend((waiting, self._seen) for waiting in everybody)
+            woken = self._waiting.pop(change.new.resource.key, ())
+            self._due.extend((waiting, self._seen) for waiting in woken)
         self._seen = self._store.version
         if not self._going_on:
             self._some()
@@ -107,8 +107,8 @@ class Wakening:
         """Let all watches end."""
         self.ending = True
         self._store.on_commit.remove(self.wake)
-        for everybody in self._waiting.values():
-            for waiting in everybody:
+        for watches in self._waiting.values():
+            for waiting in watches:
                 _done(waiting, self._seen)
         while self._due:
             _done(*self._due.popleft())

@@ -103,7 +103,7 @@ class Writing:
     def replace(
         self, sent: Sent, data: Plain, *, already_noted: bool = False
     ) -> tuple[int, Stored]:
-        """Put an object in the place of another. ``already_noted``: who writes which field is."""
+        """Replace an object. ``already_noted``: the managers of its fields are noted."""
         target = sent.target
         key = target.key
         _check_size(data)
@@ -166,12 +166,12 @@ class Writing:
             return 201, self._store.create(data)
 
     def note(self, sent: Sent, old: Stored, data: Plain) -> None:
-        """Note in an object, in place, who has changed its fields, if that is noted of it."""
+        """Note in an object, in place, the manager of changed fields, if it has managers."""
         if _MANAGED in old.raw:
             updated(old.data, data, self._entry(sent, UPDATE))
 
     def _entry(self, sent: Sent, operation: str) -> Entry:
-        """Return who writes, when, and how; without fields."""
+        """Return the manager, the time and the operation; without fields."""
         version, time = sent.target.served.group_version, timestamp(self._store.now())
         part = sent.target.subresource
         return Entry(sent.manager, operation, version, time, frozenset(), part)

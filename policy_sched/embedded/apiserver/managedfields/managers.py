@@ -1,11 +1,11 @@
 """The managers of an object's fields, as metadata.managedFields keeps them.
 
-Theory of operation: nobody's fields are noted until an object is applied for the first time; what
+Theory of operation: fields have no managers until an object is applied for the first time; what
 was there then belongs to ``kubectl-client-side-apply``, if its annotation says so, or to
 ``before-first-apply``. From then on every request that
-comes through the API and changes fields takes them from those who had them. A manager that
-applies has all that its file says, whoever else has it too; what it does not say any more, and
-nobody else has, goes.
+comes through the API and changes fields takes them from their managers. A manager that
+applies has all that its file says, even if others have it too; what it does not say any more, and
+no other manager has, is removed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UNOWNED: Final = frozenset({
         "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generateName", FIELD,
     )),
 })  # fmt: skip
-"""Fields that nobody manages."""
+"""Fields without managers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
 
 
 def _before(live: Plain, version: str, time: str) -> list[Entry]:
-    """Return who has the fields of an object that is applied for the first time.
+    """Return the managers of the fields of an object that is applied for the first time.
 
     What a client-side apply has written is its own, as its annotation says; kubectl takes that
     over, and drops what a file does not say any more.
@@ -181,7 +181,7 @@ def _part(given: Plain, *, status: bool) -> Plain:
 
 
 def _pruned(gone: frozenset[Path], wanted: frozenset[Path], others: list[Entry]) -> list[Path]:
-    """Return those of some fields that neither a file nor anybody else has."""
+    """Return those of some fields that neither a file nor another manager has."""
     held = {
         path[:length]
         for fields in (wanted, *(one.fields for one in others))
@@ -217,10 +217,10 @@ def _check(others: list[Entry], changed: set[Path]) -> None:
 
 
 def updated(live: Plain, data: Plain, entry: Entry) -> None:
-    """Note in an object, in place, who has changed its fields since ``live``.
+    """Note in an object, in place, the manager of the fields that changed since ``live``.
 
-    ``entry``: who, and when; without fields. Managers that the request gives replace those that
-    there were.
+    ``entry``: the manager and the time; without fields. Managers that the request gives replace
+    the present ones.
     """
     status = entry.subresource == "status"
     given = data["metadata"].get(FIELD)

@@ -109,7 +109,7 @@ def shown_event(data: Plain) -> Plain:
 
 
 def check_event(data: Plain) -> None:
-    """Raise ApiError if a stored event's parts are not what those who count events read."""
+    """Raise ApiError if a stored event's parts cannot be read by what counts events."""
     series = data.get("series")
     for field, value in (("regarding", data.get("regarding")), ("series", series)):
         if value is not None and not isinstance(value, dict):

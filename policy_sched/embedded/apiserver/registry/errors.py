@@ -47,7 +47,7 @@ def not_allowed() -> ApiError:
 
 
 def unauthorized() -> ApiError:
-    """Return the refusal of someone who is not known."""
+    """Return the refusal of a request that is not authenticated."""
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 

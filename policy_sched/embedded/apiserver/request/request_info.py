@@ -58,9 +58,9 @@ class User:
 
 
 ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
-"""Who says nothing of itself."""
+"""The user of a request without credentials."""
 UNSECURED: Final = User("system:unsecured", groups=(MASTERS, AUTHENTICATED))
-"""Whoever reaches a server that is open to this machine."""
+"""The user of all requests to a server that is open to this machine."""
 
 
 def account_user(namespace: str, name: str, uid: str = "", extra: Extra = ()) -> User:
@@ -78,7 +78,7 @@ def account_of(user_name: str) -> tuple[str, str] | None:
 
 
 def with_authenticated(groups: tuple[str, ...]) -> tuple[str, ...]:
-    """Return groups with that of all who are known."""
+    """Return groups with that of all authenticated users."""
     return groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED)
 
 
@@ -210,7 +210,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that writes: what it is about, its body, and who sends it."""
+    """A request that writes: its target, body and user."""
 
     target: Target
     options: Options
@@ -223,5 +223,5 @@ class Sent:
 
     @property
     def manager(self) -> str:
-        """Who is noted as the manager of the fields that the request writes."""
+        """The manager of the fields that the request writes."""
         return self.options.text("fieldManager") or self.agent.partition("/")[0] or "unknown"

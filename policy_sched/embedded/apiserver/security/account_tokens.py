@@ -27,7 +27,7 @@ from policy_sched.model import ApiValue, Kind
 
 AUTHENTICATION: Final = "authentication.k8s.io"
 AUDIENCE: Final = "https://kubernetes.default.svc.cluster.local"
-"""Issuer of the tokens, and for whom they are unless others are named."""
+"""Issuer of the tokens, and their audience unless others are named."""
 BOUND_TO: Final[dict[str, Kind]] = {
     "Pod": ("v1", "Pod"), "Secret": ("v1", "Secret"), "Node": ("v1", "Node"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who sends a request: certificates of clients, bearer tokens of a file and of service accounts.
+"""Authentication: client certificates, bearer tokens of a file and of service accounts.
 
 A token file has lines of ``token,user,uid[,"group1,group2"]``.
 """
@@ -22,7 +22,7 @@ _FORM: Final = "each line must be token,user,uid[,groups]"
 class Tokens:
     """The users of a token file; ``first`` is its first token.
 
-    They are looked up by hash, so that nobody learns from the time it takes how much is right.
+    They are looked up by hash, so that the time it takes does not tell how much is right.
     """
 
     def __init__(self, rows: list[list[str]]) -> None:
@@ -50,20 +50,20 @@ class Tokens:
         return cls(rows)
 
     def user(self, token: str) -> User | None:
-        """Return whose a token is, None if it is nobody's."""
+        """Return the user of a token, None if it is unknown."""
         return self._users.get(_digest(token))
 
 
 class Authenticator:
-    """Finds out who sends a request; ``anybody``: the server is open to who reaches it."""
+    """Authenticates requests; ``anonymous``: the server is open to all that reach it."""
 
-    def __init__(self, tokens: Tokens | None, accounts: AccountTokens, *, anybody: bool) -> None:
+    def __init__(self, tokens: Tokens | None, accounts: AccountTokens, *, anonymous: bool) -> None:
         self._tokens = tokens
         self._accounts = accounts
-        self._anybody = anybody
+        self._anonymous = anonymous
 
     def sender(self, header: str, transport: asyncio.BaseTransport | None = None) -> User | None:
-        """Return who sends an Authorization header over a connection, None if it is nobody.
+        """Return the user of an Authorization header and a connection, None if it is unknown.
 
         A certificate says more than a header. Raises ApiError if the header says what is not
         known here.
@@ -74,14 +74,14 @@ class Authenticator:
         scheme, _, token = header.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            return UNSECURED if self._anybody else None
+            return UNSECURED if self._anonymous else None
         found = self.user(token)
         if found is None:
             raise unauthorized()
         return found[0]
 
     def user(self, token: str) -> tuple[User, tuple[str, ...]] | None:
-        """Return whose a token is, and for which audiences; None if it is nobody's."""
+        """Return the user of a token, and its audiences; None if it is unknown."""
         if self._tokens is not None and (user := self._tokens.user(token)) is not None:
             return user, (AUDIENCE,)
         found = self._accounts.verify(token) if token.count(".") == 2 else None

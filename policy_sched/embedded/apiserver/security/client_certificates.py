@@ -3,10 +3,10 @@
 TLS has verified a certificate before a request is read: one that the authority did not sign, or
 that has expired, makes no connection. (kube-apiserver's x509 authenticator.)
 
-Whose certificates of clients count: told to the components of the cluster in a ConfigMap.
+The authorities of client certificates are published to components in a ConfigMap.
 
-Who delegates the question of who somebody is reads it when it starts, as kube-scheduler does, and
-believes the same authorities. (The cluster authentication trust controller of kube-apiserver.)
+A component that delegates authentication reads it when it starts, as kube-scheduler does, and
+trusts the same authorities. (The cluster authentication trust controller of kube-apiserver.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Name = tuple[tuple[tuple[str, str], ...], ...]
 
 
 def certified(transport: asyncio.BaseTransport | None) -> User | None:
-    """Return whom the certificate of a connection names, None if there is none."""
+    """Return the user that the certificate of a connection names, None without one."""
     found = None if transport is None else transport.get_extra_info("peercert")
     if not found:
         return None
@@ -68,14 +68,14 @@ _MAP: Final = ("v1", "ConfigMap")
 def publish(store: ObjectStore, authorities: str | None) -> None:
     """Let a store tell the authorities of a file (PEM); None: no certificates are believed.
 
-    Then it is an authority that has signed none, and whose key nobody has: those who delegate
+    Then it is an authority without a key, which has signed none: components that delegate
     authentication do not start without one. What others have put into the ConfigMap stays. Without
     its namespace there is none. Raises ClusterError if the file cannot be read.
     """
     if store.find(NAMESPACE, "", HOME) is None:
         return
     now = store.now()
-    said = {AUTHORITIES: _nobody(now) if authorities is None else _read(authorities)}
+    said = {AUTHORITIES: _unused_authority(now) if authorities is None else _read(authorities)}
     found = store.find(_MAP, HOME, NAME)
     if found is None:
         meta = {"name": NAME, "namespace": HOME}
@@ -88,7 +88,7 @@ def publish(store: ObjectStore, authorities: str | None) -> None:
         store.revise(found, {**found.data, "data": {**others, **said}})
 
 
-def _nobody(now: int) -> str:
+def _unused_authority(now: int) -> str:
     """Return the certificate (PEM) of an authority without a key; ``now``: ns since 1970."""
     key = ec.generate_private_key(ec.SECP256R1())
     at = datetime.fromtimestamp(now // SECOND, UTC)

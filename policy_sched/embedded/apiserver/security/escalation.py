@@ -1,6 +1,6 @@
-"""Nobody grants what it may not do itself: checks of roles and bindings that are written.
+"""Escalation checks: a user may only grant permissions that it holds.
 
-Who may ``escalate`` roles, or ``bind`` a role, is not held to that.
+Users that may ``escalate`` roles, or ``bind`` a role, are exempt.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def _covers_url(held: str, wanted: str) -> bool:
 def _words(user: User, missing: list[Rule]) -> str:
     groups = _go(user.groups)
     lines = "\n".join(sorted({_compact(rule) for rule in missing}))
-    who = f"user {quoted(user.name)} (groups={groups})"
-    return f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}"
+    described = f"user {quoted(user.name)} (groups={groups})"
+    return f"{described} is attempting to grant RBAC permissions not currently held:\n{lines}"
 
 
 def _compact(rule: Rule) -> str:

@@ -1,4 +1,4 @@
-"""The gate: who sends a request, as whom, and whether that one may."""
+"""Filters of requests: authentication, impersonation and authorization."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEALTH: Final = ("healthz", "livez", "readyz")
 
 
 OPEN: Final = frozenset({f"/{name}" for name in (*HEALTH, "version")})
-"""What everybody may read, known or not."""
+"""What may be read without authentication."""
 
 
 _AS_USER: Final = "Impersonate-User"
@@ -37,10 +37,10 @@ _AS: Final = "impersonate"
 
 
 class Gate:
-    """Lets requests in. ``anybody``: of this machine, known or not; without ``rbac`` all may."""
+    """Admits requests. ``anonymous``: all from this machine; without ``rbac`` all may do all."""
 
-    def __init__(self, authenticator: Authenticator, rbac: Rbac | None, *, anybody: bool) -> None:
-        self._open = anybody
+    def __init__(self, authenticator: Authenticator, rbac: Rbac | None, *, anonymous: bool) -> None:
+        self._open = anonymous
         self._authenticator = authenticator
         self._rbac = rbac
 
@@ -69,7 +69,7 @@ class Gate:
             raise refusal(user, asked, decision.reason)
 
     def _impersonated(self, user: User, request: web.BaseRequest) -> User:
-        """Return who a request is sent as. Raises ApiError if its sender may not."""
+        """Return the user of a request. Raises ApiError if it is not authorized."""
         headers = request.headers
         name = headers.get(_AS_USER, "")
         if not name:
@@ -99,7 +99,7 @@ def _extra(headers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def _impersonations(
     name: str, groups: tuple[str, ...], uid: str, extra: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Attributes]:
-    """Yield what somebody must be allowed to do to act as somebody else."""
+    """Yield what a user must be allowed to do to impersonate another."""
     account = account_of(name)
     if account is not None:
         yield Attributes(_AS, "", "", "serviceaccounts", "", *account)

@@ -4,10 +4,10 @@ Theory of operation: roles and bindings are read from the store and kept as they
 as long as none of them changes. A question is answered by going through the bindings that name
 the user, those of the cluster first; rules only ever allow.
 
-What a request is about, for those who decide whether it is allowed.
+The attributes of a request that are authorized.
 
-This is worked out from method and path alone, whether there is such a resource or not: who may
-not ask for a thing does not learn that it is missing.
+This is worked out from method and path alone, whether there is such a resource or not: a user
+that may not read a resource does not learn that it is missing.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _named(selector: str) -> str:
 
 
 def refusal(user: User, asked: Attributes, reason: str = "") -> ApiError:
-    """Return what is said to who may not do something."""
+    """Return the message of a request that is forbidden."""
     cannot = f"User {quoted(user.name)} cannot {asked.verb}"
     if not asked.resource:
         why = f"{cannot} path {quoted(asked.path)}"

@@ -1,6 +1,6 @@
 """Reviews: questions that are asked by creating an object, and answered in its status.
 
-TokenReview and SelfSubjectReview tell who somebody is; the access reviews what somebody may do.
+TokenReview and SelfSubjectReview return a user; the access reviews what a user may do.
 Nothing of this is stored.
 """
 
@@ -160,7 +160,7 @@ def _asked(spec: _Spec) -> Attributes:
 
 
 def _check(kind: str, spec: _Spec, *, subject: bool = True) -> None:
-    """Raise ApiError if a specification does not say one thing, of somebody."""
+    """Raise ApiError if a specification does not name one thing, and a user."""
     if (spec.resource_attributes is None) is (spec.non_resource_attributes is None):
         raise _invalid(kind, "spec.resourceAttributes", _EITHER)
     if subject and not spec.user and not spec.groups:

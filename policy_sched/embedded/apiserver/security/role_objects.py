@@ -53,7 +53,7 @@ class Role(ApiValue, frozen=True):
 
 
 class Subject(ApiValue, frozen=True):
-    """Who a role is given to."""
+    """A user, group or service account that a role is given to."""
 
     kind: str = ""
     api_group: str = ""

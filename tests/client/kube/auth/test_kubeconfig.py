@@ -81,7 +81,7 @@ def problems(tmp_path: Path, value: Any) -> list[str]:
 
 
 def test_server_trust_proxy_and_namespace(tmp_path: Path) -> None:
-    """The chosen context's cluster says where the server is and whom to believe."""
+    """The chosen context's cluster has the server's address and its authorities."""
     pem = b"-----BEGIN CERTIFICATE-----\n"
     access = loaded(
         tmp_path,

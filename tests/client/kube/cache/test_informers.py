@@ -33,7 +33,7 @@ def test_no_more_is_handed_on_when_the_time_is_over() -> None:
 
 
 def test_pods_come_last_at_first() -> None:
-    """Whoever hears of the first pods has heard of their nodes."""
+    """Nodes are delivered before the pods on them."""
     informers = Informers(Stage("http://127.0.0.1:1").api(), ())
     for thing in (make_pod("p"), make_node("n")):
         thing.api_version, thing.kind = "v1", type(thing).__name__

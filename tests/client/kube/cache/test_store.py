@@ -30,7 +30,7 @@ STEPS = st.lists(
 def test_changes_lead_from_what_was_believed_to_what_is(
     steps: list[tuple[str, ApiObject | list[ApiObject]]],
 ) -> None:
-    """Whoever only hears the changes believes what the mirror believes, and hears no nonsense."""
+    """The changes alone give the content of the store, and fit each other."""
     mirror: Store[ApiObject] = Store()
     heard: dict[tuple[str, str], ApiObject] = {}
     for what, given_ in steps:

@@ -32,7 +32,7 @@ from tests.client.kube.conformance.wire import Wire
 
 LONGEST: Final = 100.0
 """Seconds that a test may take on a real server; the embedded one is a hundred times faster."""
-NOBODY: Final = "policy-sched-conformance"
+NO_SCHEDULER: Final = "policy-sched-conformance"
 """The scheduler of the suite's pods: none that runs."""
 ACCOUNT: Final[Kind] = ("v1", "ServiceAccount")
 _PRIVILEGED: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -46,7 +46,7 @@ O = TypeVar("O", bound=ApiObject)  # noqa: E741 - an object
 class Ground:
     """A namespace and the names of two nodes on an API server.
 
-    ``forget`` makes the server forget old versions, as far as somebody can.
+    ``forget`` makes the server forget old versions, as far as possible.
     """
 
     api: Wire
@@ -73,9 +73,9 @@ class Ground:
         return plain(await self.api.request("POST", path, whole))
 
     async def pod(self, name: str, meta: Plain | None = None, **spec: Any) -> PodInfo:
-        """Create a pod that nobody schedules."""
+        """Create a pod for a scheduler that does not run."""
         containers = [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]
-        whole = {"schedulerName": NOBODY, "containers": containers, **spec}
+        whole = {"schedulerName": NO_SCHEDULER, "containers": containers, **spec}
         return info(await self.make(POD, name, {"metadata": meta or {}, "spec": whole}))
 
     async def pods(self, count: int) -> list[PodInfo]:
@@ -147,7 +147,7 @@ async def _ground(server: str) -> AsyncIterator[Ground]:
 
 
 async def _prepare(ground: Ground) -> None:
-    """Make the namespace, and its account if nobody does: a pod is refused without."""
+    """Make the namespace, and its account if no controller does: a pod is refused without."""
     meta = {"labels": _PRIVILEGED}
     await ground.make(NAMESPACE, ground.namespace, {"metadata": meta}, alone=True)
     try:

@@ -42,7 +42,7 @@ DELETED: list[str] = []
 """Namespaces of the named server that were deleted, and may still be there."""
 
 
-class LeftBehind(Exception):  # noqa: N818 - it is what there is, in the words of who reads it
+class LeftBehind(Exception):  # noqa: N818 - named after what is left
     """Something is still there that the suite has made."""
 
 
@@ -113,7 +113,7 @@ async def end(api: Api, name: str) -> str:
 
 
 async def _last_seen(api: Api, path: str) -> Plain | None:
-    """Wait until a namespace has gone: None; or until it is clear that nobody looks after it."""
+    """Wait until a namespace has gone: None; or until it is clear that no controller handles it."""
     sleep, now = api.environment.sleep, api.environment.clocks.monotonic
     began = now()
     while True:

@@ -1,7 +1,7 @@
 """The API servers that the suite runs against: the embedded one in three moods, and a named one.
 
 ``embedded``: its kubelets and controllers act, and the suite has the rights of role.yaml alone.
-``bare``: nobody acts, and what has finalizers keeps them (a kube-apiserver with nothing else).
+``bare``: no controllers, and what has finalizers keeps them (a kube-apiserver with nothing else).
 ``busy``: others write to every pod, claim and volume too, right after us (a whole cluster).
 """
 
@@ -46,7 +46,7 @@ _PROTECTED: Final = {CLAIM: "kubernetes.io/pvc-protection", VOLUME: "kubernetes.
 """What a kube-apiserver puts on claims and volumes when they are made."""
 _MARK: Final = "example.com/seen"
 _MANAGED: Final = {
-    "manager": "somebody",
+    "manager": "another",
     "operation": "Update",
     "apiVersion": "v1",
     "time": "2026-01-01T00:00:00Z",
@@ -61,7 +61,7 @@ _USER: Final = "conformance"
 class Served:
     """A server, and the file that says how to reach it.
 
-    ``forget`` makes it forget old versions, as far as somebody can.
+    ``forget`` makes it forget old versions, as far as possible.
     """
 
     kubeconfig: Path
@@ -87,7 +87,7 @@ def _grant(store: ObjectStore) -> None:
 
 @asynccontextmanager
 async def _serving(cluster: EmbeddedCluster) -> AsyncIterator[Served]:
-    """Serve a cluster to a user who has the suite's role."""
+    """Serve a cluster to a user with the suite's role."""
     with TemporaryDirectory() as folder:
         tokens, config = Path(folder, "tokens.csv"), Path(folder, "config")
         tokens.write_text(f"secret,{_USER},1\n", encoding="utf-8")
@@ -103,7 +103,7 @@ async def _serving(cluster: EmbeddedCluster) -> AsyncIterator[Served]:
 
 
 def _ours(one: Stored) -> bool:
-    """Tell whether the suite has made an object, or somebody in a namespace of the suite."""
+    """Tell whether the suite has made an object, or it is in a namespace of the suite."""
     return one.namespace.startswith(PREFIX) or one.labels.items() >= LABELS.items()
 
 
@@ -124,7 +124,7 @@ async def _embedded() -> AsyncIterator[Served]:
 
 @asynccontextmanager
 async def _meddled(seen: Callable[[ObjectStore, Change], None]) -> AsyncIterator[Served]:
-    """Serve a cluster in which somebody hears of each change."""
+    """Serve a cluster in which each change is observed."""
     cluster = EmbeddedCluster.open(None, time.time_ns)
     store, changed = cluster.store, asyncio.Event()
     store.on_commit.append(changed.set)
@@ -157,7 +157,7 @@ def _keep(store: ObjectStore, change: Change) -> None:
 
 
 def _disturb(store: ObjectStore, change: Change) -> None:
-    """Keep claims and volumes, and write into what somebody else has written."""
+    """Keep claims and volumes, and write into objects of others."""
     _keep(store, change)
     disturbed = change.new.resource.key in (POD, CLAIM, VOLUME)
     if disturbed and change.type != DELETED and _mark(change.old) == _mark(change.new):

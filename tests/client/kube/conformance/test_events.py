@@ -93,7 +93,7 @@ def test_the_longest_name_has_its_events(server: str) -> None:
 
 
 def test_an_event_may_be_about_a_lease(server: str) -> None:
-    """Who leads is said of the lease."""
+    """A change of leader is an event of the lease."""
 
     async def play(ground: Ground) -> None:
         lease = await ground.make(LEASE, "who", {"spec": {"holderIdentity": "me"}})

@@ -27,7 +27,7 @@ TEMPLATE: Plain = {
 
 
 async def _populate(ground: Ground) -> dict[Kind, str]:
-    """Make one object of each kind that may be made, none of which anybody runs; name them."""
+    """Make one object of each kind that may be made, none of which is run; name them."""
     name = ground.namespace
     none = {"replicas": 0, "selector": MATCH, "template": TEMPLATE}
     storage = {"storageClassName": name, "accessModes": ["ReadWriteOnce"]}
@@ -77,7 +77,7 @@ def _find(informers: Informers, kind: Kind, name: str) -> Any:
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_all_that_a_scheduler_reads_is_read(server: str, *, streaming: bool) -> None:
-    """Each kind that is served, whoever made its objects; nothing is odd, nothing is missing."""
+    """Each kind that is served, of any origin; nothing is odd, nothing is missing."""
 
     async def play(ground: Ground) -> None:
         made = await _populate(ground)
@@ -98,7 +98,7 @@ def test_all_that_a_scheduler_reads_is_read(server: str, *, streaming: bool) -> 
             assert _find(informers, kind, name) is not None, kind
         kinds = [change.object.kind for change in told]
         before = set(kinds[: kinds.index("Pod")])
-        assert before >= {kind for _, kind in made} - {"Pod"}, "who hears of a pod knows the rest"
+        assert before >= {kind for _, kind in made} - {"Pod"}, "a pod comes after all others"
 
     played(server, play)
 

@@ -1,4 +1,4 @@
-"""Leases: who leads, who waits, who is too late."""
+"""Leases: leaders, candidates, late updates."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def _leads(elector: Elector) -> bool:
 
 
 def test_what_others_note_in_a_lease_stays(server: str) -> None:
-    """Labels and annotations; and the one who leads finds its lease changed, and renews it."""
+    """Labels and annotations; and the leader finds its lease changed, and renews it."""
 
     async def play(ground: Ground) -> None:
         a = _elector(ground, "a")
@@ -84,7 +84,7 @@ def test_what_others_note_in_a_lease_stays(server: str) -> None:
 
 
 def test_a_lease_that_has_gone_is_made_again(server: str) -> None:
-    """By who led, or by another."""
+    """By the former leader, or by another."""
 
     async def play(ground: Ground) -> None:
         a = _elector(ground, "a")

@@ -152,7 +152,7 @@ def test_a_pod_with_a_node_has_its_time_to_go(server: str) -> None:
             acting.client.delete_pod(pod)
             acting.client.delete_pod(pod)
             assert await acting.done() == []
-            going = await _going(chunks)  # who ends pods without a node may be quick
+            going = await _going(chunks)  # pods without a node may end at once
         assert going["metadata"]["deletionGracePeriodSeconds"] == 77
         assert _conditions(going)["DisruptionTarget"]["status"] == "True"
 

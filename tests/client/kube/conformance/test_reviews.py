@@ -1,4 +1,4 @@
-"""DelegatingAuthorizer: who has a token, and who may do what."""
+"""DelegatingAuthorizer: reviews of tokens and of access."""
 
 from __future__ import annotations
 

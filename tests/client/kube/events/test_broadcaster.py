@@ -143,7 +143,7 @@ def test_what_finds_no_room_is_lost_and_what_is_cancelled_too(
 
 
 def test_what_cannot_be_written_is_told_with_its_object() -> None:
-    """By whoever refuses, and in his words."""
+    """With the words of the refusal."""
     told: list[tuple[str, Any]] = []
 
     async def refuse(asked: Asked, wire: Wire) -> None:

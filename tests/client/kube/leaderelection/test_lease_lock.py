@@ -70,7 +70,7 @@ def elector(here: Stage, api: Any, name: str, told: list[str]) -> Elector:
         election,
         api,
         lambda leads: told.append(f"{name} {'leads' if leads else 'led'}"),
-        lambda holder: told.append(f"{name}: {holder or 'nobody'}"),
+        lambda holder: told.append(f"{name}: {holder or 'none'}"),
     )
 
 
@@ -101,7 +101,7 @@ def test_two_electors_share_one_lease() -> None:
             assert kept.lease["metadata"]["name"] == "policy-sched"
 
     acted(play())
-    assert told == ["a leads", "a: a", "b: a", "a led", "a: nobody", "b leads", "b: b"]
+    assert told == ["a leads", "a: a", "b: a", "a led", "a: none", "b leads", "b: b"]
 
 
 def test_a_server_that_does_not_answer_cannot_hold_an_elector() -> None:

@@ -96,7 +96,7 @@ class World:
         return self.candidates[-1]
 
     def run(self, seconds: float) -> None:
-        """Let time go on; whoever is due tries. Never do two lead."""
+        """Advance the time; candidates that are due try. Never do two lead."""
         until = self.monotonic() + round(seconds * SECOND)
         while self.candidates:
             due = min(self.candidates, key=lambda c: c.election.due)
@@ -114,7 +114,7 @@ class World:
 
     @property
     def leaders(self) -> list[str]:
-        """Who leads right now."""
+        """The present leader."""
         return [c.election.identity for c in self.candidates if c.election.leading]
 
 
@@ -151,7 +151,7 @@ def test_a_leader_that_dies_is_followed_when_its_lease_has_run_out() -> None:
 
 
 def test_a_leader_without_a_server_gives_up_before_its_lease_runs_out() -> None:
-    """Renewals that fail for ten seconds end the leadership; nobody else leads meanwhile."""
+    """Renewals that fail for ten seconds end the leadership; no other leads meanwhile."""
     world = World()
     world.candidate("a")
     world.candidate("b")
@@ -178,7 +178,7 @@ def test_a_process_that_stood_still_does_not_lead_when_it_wakes() -> None:
 
 
 def test_a_stolen_lease_ends_the_leadership_in_time() -> None:
-    """Somebody who writes himself into the lease is believed: the leader gives up, and waits."""
+    """A lease that another holder was written into is respected: the leader gives up, and waits."""
     world = World()
     leader = world.candidate("a").election
     world.run(20)
@@ -196,7 +196,7 @@ def test_a_stolen_lease_ends_the_leadership_in_time() -> None:
 
 
 def test_jumps_of_the_wall_clock_change_nothing() -> None:
-    """Hours forwards or back on anybody's wall clock: the same leader, without a pause."""
+    """Hours forwards or back on any wall clock: the same leader, without a pause."""
     world = World()
     world.candidate("a")
     world.candidate("b")
@@ -258,7 +258,7 @@ def test_a_lease_that_runs_out_is_taken_that_moment() -> None:
 
 
 def test_who_hears_of_somebody_else_in_the_lease_looks_at_once() -> None:
-    """A candidate takes what was given back, a leader gives up; nobody stirs for its own name."""
+    """A candidate takes what was given back, a leader gives up; its own name changes nothing."""
     world = World()
     leader, other = world.candidate("a"), world.candidate("b")
     world.run(20)

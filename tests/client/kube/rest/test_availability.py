@@ -19,7 +19,7 @@ LOST = Unreachable("no", sent=True)
 
 
 class Waiting:
-    """Somebody who waits for a server, with a sleep that does not end by itself."""
+    """A request that waits for a server, with a sleep that does not end by itself."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -70,7 +70,7 @@ def test_an_answer_after_an_outage_ends_all_pauses(
 
 
 def test_a_request_that_waits_is_sent_when_another_is_answered() -> None:
-    """Pauses have grown long; the server is back, and who asks first wakes the other."""
+    """Pauses have grown long; the server is back, and the first request wakes the other."""
     back: list[str] = []
 
     async def script(asked: Asked, wire: Wire) -> None:

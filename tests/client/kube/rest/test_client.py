@@ -158,7 +158,7 @@ def test_an_answer_without_end_is_not_held() -> None:
 
 
 def test_redirects_are_not_followed() -> None:
-    """A redirect is an error: credentials go to nobody else."""
+    """A redirect is an error: credentials go to no other server."""
 
     async def script(asked: Asked, wire: Wire) -> None:
         await wire.answer(302, b"", Location="http://127.0.0.1:1/")

@@ -26,7 +26,7 @@ def test_rest_fills_the_bucket_and_no_more() -> None:
 
 
 def test_a_token_that_was_not_used_goes_back() -> None:
-    """Who gives up waiting leaves its place to others."""
+    """A request that stops waiting leaves its place to others."""
     bucket = TokenBucket(FakeClock(), qps=1, burst=1)
     bucket.take()
     bucket.take()

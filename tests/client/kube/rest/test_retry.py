@@ -45,7 +45,7 @@ def test_a_server_that_always_fails_is_asked_eleven_times() -> None:
     ("seconds", "wait"), [(3, 3.0), (0, None), (-1, None), ("3", None), (900, 300.0)]
 )
 def test_a_wait_that_an_answer_asks_for(seconds: object, wait: float | None) -> None:
-    """A number above 0; nobody waits for longer than five minutes."""
+    """A number above 0; no wait is longer than five minutes."""
     assert wait_of(ApiError(429, "", "", {"retryAfterSeconds": seconds})) == wait
 
 

@@ -63,7 +63,7 @@ def test_every_version_is_as_it_was(changes: list[tuple[tuple[str, str], bool, b
 
 
 def test_a_snapshot_stays_as_it_is() -> None:
-    """Who reads a list slowly reads one state of it."""
+    """A list that is read slowly is one state."""
     store = _store()
     snapshots = Snapshots(store)
     for place in PLACES:
@@ -77,7 +77,7 @@ def test_a_snapshot_stays_as_it_is() -> None:
 
 
 def test_what_is_forgotten_is_not_there() -> None:
-    """Though it was looked at before; and states that nobody asks for any more are let go."""
+    """Though it was looked at before; and states that are not requested any more are dropped."""
     store = _store(history=2)
     snapshots = Snapshots(store)
     _change(store, ("a", "x"))

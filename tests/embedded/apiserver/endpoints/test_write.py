@@ -151,7 +151,7 @@ def test_a_status_is_changed_apart() -> None:
 
 
 def test_deletions_keep_to_their_options() -> None:
-    """Preconditions, grace, orphans; who has gone at once is told as a Status."""
+    """Preconditions, grace, orphans; what is deleted at once is answered by a Status."""
 
     async def run() -> None:
         async with serving() as world:

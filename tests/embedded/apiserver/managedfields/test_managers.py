@@ -50,7 +50,7 @@ def managers(data: Plain) -> dict[str, Plain]:
 
 
 def test_a_file_makes_an_object_and_its_manager_has_what_it_says() -> None:
-    """Names, versions and the status are nobody's."""
+    """Names, versions and the status have no manager."""
     file = deployment(replicas=1, template=containers({"name": "c", "args": ["a"]}))
     data = applied({}, {**file, "status": {"replicas": 7}}, by("me"), force=False)
     assert "status" not in data
@@ -110,7 +110,7 @@ def test_what_a_file_does_not_say_any_more_goes_unless_another_has_it() -> None:
 
 
 def test_an_item_stays_while_another_has_a_part_of_it() -> None:
-    """Only what nobody has goes."""
+    """Only fields without a manager are removed."""
     mine = deployment(template=containers({"name": "a", "image": "x"}))
     data = applied({}, mine, by("me"), force=False)
     yours = deployment(template=containers({"name": "a", "tty": True}))
@@ -128,21 +128,23 @@ def test_conflicts_are_told_in_the_api_servers_words() -> None:
     assert managers(changed)["me"] == {"f:spec": {"f:paused": {}}}
     with pytest.raises(ApiError) as refused:
         applied(changed, deployment(replicas=1), by("me"), force=False)
-    who = '"kubectl" with subresource "scale" using apps/v1 at 2026-01-01T00:00:00Z'
+    described = '"kubectl" with subresource "scale" using apps/v1 at 2026-01-01T00:00:00Z'
     error = refused.value
     assert (error.code, error.reason) == (409, "Conflict")
-    assert error.message == f"Apply failed with 1 conflict: conflict with {who}: .spec.replicas"
+    assert (
+        error.message == f"Apply failed with 1 conflict: conflict with {described}: .spec.replicas"
+    )
     assert error.details["causes"] == [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {who}",
+            "message": f"conflict with {described}",
             "field": ".spec.replicas",
         }
     ]
     with pytest.raises(ApiError) as refused:
         applied(changed, deployment(replicas=1, paused=False), by("you"), force=False)
     assert refused.value.message == (
-        f"Apply failed with 2 conflicts: conflicts with {who}:\n- .spec.replicas\n"
+        f"Apply failed with 2 conflicts: conflicts with {described}:\n- .spec.replicas\n"
         'conflicts with "me":\n- .spec.paused'
     )
     data = applied(changed, deployment(replicas=1, paused=False), by("you"), force=True)

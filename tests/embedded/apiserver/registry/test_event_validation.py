@@ -1,4 +1,4 @@
-"""What a new event must say; who writes one that a real API server refuses is told so here."""
+"""What a new event must contain, as a real API server requires it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ConfigMap that tells the components of a cluster whom to believe."""
+"""The ConfigMap with the authorities that components trust."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_authorities_are_told_and_told_again_when_they_change(tmp_path: Path) ->
     """What others have put beside them stays; nothing is written that is there already."""
     store = EmbeddedCluster.open(None, FakeClock(START)).store
     publish(store, None)
-    (nobody,) = _told(store).data["data"].values()
-    assert load_pem_x509_certificate(nobody.encode()).subject.rfc4514_string() == (
+    (authority,) = _told(store).data["data"].values()
+    assert load_pem_x509_certificate(authority.encode()).subject.rfc4514_string() == (
         "CN=no-client-certificates"
     )
     file = tmp_path / "ca.pem"

@@ -1,4 +1,4 @@
-"""Users by their certificates: who they are, what they may, and who is not believed."""
+"""Users by their certificates: names, permissions, and certificates that are not trusted."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Authority:
         )
         path = self._folder / f"client-{name}.pem"
         path.write_bytes(self._sign(x509.Name(fields), key) + private)
-        context = anybody()
+        context = no_certificate()
         context.load_cert_chain(path)
         return context
 
 
-def anybody() -> ssl.SSLContext:
+def no_certificate() -> ssl.SSLContext:
     """Return the TLS of a client without a certificate; of servers this test believes all."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -109,7 +109,7 @@ def test_a_certificate_names_its_user(tmp_path: Path) -> None:
                 assert status == 403
                 assert body["message"].startswith('nodes is forbidden: User "jane" cannot list')
                 assert (await _ask(world, admin, "/api/v1/nodes"))[0] == 200
-                status, body = await _ask(world, anybody(), "/api/v1/nodes")
+                status, body = await _ask(world, no_certificate(), "/api/v1/nodes")
                 assert (status, 'User "system:anonymous"' in body["message"]) == (403, True)
 
     asyncio.run(run())
@@ -128,7 +128,7 @@ def test_who_is_signed_by_somebody_else_makes_no_connection(tmp_path: Path) -> N
                 with pytest.raises((aiohttp.ClientError, ConnectionError)):
                     await _ask(world, stranger, "/api/v1/nodes")
                 assert (await _ask(world, nameless, "/api/v1/nodes"))[0] == 401
-                assert (await _ask(world, anybody(), "/api/v1/nodes"))[0] == 401
+                assert (await _ask(world, no_certificate(), "/api/v1/nodes"))[0] == 401
             async with serving(replace(access, clients=None)) as world:
                 assert (await _ask(world, stranger, "/api/v1/nodes"))[0] == 200
 

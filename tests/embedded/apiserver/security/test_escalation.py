@@ -75,10 +75,10 @@ def test_nobody_makes_a_role_that_may_more(tmp_path: Path, given: Plain, missing
         if not missing:
             assert status == 201
             return
-        who = 'user "joe" (groups=["system:authenticated"])'
+        joe = 'user "joe" (groups=["system:authenticated"])'
         what = "is attempting to grant RBAC permissions not currently held:"
         assert body["message"] == (
-            f'roles.rbac.authorization.k8s.io "r" is forbidden: {who} {what}\n{missing}'
+            f'roles.rbac.authorization.k8s.io "r" is forbidden: {joe} {what}\n{missing}'
         )
         assert status == 403
 

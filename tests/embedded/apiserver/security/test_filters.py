@@ -218,7 +218,7 @@ def test_acting_as_another_needs_the_right_to(tmp_path: Path) -> None:
 
 
 async def _as(world: World, token: str, headers: list[tuple[str, str]]) -> tuple[int, Any]:
-    """Ask who one is, acting as another."""
+    """Request a self review, impersonating another user."""
     url = f"{world.url}/apis/authentication.k8s.io/v1/selfsubjectreviews"
     both = [("Authorization", f"Bearer {token}"), *headers]
     async with world.session.post(url, json={}, headers=both) as answer:
@@ -235,7 +235,7 @@ ASKED = [
 
 
 def test_who_acts_as_another_can_be_anybody_in_any_group(tmp_path: Path) -> None:
-    """Each part needs the right to it; nobody can be in a group alone."""
+    """Each part needs the right to it; a group alone is refused."""
 
     async def story(world: World) -> None:
         status, body = await _as(world, "admin-token", ASKED)
@@ -298,7 +298,7 @@ def test_roles_that_came_past_the_api_and_cannot_be_read_give_nothing(tmp_path: 
         put(world, odd, rules=5, aggregationRule=5)
         ref = {"kind": "ClusterRole", "name": "odd"}
         subjects = [{"kind": "User", "name": "joe"}]
-        for name, given in (("a", subjects), ("b", "everybody")):
+        for name, given in (("a", subjects), ("b", "all")):
             data = {"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name}}
             put(world, {**data, "roleRef": ref}, subjects=given)
         assert (await world.ask("GET", PODS, token="joe-token"))[0] == 403
@@ -308,7 +308,7 @@ def test_roles_that_came_past_the_api_and_cannot_be_read_give_nothing(tmp_path: 
 
 
 def test_with_always_allow_everybody_known_may_everything(tmp_path: Path) -> None:
-    """Nobody else but health and version; no roles are made."""
+    """Anonymous requests read health and version only; no roles are made."""
 
     async def story(world: World) -> None:
         assert (await world.ask("GET", PODS, token="joe-token"))[0] == 200
@@ -328,6 +328,6 @@ def test_with_always_allow_everybody_known_may_everything(tmp_path: Path) -> Non
     ],
 )
 def test_rbac_needs_users(access: Access, words: str) -> None:
-    """Without them there would be nobody but who may do everything."""
+    """Without them every user might do everything."""
     with pytest.raises(ClusterError, match=words):
         access.check(address_of("1"))

@@ -1,4 +1,4 @@
-"""Who is let in: addresses, tokens, certificates, other hosts' pages, and the kubeconfig."""
+"""Access: addresses, tokens, certificates, other hosts' pages, and the kubeconfig."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_beyond_loopback_nothing_is_served_in_the_open() -> None:
 
 @pytest.mark.parametrize("text", ["", "only-a-token\n", "a,b\n"])
 def test_a_file_without_tokens_is_refused(tmp_path: Path, text: str) -> None:
-    """An empty file would let nobody in, or everybody."""
+    """An empty file would admit no request, or every one."""
     path = tmp_path / "tokens"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ClusterError, match="token,user,uid"):
@@ -122,7 +122,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_tls_and_the_kubeconfig_that_fits(certificate: tuple[str, str], tmp_path: Path) -> None:
-    """The kubeconfig holds server, authority and token, and nobody else can read it."""
+    """The kubeconfig holds server, authority and token, and only its owner can read it."""
     cert, key = certificate
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("s3cret,admin,1,system:masters\nother,b,2\n", encoding="utf-8")
@@ -150,7 +150,7 @@ def test_tls_and_the_kubeconfig_that_fits(certificate: tuple[str, str], tmp_path
 
 
 def test_a_kubeconfig_names_loopback_for_all_interfaces() -> None:
-    """Nobody can connect to 0.0.0.0."""
+    """0.0.0.0 is no address to connect to."""
     config = json.loads(kubeconfig(Address("0.0.0.0", 6443), Access(), None))
     assert config["clusters"][0]["cluster"]["server"] == "http://127.0.0.1:6443"
     assert config["users"][0]["user"] == {}

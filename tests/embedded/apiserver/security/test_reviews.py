@@ -1,4 +1,4 @@
-"""Reviews: who somebody is, and what somebody may do; tokens of service accounts."""
+"""Reviews of users and of their access; tokens of service accounts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def review(world: World, path: str, token: str = "admin-token", **spec: An
 
 
 def test_a_token_review_tells_whose_a_token_is(tmp_path: Path) -> None:
-    """User, uid, groups and audiences; of a token that is nobody's only that."""
+    """User, uid, groups and audiences; of an unknown token only that."""
 
     async def story(world: World) -> None:
         path = f"{AUTHN}/tokenreviews"
@@ -73,7 +73,7 @@ def test_a_token_review_tells_whose_a_token_is(tmp_path: Path) -> None:
 
 
 def test_everybody_may_ask_who_it_is_and_what_it_may_do(tmp_path: Path) -> None:
-    """``kubectl auth whoami`` and ``can-i``, for who has no other rights."""
+    """``kubectl auth whoami`` and ``can-i``, for users without other rights."""
 
     async def story(world: World) -> None:
         body = await make(world, f"{AUTHN}/selfsubjectreviews", {}, "joe-token")
@@ -95,7 +95,7 @@ def test_everybody_may_ask_who_it_is_and_what_it_may_do(tmp_path: Path) -> None:
 
 
 def test_an_access_review_tells_of_others(tmp_path: Path) -> None:
-    """Of users, groups and service accounts; for one namespace too; not for everybody."""
+    """Of users, groups and service accounts; for one namespace too; not for all users."""
 
     async def story(world: World) -> None:
         await make(world, f"{RBAC}/namespaces/default/roles", role("r", rule("get", "pods")))
@@ -178,12 +178,12 @@ def test_a_token_is_for_an_account_and_for_an_hour(tmp_path: Path) -> None:
         body = await make(world, f"{ACCOUNTS}/s/token", {})
         token = body["status"]["token"]
         assert body["spec"] == {"expirationSeconds": 3600}
-        who = f"{AUTHN}/selfsubjectreviews"
-        info = (await make(world, who, {}, token))["status"]["userInfo"]
+        own = f"{AUTHN}/selfsubjectreviews"
+        info = (await make(world, own, {}, token))["status"]["userInfo"]
         assert info["username"] == "system:serviceaccount:default:s"
         assert list(info["extra"]) == ["authentication.kubernetes.io/credential-id"]
         world.clock.advance(3600 * 10**9)
-        assert (await world.ask("POST", who, {}, token=token))[0] == 401
+        assert (await world.ask("POST", own, {}, token=token))[0] == 401
         for seconds, words in ((599, "less than 10 minutes"), (2**33, "larger than 2^32")):
             spec = {"spec": {"expirationSeconds": seconds}}
             refused = await world.ask("POST", f"{ACCOUNTS}/s/token", spec, token="admin-token")
@@ -201,15 +201,15 @@ def test_a_token_can_be_bound_to_a_pod_and_meant_for_others(tmp_path: Path) -> N
     async def story(world: World) -> None:
         await make(world, ACCOUNTS, {"metadata": {"name": "s"}})
         await make(world, PODS, pod("p"))
-        who = f"{AUTHN}/selfsubjectreviews"
+        own = f"{AUTHN}/selfsubjectreviews"
         bound = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
         token = await token_of(world, "s", boundObjectRef=bound)
-        info = (await make(world, who, {}, token))["status"]["userInfo"]
+        info = (await make(world, own, {}, token))["status"]["userInfo"]
         assert info["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
         await world.ask("DELETE", f"{PODS}/p", token="admin-token")
-        assert (await world.ask("POST", who, {}, token=token))[0] == 401
+        assert (await world.ask("POST", own, {}, token=token))[0] == 401
         other = await token_of(world, "s", audiences=["vault"])
-        assert (await world.ask("POST", who, {}, token=other))[0] == 401
+        assert (await world.ask("POST", own, {}, token=other))[0] == 401
         asked = {"token": other, "audiences": ["vault", "x"]}
         found = (await make(world, f"{AUTHN}/tokenreviews", {"spec": asked}))["status"]
         assert found["audiences"] == ["vault"]
