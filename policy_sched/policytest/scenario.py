@@ -10,13 +10,13 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject, Report, decode_object
 from policy_sched.model import DEFAULT_NAMESPACE, Pod
 from policy_sched.policytest.expectations import Outcome, read_outcome
@@ -32,6 +32,7 @@ from policy_sched.policytest.reader import (
     expand,
     full_name,
 )
+from policy_sched.profiles.load import problems_of_config
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import Operation as TestOperation
 from policy_sched.profiles.models import PolicyTest, keys_of, moment_of
@@ -140,7 +141,11 @@ def _yaml_scenarios(references: References, text: str) -> Iterator[Found]:
         places = _Places(file, document)
         reader = Reader(places.blank)
         scenario = _scenario(reader, references, document.value, complete=False)
-        yield scenario, reader.problems
+        yield scenario, [*reader.problems, *_errors(problems_of_config(document))]
+
+
+def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [one for one in found if one.severity is Severity.ERROR]
 
 
 def _json_scenarios(references: References, text: str) -> Iterator[Found]:

@@ -14,6 +14,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.quantity import FORMAT_WRONG
 from policy_sched.policytest.expectations import Eviction, NodeScore, PluginOutcome
 from policy_sched.policytest.scenario import Scenario, load_scenarios
+from policy_sched.profiles.check.check import check_files
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 RECORDED = sorted(set(CONFORMANCE.glob("*.jsonl.gz")) - set(CONFORMANCE.glob("queue*.jsonl.gz")))
@@ -233,3 +234,27 @@ def test_a_mistake_in_a_long_line_is_told_with_the_line(tmp_path: Path) -> None:
     long = {**RECORD, "pending": 1, "objects": [NODE] * 20_000}
     path = written(tmp_path, "a.jsonl", json.dumps(RECORD) + "\n" + json.dumps(long))
     assert problems(path)[0].startswith("2:1 ")
+
+
+CONFIGURED = """\
+apiVersion: policysched.dev/v1alpha1
+kind: PolicyTest
+name: x
+config:
+  apiVersion: kubescheduler.config.k8s.io/v1
+  kind: KubeSchedulerConfiguration
+  profiles:
+  - pluginz: {}
+objects: []
+pending: []
+expect: []
+"""
+
+
+def test_a_mistake_in_a_configuration_of_the_test_is_told_with_its_place(tmp_path: Path) -> None:
+    """`test` said <configuration>:1:1 and named no file, `check` found no problem."""
+    path = written(tmp_path, "tests.yaml", CONFIGURED)
+    (problem,) = problems(path)
+    assert problem == '8:5 PS702 unknown field "profiles[0].pluginz"'
+    (checked,) = check_files([path])
+    assert checked.render().startswith(f"{path}:8:5: error PS702: ")

@@ -34,6 +34,7 @@ from policy_sched.profiles.load.policies import (
     duplicate_names,
     load_policies,
     load_policy_document,
+    problems_of_config,
     test_problems,
     with_rule_texts,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "merge_params",
     "parse",
     "policy_source",
+    "problems_of_config",
     "read_documents",
     "read_source",
     "source_with",

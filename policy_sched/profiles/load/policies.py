@@ -20,6 +20,7 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language import ANNOTATION
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS, PolicySource
 from policy_sched.language.syntax import comments
+from policy_sched.profiles.load.configuration import load_config_document
 from policy_sched.profiles.load.document import (
     DocumentPosition,
     covered,
@@ -348,4 +349,15 @@ def test_problems(marked: Marked) -> list[Diagnostic]:
     if kind_of(marked.value) != (API_VERSION, "PolicyTest"):
         return []
     _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
-    return DocumentPosition(marked.file.path, marked).diagnostics(problems)
+    shape = DocumentPosition(marked.file.path, marked).diagnostics(problems)
+    return [*shape, *problems_of_config(marked)]
+
+
+def problems_of_config(marked: Marked) -> list[Diagnostic]:
+    """Return what is wrong with a configuration that stands in a PolicyTest itself."""
+    node = marked.node(("config",))
+    value = marked.value.get("config") if isinstance(marked.value, dict) else None
+    if node is None or not isinstance(value, dict):
+        return []
+    place = DocumentPosition(marked.file.path, Marked(marked.file, node, value))
+    return load_config_document(value, place)[1]
