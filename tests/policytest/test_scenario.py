@@ -167,8 +167,13 @@ class TestTests:
 
     def test_a_configuration_may_stand_inside(self, tmp_path: Path) -> None:
         """An inline configuration is handed on as it is."""
-        scenario = yaml(tmp_path, "{name: x, config: {kind: K, profiles: []}}")
-        assert scenario.config == {"kind": "K", "profiles": []}
+        head = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+        }
+        config = {**head, "profiles": [{"schedulerName": "a"}]}
+        scenario = yaml(tmp_path, json.dumps({"name": "x", "config": config}))
+        assert scenario.config == config
 
     def test_preemption_is_a_list_of_acceptable_evictions(self, tmp_path: Path) -> None:
         """Each names a node and the pods that leave it."""
