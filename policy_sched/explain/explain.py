@@ -2,8 +2,7 @@
 
 Theory of operation. The pod is decided as usual; then its filters run once more one by one,
 each over all nodes, which tells what each removes alone and what is left after it. What would
-change the decision is found by deciding again without one rule or one score. On a strand it pauses
-in between.
+change the decision is found by deciding again without one rule or one score.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from policy_sched.instance.observability.event_loop_latency import (
 
 
 def _held(seconds: float) -> None:
-    """Hold the loop, as work that is not cut in slices does."""
+    """Hold the loop, as a long operation does."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         pass
