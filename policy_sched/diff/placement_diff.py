@@ -334,7 +334,7 @@ class Attribution:
         if profile is None or profile.unsupported_features.reason(info):
             return best
         try:
-            if profile.runner.first_rejection("pre_enqueue", info).ok:
+            if profile.runner.run("pre_enqueue", info).status.ok:
                 best[profile.evaluator.evaluate(info).best()] = True
         except PluginError:
             return best  # the run with that set reports the error

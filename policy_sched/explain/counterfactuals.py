@@ -51,13 +51,13 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
     Raises PluginError if a plugin breaks.
     """
     state = CycleState()
-    _, skipped, _, narrowing = runner.pre_filter(state, pod)
+    found = runner.run("pre_filter", state, pod)
     parts = [
         _narrowing(runner, hook, table, pod)
         for hook in runner.pipeline.at("pre_filter")
-        if hook.plugin in narrowing
+        if hook.plugin in found.narrowed_by
     ]
-    for hook in runner.active("filter", skipped):
+    for hook in runner.active("filter", found.skipped):
         verdict = cast("FilterResult", runner.call("filter", hook, state, pod, None))
         pieces: Sequence[tuple[str, Codes | None]] = ((hook.plugin, verdict.codes),)
         if verdict.parts is not None:
@@ -117,7 +117,7 @@ def _rejected_by_one_only(
     n = table.n
     rejected = np.array([part.rejected(n) for part in parts], np.bool_).reshape(len(parts), n)
     live = table.live.values[:n] & True
-    for row in evaluation.filtering.promised:
+    for row in evaluation.filtering.overrides:
         live[row] = False
     once = live & (rejected.sum(axis=0) == 1)
     return [once & one for one in rejected]

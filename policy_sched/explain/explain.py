@@ -74,7 +74,7 @@ def _explained(
     if profile is None:
         found.message, found.ignored = f'no profile has schedulerName "{name}"', True
         return found
-    gate = profile.runner.first_rejection("pre_enqueue", pod)
+    gate = profile.runner.run("pre_enqueue", pod).status
     if not gate.ok:
         found.message, found.gated_by = gate.message(), gate.plugin
         return found

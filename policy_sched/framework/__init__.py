@@ -16,7 +16,7 @@ from policy_sched.framework.extender import (
     Passed,
     Skips,
 )
-from policy_sched.framework.extension_points import CONFIGURED, POINTS
+from policy_sched.framework.extension_points import CONFIGURED, POINTS, Combine, Point
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
 from policy_sched.framework.node_to_status import NOTHING, Rejections, StatusTable, rows_with, tally
@@ -35,6 +35,7 @@ from policy_sched.framework.results import (
     PostFilterResult,
     PreFilterResult,
     RawScores,
+    RowRule,
     Rows,
     Scope,
     Scores,
@@ -56,6 +57,7 @@ __all__ = [
     "WAIT",
     "Code",
     "Codes",
+    "Combine",
     "CycleState",
     "Describe",
     "Diagnosis",
@@ -73,10 +75,12 @@ __all__ = [
     "Placement",
     "Placements",
     "PodsToActivate",
+    "Point",
     "PostFilterResult",
     "PreFilterResult",
     "RawScores",
     "Rejections",
+    "RowRule",
     "Rows",
     "SchedulerHooks",
     "Scope",

@@ -1,8 +1,9 @@
 """The extension points of the scheduling framework: which plugins run, how results combine.
 
-One runner (runner.py) executes every row; nothing about a single point is written anywhere else.
-Names are kube-scheduler's: ``hook`` is the Python spelling of the hook, ``name`` the label that
-metrics, messages and configuration use.
+The runner (runtime/runner.py) reads this table: it combines answers, leaves out skipped plugins,
+undoes and measures by the row of a point. The evaluator combines Filter and Score, whose answers
+are arrays. Names are kube-scheduler's: ``hook`` is the Python spelling of the hook, ``name`` the
+label that metrics, messages and configuration use.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from policy_sched.framework.status import Code
+
 
 class Combine(Enum):
     """How the answers of a point's plugins become one answer."""
 
     NARROW = "narrow"
     """Each plugin removes nodes; a node's status is that of the first plugin that removed it.
-    Of plugins that part the nodes, each parts what those before it left together."""
+    Of plugins that divide the nodes, each divides what those before it left together."""
     WEIGHTED_SUM = "weighted sum"
     """Each plugin gives int64 scores; they are multiplied by its weight and added."""
     FIRST_REJECTION = "first rejection"
@@ -25,7 +28,7 @@ class Combine(Enum):
     FIRST_SUCCESS = "first success"
     """Plugins run in order until one succeeds or ends it; reasons are collected."""
     EVERYONE = "everyone"
-    """All plugins run; none can reject."""
+    """All plugins run, also after one that failed; none can reject."""
     EXACTLY_ONE = "exactly one"
     """One plugin answers for the profile."""
     UNION = "union"
@@ -40,7 +43,17 @@ class Point:
     name: str
     combine: Combine
     skipped_by: str = ""
+    """The hook whose plugins leave this point out by answering Skip."""
     undone_by: str = ""
+    """The hook that undoes this point when a later one fails."""
+    proceeds: frozenset[Code] = frozenset({Code.SUCCESS})
+    """After these answers the next plugin runs; any other answer is the point's."""
+    all_skip: Code = Code.SUCCESS
+    """The status where every plugin answers Skip, or there is none."""
+    pending: bool = False
+    """Whether plugins may return PendingStatus; the binding cycle waits and measures."""
+    measured: bool = True
+    """Whether calls of single plugins are measured; upstream measures some elsewhere."""
     config: str = ""
     """The field of ``plugins`` that enables it; empty for points enabled through another one."""
     along_with: str = ""
@@ -48,10 +61,17 @@ class Point:
     reverse: bool = False
 
 
+_MAY_SKIP: Final = frozenset({Code.SUCCESS, Code.SKIP})
 _TABLE: Final = (
     Point("pre_enqueue", "PreEnqueue", Combine.FIRST_REJECTION, config="preEnqueue"),
-    Point("queue_sort", "QueueSort", Combine.EXACTLY_ONE, config="queueSort"),
-    Point("pre_filter", "PreFilter", Combine.FIRST_REJECTION, config="preFilter"),
+    Point("queue_sort", "QueueSort", Combine.EXACTLY_ONE, config="queueSort", measured=False),
+    Point(
+        "pre_filter",
+        "PreFilter",
+        Combine.FIRST_REJECTION,
+        config="preFilter",
+        proceeds=_MAY_SKIP,
+    ),
     Point(
         "add_pod",
         "PreFilterExtensionAddPod",
@@ -67,8 +87,20 @@ _TABLE: Final = (
         along_with="pre_filter",
     ),
     Point("filter", "Filter", Combine.NARROW, skipped_by="pre_filter", config="filter"),
-    Point("post_filter", "PostFilter", Combine.FIRST_SUCCESS, config="postFilter"),
-    Point("pre_score", "PreScore", Combine.FIRST_REJECTION, config="preScore"),
+    Point(
+        "post_filter",
+        "PostFilter",
+        Combine.FIRST_SUCCESS,
+        config="postFilter",
+        proceeds=frozenset({Code.SKIP, Code.UNSCHEDULABLE, Code.PENDING, Code.WAIT}),
+    ),
+    Point(
+        "pre_score",
+        "PreScore",
+        Combine.FIRST_REJECTION,
+        config="preScore",
+        proceeds=_MAY_SKIP,
+    ),
     Point("score", "Score", Combine.WEIGHTED_SUM, skipped_by="pre_score", config="score"),
     Point(
         "normalize_score",
@@ -79,15 +111,31 @@ _TABLE: Final = (
     ),
     Point("reserve", "Reserve", Combine.FIRST_REJECTION, undone_by="unreserve", config="reserve"),
     Point("unreserve", "Unreserve", Combine.EVERYONE, along_with="reserve", reverse=True),
-    Point("permit", "Permit", Combine.FIRST_REJECTION, config="permit"),
-    Point("pre_bind", "PreBind", Combine.FIRST_REJECTION, config="preBind"),
+    Point(
+        "permit",
+        "Permit",
+        Combine.FIRST_REJECTION,
+        config="permit",
+        proceeds=frozenset({Code.SUCCESS, Code.WAIT}),
+    ),
+    Point("pre_bind", "PreBind", Combine.FIRST_REJECTION, config="preBind", pending=True),
     Point(
         "pre_bind_pre_flight",
         "PreBindPreFlight",
         Combine.FIRST_REJECTION,
         along_with="pre_bind",
+        proceeds=_MAY_SKIP,
+        all_skip=Code.SKIP,
     ),
-    Point("bind", "Bind", Combine.FIRST_SUCCESS, config="bind"),
+    Point(
+        "bind",
+        "Bind",
+        Combine.FIRST_SUCCESS,
+        config="bind",
+        proceeds=frozenset({Code.SKIP}),
+        all_skip=Code.SKIP,
+        pending=True,
+    ),
     Point("post_bind", "PostBind", Combine.EVERYONE, config="postBind"),
     Point(
         "placement_generate",
@@ -96,8 +144,8 @@ _TABLE: Final = (
         config="placementGenerate",
     ),
     Point("placement_score", "PlacementScore", Combine.WEIGHTED_SUM, config="placementScore"),
-    Point("events_to_register", "EventsToRegister", Combine.UNION),
-    Point("sign_pod", "Sign", Combine.UNION),
+    Point("events_to_register", "EventsToRegister", Combine.UNION, measured=False),
+    Point("sign_pod", "Sign", Combine.UNION, measured=False),
 )
 
 POINTS: Final = {point.hook: point for point in _TABLE}

@@ -165,6 +165,22 @@ class Scope(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RowRule:
+    """A filter or score as a function of one row, for plugins that read only the pod and the row.
+
+    ``function(pod, cycle, row)`` returns a sequence ``out``; ``holds`` and ``value`` are Python
+    expressions over it: whether the row passes, or the rule has a score, and the score.
+    ``metered``: the function counts its steps.
+    """
+
+    function: Callable[[PodInfo, Any, int], Any]
+    cycle: object
+    holds: str
+    value: str = ""
+    metered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """A plugin's promise: pods with equal ``fields`` get equal answers on equal nodes.
 
@@ -183,3 +199,6 @@ class Signature:
     They may look at the cluster as well: a plugin that nothing in the cluster concerns gives the
     same key to every pod.
     """
+    row_filter: RowRule | None = None
+    row_score: RowRule | None = None
+    """The plugin's filter and score of one row, where they are functions of the pod and the row."""

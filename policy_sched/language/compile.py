@@ -169,14 +169,13 @@ class PolicyCompiler:
     # Sections.
 
     def _gate(self, number: int, rule: CheckedRule) -> GateRule | None:
-        parts = [rule.expression]
-        if rule.message_expression is not None:
-            parts.append(rule.message_expression)
-        unit = self._unit(parts)
+        unit = self._unit([rule.expression])
         if unit is None:
             return None
+        words = rule.message_expression
+        explain = None if words is None else self._unit([words])
         name = f"{self.policy.name}.preEnqueue[{number}]"
-        return GateRule(name, rule.message, unit, rule.on_error or "Reject")
+        return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain)
 
     def _filter_rule(self, number: int, rule: CheckedRule) -> FilterRule | None:
         parts: list[Checked] = []

@@ -38,6 +38,7 @@ class CompiledPolicy:
         )
         """Whether a node that is refused may be acceptable because a pod came to it."""
         gates = [gate.unit for gate in sections.pre_enqueue]
+        gates += [gate.explain for gate in sections.pre_enqueue if gate.explain is not None]
         self.gate_reads: Reads = _reads(*gates) | matching if gates else Reads()
         """What decides whether a pod is kept out of the queue."""
         self.sort_reads: Reads = _reads(sections.queue_sort)

@@ -69,12 +69,13 @@ class FilterRule:
 
 @dataclass(frozen=True, slots=True)
 class GateRule:
-    """A preEnqueue rule: its constant message, or the one that the unit's second root gives."""
+    """A preEnqueue rule: its constant message, or the unit that computes one for gated pods."""
 
     name: str
     message: str
     unit: Unit
     on_error: str
+    explain: Unit | None = None
 
 
 @dataclass(frozen=True, slots=True)

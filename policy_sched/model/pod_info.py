@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.meta import OwnerReference, nanoseconds
-from policy_sched.model.pod import ContainerSpec, Pod, PodSpec
+from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
 from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
 from policy_sched.model.pod_terms import (
     NO_TERMS,
@@ -189,6 +189,10 @@ class PodInfo:
             self.volumes = None
         if not spec.node_selector:
             self.node_selector_key = ()
+        if not labels:
+            self.labels_key = ()
+        if not spec.scheduling_gates:
+            self.scheduling_gates = ()
         self.host_ports = _host_ports(spec)
         return self
 
@@ -256,16 +260,25 @@ def _containers(info: PodInfo) -> tuple[Container, ...]:
 
 def _images(info: PodInfo) -> tuple[str, ...]:
     spec = info.pod.spec
-    names = [c.image for c in (*spec.init_containers, *spec.containers)]
-    names += [v.image.reference for v in spec.volumes if v.image is not None]
-    return tuple(normalized_image(name) for name in names)
+    names = []
+    for container in (*spec.init_containers, *spec.containers):
+        name = container.image
+        # Most names have a tag; a colon before the last slash belongs to a port.
+        tagged = name.rfind(":") > name.rfind("/")
+        names.append(name if tagged else normalized_image(name))
+    if spec.volumes:
+        images = [volume.image for volume in spec.volumes if volume.image is not None]
+        names += [normalized_image(image.reference) for image in images]
+    return tuple(names)
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    ports = [port for container in spec.containers for port in container.ports]
+    ports: list[ContainerPort] = []
+    for container in spec.containers:
+        ports += container.ports
     for container in spec.init_containers:
         if is_sidecar(container):
-            ports.extend(container.ports)
+            ports += container.ports
     if not ports:
         return ()
     return tuple(

@@ -47,8 +47,9 @@ class UnsupportedFeatures:
 def _features(pod: PodInfo) -> str:
     spec = pod.pod.spec
     for container in (*spec.init_containers, *spec.containers):
-        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
-            return f"container {container.name!r} restarts all containers when it exits"
+        for rule in container.restart_policy_rules:
+            if rule.action == "RestartAllContainers":
+                return f"container {container.name!r} restarts all containers when it exits"
     return ""
 
 

@@ -273,7 +273,7 @@ def observe_search(
     bound = bind(policy, handle.nodes, handle.pods).preemption
     assert bound is not None, "the policy has the section"
     evaluation = profile.evaluator.evaluate(pod)
-    trial = evaluation.filtering.filter_dry_run()
+    trial = evaluation.filtering.filter_dry_run
     evaluation.state.write(trial)
     rules = rules_of(bound, handle.pods, handle.now)
     keys = [partial(_observed, i, key, handle, observe) for i, key in enumerate(rules.node_order)]

@@ -19,7 +19,6 @@ from typing import Final
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain import filter_parts
 from policy_sched.framework import Code, CycleState, Status, WaitingPod
-from policy_sched.framework.evaluate import Evaluation
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
@@ -190,20 +189,21 @@ class Observation:
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
-        status = runner.first_rejection("reserve", self._state, self._info, node)
+        status = runner.run("reserve", self._state, self._info, node).status
         if not status.ok:
             self.outcome = replace(self.outcome, reserve=_answer(status))
         elif runner.pipeline.at("permit"):
             status = self._permit(runner, node)
         if not (status.ok or status.code is Code.WAIT):
-            runner.everyone("unreserve", self._state, self._info, node)
+            runner.undo("reserve", self._state, self._info, node)
             self._scheduler.cache.forget(self._info.uid)
         return node
 
     def _permit(self, runner: Runner, node: str) -> Status:
         """Ask for permission; a pod that waits is among the handle's waiting pods."""
         handle = self._scheduler.handle
-        status, waits = runner.permit(self._state, self._info, node)
+        permitted = runner.run("permit", self._state, self._info, node)
+        status, waits = permitted.status, permitted.waits
         if waits:
             times = {plugin: result.timeout for plugin, result in waits.items()}
             again = {plugin: ask for plugin, r in waits.items() if (ask := r.again) is not None}
@@ -248,7 +248,7 @@ class Observation:
         if profile is None:
             message = f'no profile has schedulerName "{info.scheduler_name}"'
             return Outcome(info.key, message=message)
-        gate = profile.runner.first_rejection("pre_enqueue", info)
+        gate = profile.runner.run("pre_enqueue", info).status
         if not gate.ok:
             return Outcome(info.key, pre_enqueue=_answer(gate))
         plan = dry_run_group(info, profile, self._scheduler.handle)
@@ -272,7 +272,7 @@ class Observation:
     def _decided(self, decision: Decision) -> Outcome:
         info, table = self._info, self._scheduler.handle.nodes
         if isinstance(decision, Bind):
-            return self._placed(decision.evaluation)
+            return self._placed(decision)
         diagnosis = decision.diagnosis
         if diagnosis is None:
             return Outcome(info.key, feasible=(), message=decision.message)
@@ -310,7 +310,9 @@ class Observation:
             named[node] = replace(answer, rule=rule)
         return named
 
-    def _placed(self, evaluation: Evaluation) -> Outcome:
+    def _placed(self, decision: Bind) -> Outcome:
+        """Return the outcome of a pod that has feasible nodes."""
+        evaluation = decision.evaluation
         names = self._scheduler.handle.nodes.names
         rows = evaluation.filtering.feasible_rows()
         feasible = [names[row] for row in rows.tolist()]

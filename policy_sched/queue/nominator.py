@@ -19,14 +19,15 @@ class Nominator:
     """Which pods are nominated to which node, in order of nomination."""
 
     def __init__(self) -> None:
-        self._node_of: dict[str, str] = {}
+        self.node_by_uid: dict[str, str] = {}
+        """The node that each pod is nominated to, by the pod's UID; to be read only."""
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._priorities: Counter[int] = Counter()
         self._log: list[str] = []
         self._dropped = 0
 
     def __len__(self) -> int:
-        return len(self._node_of)
+        return len(self.node_by_uid)
 
     @property
     def version(self) -> int:
@@ -36,14 +37,14 @@ class Nominator:
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate `pod` to `node`, instead of where it was nominated before."""
         self.clear(pod.uid)
-        self._node_of[pod.uid] = node
+        self.node_by_uid[pod.uid] = node
         self._pods.setdefault(node, {})[pod.uid] = pod
         self._priorities[pod.priority] += 1
         self._note(node)
 
     def clear(self, uid: str) -> PodInfo | None:
         """Forget the nomination of the pod with that UID; return the pod, None if it has none."""
-        node = self._node_of.pop(uid, None)
+        node = self.node_by_uid.pop(uid, None)
         if node is None:
             return None
         pods = self._pods[node]
@@ -58,7 +59,7 @@ class Nominator:
 
     def node_of(self, uid: str) -> str:
         """Return the node that the pod is nominated to, or an empty string."""
-        return self._node_of.get(uid, "")
+        return self.node_by_uid.get(uid, "")
 
     def pods_on(self, node: str) -> tuple[PodInfo, ...]:
         """Return the pods nominated to `node`."""

@@ -56,12 +56,13 @@ def reserve_and_permit(
         return Status(Code.ERROR, (str(error),)), None
     handle.nominator.clear(pod.uid)
     try:
-        status = runner.first_rejection("reserve", attempt.state, pod, node)
-        if not status.ok:
+        status = runner.run("reserve", attempt.state, pod, node).status
+        if status.code is not Code.SUCCESS:
             status = _worded("reserve", status.plugin, status)
         else:
-            status, waits = runner.permit(attempt.state, pod, node)
-            if status.ok:
+            permitted = runner.run("permit", attempt.state, pod, node)
+            status, waits = permitted.status, permitted.waits
+            if status.code is Code.SUCCESS:
                 return status, None
             if status.code is Code.WAIT:
                 timeouts = {plugin: result.timeout for plugin, result in waits.items()}
@@ -99,7 +100,7 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             status = yield from _pre_bind(attempt, working, node, handle)
             if not status.ok:
                 return status
-        else:  # most pods: nothing is to be done, and it takes no time
+        elif runner.recorder is not None:  # nothing is to be done, and it takes no time
             runner.ended("pre_bind", Code.SUCCESS, runner.began())
         attempt.sent = True
         extenders = attempt.profile.extenders
@@ -107,12 +108,12 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
         if bound.code is Code.ERROR:
             return bound
         if bound.code is Code.SKIP:
-            start = runner.began()
-            plugin, answer = runner.first_success("bind", attempt.state, pod, node)
-            if isinstance(answer, PendingStatus):
-                answer = yield from _finished("bind", plugin, answer, attempt, handle)
-            runner.ended("bind", answer.code, start)
-            if not answer.ok:
+            found = runner.run("bind", attempt.state, pod, node)
+            plugin, answer = found.plugin, found.status
+            if isinstance(found.answer, PendingStatus):
+                answer = yield from _finished("bind", plugin, found.answer, attempt, handle)
+                runner.ended("bind", answer.code, found.started)
+            if answer.code is not Code.SUCCESS:
                 skipped = answer.code is Code.SKIP
                 return _NOBODY_BOUND if skipped else _worded("bind", plugin, answer)
     except PluginError as error:
@@ -160,13 +161,8 @@ def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
     """
     pod = attempt.queued.info
     runner = attempt.profile.runner
-    start = runner.began()
-    for hook in runner.pipeline.at("unreserve"):
-        try:
-            runner.call("unreserve", hook, attempt.state, pod, node)
-        except PluginError as error:
-            LOG.warning("%s (pod %s)", error, pod.key)
-    runner.ended("unreserve", Code.SUCCESS, start)
+    for error in runner.undo("reserve", attempt.state, pod, node):
+        LOG.warning("%s (pod %s)", error, pod.key)
     bound = handle.cache.state(pod.uid) is PodState.ADDED
     if not bound:
         handle.cache.forget(pod.uid)
@@ -180,23 +176,19 @@ def _at_work(attempt: Attempt, node: str) -> tuple[list[Hook], bool]:
     Raises PluginError where one refuses: it is not asked for permission here.
     """
     runner = attempt.profile.runner
+    found = runner.run("pre_bind_pre_flight", attempt.state, attempt.queued.info, node)
+    status = found.status
+    if status.code not in (Code.SUCCESS, Code.SKIP):
+        name = POINTS["pre_bind_pre_flight"].name
+        raise PluginError(f'running {name} plugin "{found.plugin}": {status.message()}')
     working: list[Hook] = []
-    expected, start = False, runner.began()
+    expected = False
     for hook, flight in runner.pre_bind:
-        if flight is not None:
-            said = runner.call(
-                "pre_bind_pre_flight", flight, attempt.state, attempt.queued.info, node
-            )
-            status = cast("Status", said)
-            if status.code is Code.SKIP:
-                continue
-            if not status.ok:
-                runner.ended("pre_bind_pre_flight", status.code, start)
-                name = POINTS["pre_bind_pre_flight"].name
-                raise PluginError(f'running {name} plugin "{hook.plugin}": {status.message()}')
+        if flight is None:
+            working.append(hook)
+        elif hook.plugin not in found.skipped:
             expected = True
-        working.append(hook)
-    runner.ended("pre_bind_pre_flight", Code.SUCCESS if expected else Code.SKIP, start)
+            working.append(hook)
     return working, expected
 
 
@@ -235,12 +227,6 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
     handle.cache.finish_binding(pod.uid, handle.now())
     note = f"Successfully assigned {pod.key} to {node}"
     record_event(handle, pod, "Normal", "Scheduled", "Binding", note)
-    runner = attempt.profile.runner
-    start = runner.began()
-    for hook in runner.pipeline.at("post_bind"):
-        try:
-            runner.call("post_bind", hook, attempt.state, pod, node)
-        except PluginError as error:
-            # The pod is bound and stays bound; the error is reported as an event.
-            record_event(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))
-    runner.ended("post_bind", Code.SUCCESS, start)
+    for error in attempt.profile.runner.run("post_bind", attempt.state, pod, node).errors:
+        # The pod is bound and stays bound; the error is reported as an event.
+        record_event(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))

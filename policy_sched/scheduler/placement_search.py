@@ -278,9 +278,9 @@ def _held(
     except PodStateError as error:
         return Member(attempt, _broken(str(error)))
     try:
-        status = runner.first_rejection("reserve", filter_dry_run.state, pod, node)
+        status = runner.run("reserve", filter_dry_run.state, pod, node).status
         if status.ok:
-            status, _ = runner.permit(filter_dry_run.state, pod, node)
+            status = runner.run("permit", filter_dry_run.state, pod, node).status
     except PluginError as error:
         status = Status(Code.ERROR, (str(error),))
     if status.ok or status.code is Code.WAIT:

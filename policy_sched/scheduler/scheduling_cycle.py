@@ -68,11 +68,11 @@ def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Pree
     pod, runner = attempt.queued.info, attempt.profile.runner
     if not runner.pipeline.at("post_filter"):
         return _rejected(diagnosis, nominated=True)
-    dry_run = evaluation.filtering.filter_dry_run()
+    dry_run = evaluation.filtering.filter_dry_run
     if attempt.brief and dry_run.node_by_node:
         raise TakesLong
     evaluation.state.write(dry_run)
-    result = runner.post_filter(evaluation.state, pod, diagnosis)
+    result = runner.run("post_filter", evaluation.state, pod, diagnosis).made_room
     if result is None:
         return _rejected(diagnosis, nominated=True)
     diagnosis.post_filter = result.status

@@ -122,7 +122,7 @@ def test_a_condition_that_fails_gates_the_pod_with_the_error(tmp_path: Path) -> 
     profile = cluster.scheduler.profiles["default-scheduler"]
     pod = cluster.add("p")
     assert cluster.place("p") is QueueState.GATED
-    status = profile.runner.first_rejection("pre_enqueue", pod)
+    status = profile.runner.run("pre_enqueue", pod).status
     assert status.reasons == ("rule Batch.preEnqueue[0]: matchConditions[0]: no such key 'tier'",)
     lenient = Cluster(tmp_path, gate % (rule % ", onError: Allow"))
     lenient.add("p")

@@ -15,8 +15,7 @@ import pytest
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.framework.evaluate.evaluator import Evaluation
-from policy_sched.framework.evaluate.static_cache import StaticResultCache
+from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import FilterResult, Rows
@@ -94,9 +93,7 @@ class Replay:
             for node, answer in expected.get("rejected", {}).items()
             if answer.get("plugin") not in OURS
         ]
-        return Evaluation(
-            self.runner, pod, StaticResultCache(self.runner, self.cache.nodes, kept=False)
-        )
+        return Evaluator(self.runner, self.cache.nodes, cached=False).evaluate(pod)
 
 
 def decode(one: Mapping[str, Any]) -> object:

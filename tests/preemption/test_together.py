@@ -95,7 +95,7 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
     if evaluation.rejection is not None:
         return
     filter_dry_run, nominations = (
-        evaluation.filtering.filter_dry_run(),
+        evaluation.filtering.filter_dry_run,
         Nominations(scheduler.cache, scheduler.handle.nominator),
     )
     attempt = PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)

@@ -92,10 +92,10 @@ class WhatIf:
         if pod.host_ports and row not in self._ports:
             self._ports[row] = set(cache.nodes.usage.port_counts(row))
         if sign > 0:
-            cache.nodes.usage.add(row, pod)
+            cache.nodes.usage.count(row, pod, 1)
             cache.counts.add(row, pod)
         else:
-            cache.nodes.usage.remove(row, pod)
+            cache.nodes.usage.count(row, pod, -1)
             cache.counts.remove(row, pod)
         if pod.host_ports:
             usage, held = cache.nodes.usage, self._ports[row]

@@ -38,30 +38,24 @@ _NOTHING: Final = Changes([], [], 0)
 class Journal:
     """Remembers the last ``capacity / 2`` to ``capacity`` changes."""
 
-    __slots__ = ("_capacity", "_dropped", "_last_other", "_log")
+    __slots__ = ("_capacity", "_dropped", "_log", "static_version", "version")
 
     def __init__(self, capacity: int = 65_536) -> None:
         self._capacity = capacity
         self._dropped = 0
         self._log: list[int] = []
-        self._last_other = 0  # version just after the last change that is not DYNAMIC alone
-
-    @property
-    def version(self) -> int:
+        self.version = 0
         """How many changes there ever were."""
-        return self._dropped + len(self._log)
-
-    @property
-    def static_version(self) -> int:
+        self.static_version = 0
         """The version just after the last change that was more than pods coming and going."""
-        return self._last_other
 
     def append(self, row: int, kind: int) -> None:
         """Note that something of ``kind`` changed on ``row``."""
         log = self._log
         log.append(row << _KIND_BITS | kind)
+        self.version += 1
         if kind != DYNAMIC:
-            self._last_other = self._dropped + len(log)
+            self.static_version = self.version
         if len(log) > self._capacity:
             cut = len(log) - self._capacity // 2
             del log[:cut]
@@ -83,7 +77,7 @@ class Journal:
             entry = log[-1]
             kind = entry & _KIND_MASK
             return Changes([entry >> _KIND_BITS], [kind], kind)
-        if version >= self._last_other:
+        if version >= self.static_version:
             rows = [entry >> _KIND_BITS for entry in dict.fromkeys(log[start:])]
             return Changes(rows, [DYNAMIC] * len(rows), DYNAMIC)
         kinds: dict[int, int] = {}

@@ -198,20 +198,20 @@ class NodeTable:
     def add_pod(self, row: int, info: PodInfo) -> None:
         """Put a pod on a live row."""
         self._pods[row][info.uid] = info
-        self.usage.add(row, info)
+        self.usage.count(row, info, 1)
         self.journal.append(row, DYNAMIC)
 
     def replace_pod(self, row: int, old: PodInfo, info: PodInfo) -> None:
         """Put a newer form of a pod in its old one's place on a live row."""
         self._pods[row][info.uid] = info
-        self.usage.remove(row, old)
-        self.usage.add(row, info)
+        self.usage.count(row, old, -1)
+        self.usage.count(row, info, 1)
         self.journal.append(row, DYNAMIC)
 
     def remove_pod(self, row: int, info: PodInfo) -> None:
         """Take a pod off a live row."""
         del self._pods[row][info.uid]
-        self.usage.remove(row, info)
+        self.usage.count(row, info, -1)
         self.journal.append(row, DYNAMIC)
 
     # Columns.

@@ -78,15 +78,8 @@ class Usage:
         self._pairs = {r: (c[0].view, c[1].view) for r, c in self.amounts.items()}
         self._non_zero_views = {r: c.view for r, c in self.non_zero.items()}
 
-    def add(self, row: int, info: PodInfo) -> None:
-        """Count a pod on a live row."""
-        self._count(row, info, 1)
-
-    def remove(self, row: int, info: PodInfo) -> None:
-        """Take a pod, the very one that was added, out of a live row."""
-        self._count(row, info, -1)
-
-    def _count(self, row: int, info: PodInfo, sign: int) -> None:
+    def count(self, row: int, info: PodInfo, sign: int) -> None:
+        """Count a pod on a live row (``sign`` 1), or take that very pod away (-1)."""
         pairs = self._pairs
         for resource, amount in info.requests.items():
             pair = pairs.get(resource)
@@ -125,7 +118,7 @@ class Usage:
         for _, free, allocatable in self.amounts.values():
             free.view[row] = allocatable.view[row]
         for info in infos:
-            self.add(row, info)
+            self.count(row, info, 1)
 
     def refresh_free(self, row: int) -> bool:
         """Work out ``free`` anew after the node's allocatable changed; say whether it changed."""

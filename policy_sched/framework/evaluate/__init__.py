@@ -5,16 +5,16 @@ evaluation, bit for bit.
 """
 
 from policy_sched.framework.evaluate import extenders
-from policy_sched.framework.evaluate.evaluator import Domain, Evaluation, Evaluator
+from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.extenders import skip, skipped
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
-from policy_sched.framework.evaluate.filter_result import FEASIBLE
 from policy_sched.framework.evaluate.nominated_pods import (
     Nominations,
     rejections_with_nominated_pods,
 )
 from policy_sched.framework.evaluate.placement import Domains, domains, rating
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
+from policy_sched.framework.evaluate.results import FEASIBLE, Evaluation
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, looks_at_all
 
 __all__ = [

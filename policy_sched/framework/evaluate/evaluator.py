@@ -1,252 +1,97 @@
-"""Evaluation of all nodes for one pod, and the cache that equal pods share.
+"""Evaluator: filters and scores all nodes for a pod, and keeps the results for equal pods.
 
-Theory of operation. An Evaluation belongs to a signature: the pod fields that the profile's
-plugins read. For the next pod of that signature it is updated instead of computed again: the
-journal lists the rows that changed, and only plugins that read the pods of a node run again, for
-those rows. A change of a node's own fields, of the set of nodes or of namespaces starts over.
-Nominated pods are part of the result: pods with the same nominated pods share it, and a nomination
-that is added or removed changes its row. The results equal those of a fresh evaluation, bit for
-bit; the cache can be switched off, and a property test compares.
+Theory of operation. A kept result belongs to a signature: the pod fields that the profile's
+plugins read. For the next pod of that signature it is brought up to date instead of computed
+again. The answers equal those of a fresh evaluation, bit for bit; the cache can be switched off,
+and a property test compares. What happens to a kept result depends on what changed since:
+
+| change | what happens |
+|---|---|
+| nothing | the result is returned as it is |
+| pods came to or left a few rows | filters and scores run again as far as they may differ: |
+| - plugins of scope STATIC | not at all |
+| - plugins of scope NODE | for these rows |
+| - plugins of scope CLUSTER | for all rows |
+| nominations came or went on a few rows | these rows are filtered again, with nominated pods |
+| a row becomes feasible or infeasible | all parts of the total are computed again |
+| PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
+| more than REPLAY_LIMIT rows, or the journal is too short | fresh evaluation |
+| a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
+| a plugin breaks | the result is dropped |
+| the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
+
+Results are kept by the 2Q policy (evaluation_cache.py). In the most frequent case, where a few
+rows stay feasible, the rules run as the generated functions of row_functions.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import DYNAMIC, NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, CycleState, Extender, Scope, Status
+from policy_sched.framework import (
+    Code,
+    Extender,
+    Scope,
+)
+from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.evaluation_cache import EvaluationCache
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
-from policy_sched.framework.evaluate.filter_result import FEASIBLE, OUTSIDE, FilteredNodes
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
+from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
+from policy_sched.framework.evaluate.results import (
+    FEASIBLE,
+    NO_NODE,
+    NOT_ASKED,
+    NOWHERE,
+    OUTSIDE,
+    Evaluation,
+    Explanations,
+    FilteredNodes,
+    Override,
+    Scoring,
+)
 from policy_sched.framework.evaluate.sampling import Sample
-from policy_sched.framework.evaluate.score_result import Scoring
-from policy_sched.framework.evaluate.static_cache import StaticResultCache
-from policy_sched.framework.runtime import Parts, Runner
+from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 NO_HINT: Final = "no_hint"
 HINT_USED: Final = "hint_used"
 HINT_NOT_USED: Final = "hint_not_used"
-"""How an evaluation was made (upstream's names of its batching): no cached one of the same
-signature; the cached one was updated; it could not be updated.
+"""How an evaluation was made (upstream's names of its batching): no kept one of the same
+signature; the kept one was updated; it could not be updated.
 """
-#: Beyond this many changed rows a fresh vector pass is cheaper than asking row by row.
+#: Beyond this many changed rows a fresh vector pass is cheaper than row by row.
 REPLAY_LIMIT: Final = 256
-
-
-class Evaluation:
-    """The results of a profile's plugins for one pod on every node; valid until the table changes.
-
-    ``scoring`` is None where no node is feasible, or where plugins failed to score several, which
-    is ``broken`` then. ``nominated``: the pods that it gives way to.
-    """
-
-    def __init__(
-        self,
-        runner: Runner,
-        pod: PodInfo,
-        static_results: StaticResultCache,
-        nominated: NominatedPods | None = None,
-        key: Key | None = None,
-    ) -> None:
-        self._runner = runner
-        self._static_results = static_results
-        self.nominated = nominated
-        table = static_results.table
-        self.state = CycleState()
-        self.version = table.journal.version
-        self.n = table.n
-        self.filtering = FilteredNodes(runner, self.state, pod, static_results, key)
-        if nominated is not None and self.rejection is None:
-            self._promise(nominated, pod)
-        self.scoring: Scoring | None = None
-        self.broken: PluginError | None = None
-        self.score_anew(pod)
-
-    @property
-    def rejection(self) -> Status | None:
-        """Why the whole pod was rejected before any node was looked at."""
-        return self.filtering.rejection
-
-    @property
-    def parts(self) -> Parts:
-        """The plugins that took no part in it."""
-        filtering, scoring = self.filtering, self.scoring
-        rejected = "" if filtering.rejection is None else filtering.rejection.plugin
-        return filtering.skipped, rejected, None if scoring is None else scoring.skipped
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays take."""
-        return self.filtering.nbytes + (self.scoring.nbytes if self.scoring else 0)
-
-    def best(self) -> NDArray[np.intp]:
-        """Return the rows with the highest total, ascending; empty if no node is feasible."""
-        return self.scoring.best_rows() if self.scoring else np.empty(0, np.intp)
-
-    def taken(self, row: int) -> Evaluation:
-        """Return a copy in which only `row` was evaluated."""
-        clone = copy(self)
-        clone.broken = None
-        clone.filtering = self.filtering.only_row(row)
-        scored = self.scoring is not None and self.filtering.first[row] == FEASIBLE
-        if scored and self.scoring is not None:
-            clone.scoring = self.scoring.only_row(row)
-        else:
-            clone.scoring = Scoring.of_one(row, self.n)
-        return clone
-
-    def with_row(self, pod: PodInfo, row: int, rejection: tuple[int, Status] | None) -> Evaluation:
-        """Return a copy with another rejection of one row; see `FilteredNodes.with_row`."""
-        clone = copy(self)
-        clone.filtering = self.filtering.with_row(row, rejection)
-        if (clone.filtering.first[row] == FEASIBLE) != (self.filtering.first[row] == FEASIBLE):
-            clone.state = self.state.clone()
-            clone.score_anew(pod)
-        return clone
-
-    def limited(self, pod: PodInfo, filtering: FilteredNodes) -> Evaluation:
-        """Return a copy with fewer feasible rows; a single remaining row is not scored again."""
-        if filtering is self.filtering:
-            return self
-        clone = copy(self)
-        clone.state = self.state.clone()
-        clone.filtering = filtering
-        left = filtering.feasible_rows()
-        if left.size == 1 and self.scoring is not None:
-            clone.scoring = self.scoring.only_row(left.item())
-        else:
-            clone.score_anew(pod)
-        return clone
-
-    def snapshot(self) -> Evaluation:
-        """Return a snapshot that later patches do not change; it cannot be patched."""
-        clone = copy(self)
-        clone.state = self.state.clone()
-        clone.filtering = self.filtering.snapshot()
-        clone.scoring = None if self.scoring is None else self.scoring.snapshot()
-        return clone
-
-    def summary(self, row: int) -> Evaluation:
-        """Return a small copy of one row's result that later patches do not change.
-
-        It has the feasible rows, but not why others were rejected.
-        """
-        clone = copy(self)
-        clone.state = self.state.clone()
-        clone.filtering = self.filtering.summary()
-        clone.scoring = None if self.scoring is None else self.scoring.summary(row)
-        return clone
-
-    def scoped_to(self, pod: PodInfo, outside: NDArray[np.intp]) -> Evaluation:
-        """Return a copy without these live rows.
-
-        It can be patched if there are no nominated pods.
-        """
-        clone = copy(self)
-        clone.state = self.state.clone()
-        clone.filtering = self.filtering.scoped_to(outside)
-        clone.score_anew(pod)
-        return clone
-
-    def extended(self, pod: PodInfo, extenders: Sequence[Extender]) -> Evaluation:
-        """Return a copy after the interested extenders have filtered and scored.
-
-        Raises PluginError if one fails that is not ignorable.
-        """
-        table = self._static_results.table
-        found = self.limited(pod, passing(extenders, pod, self.filtering, table))
-        rows = found.filtering.feasible_rows()
-        if found.scoring is None or rows.size < 2:
-            return found
-        shares = preferences(extenders, pod, rows, table)
-        if not shares:
-            return found
-        clone = copy(found)
-        clone.scoring = found.scoring.with_extender_scores(shares)
-        return clone
-
-    def patch(self, pod: PodInfo, rows: list[int]) -> bool:
-        """Bring everything up to date after pods came or went on `rows`.
-
-        Returns False if that cannot be done and the pod must be evaluated anew.
-        """
-        if not self.filtering.pre_filter_unchanged(self.state, pod):
-            return False
-        touched = np.array(rows, np.intp)
-        filtering = self.filtering
-        first = filtering.first
-        before = first[touched] == FEASIBLE
-        everywhere = filtering.patch(self.state, pod, touched)
-        if self.nominated is not None:
-            self._promise(self.nominated, pod, None if everywhere else rows)
-        if everywhere:
-            flipped = (first == FEASIBLE) != (filtering.first == FEASIBLE)
-            flipped[touched] = True
-            touched = np.flatnonzero(flipped)
-            before = first[touched] == FEASIBLE
-        if self.scoring is None or not self.scoring.scored or not filtering.any_feasible():
-            self.score_anew(pod)
-            return self.broken is None
-        try:
-            return self.scoring.patch(self.state, pod, touched, before, filtering.first)
-        except PluginError:
-            return False
-
-    def _promise(
-        self, nominated: NominatedPods, pod: PodInfo, rows: Sequence[int] | None = None
-    ) -> None:
-        """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
-        there = nominated.on(rows)
-        if there or self.filtering.promised:
-            found = nominated.rejections(self.filtering.filter_dry_run(), self.state, pod, there)
-            self.filtering.promise(found, rows)
-
-    def score_anew(self, pod: PodInfo) -> None:
-        """Score the feasible rows, all of them.
-
-        As upstream does not score where there is no choice, a plugin that fails then does no harm.
-        """
-        self.scoring, self.broken = None, None
-        if not self.filtering.any_feasible():
-            return
-        feasible = self.filtering.feasible_rows()
-        try:
-            self.scoring = Scoring(self._runner, self.state, pod, feasible, self._static_results)
-        except PluginError as error:
-            if feasible.size == 1:
-                self.scoring = Scoring.of_one(feasible.item(), self.n)
-            else:
-                self.broken = error
+#: Up to this many changed rows the generated functions run, row by row.
+FEW_ROWS: Final = 8
 
 
 @dataclass(slots=True)
 class Domain:
     """The nodes that pods are evaluated on for now, and what was found there, by signature.
 
-    ``outside``: the live rows that are not among them, ascending. It is to be given up when a node
-    comes, goes or changes.
+    ``outside``: the live rows that are not among them, ascending. It must be given up when a node
+    is added, removed or changed.
     """
 
     outside: NDArray[np.intp]
-    kept: dict[Key, Evaluation] = field(default_factory=dict)
+    kept: dict[Key, Entry] = field(default_factory=dict)
 
 
 class Evaluator:
     """Evaluates pods against all nodes for one pipeline.
 
-    ``cached=False`` evaluates every pod from scratch. ``nominations``: the promises that pods
-    must respect; without them there are none. ``sample`` leaves nodes out, and ``extenders`` have
-    their say, after the plugins; neither touches an evaluation that pods share.
+    ``cached=False`` evaluates every pod from scratch. ``nominations``: the nominated pods that
+    others give way to. ``sample`` leaves nodes out, and ``extenders`` filter and score after the
+    plugins; neither changes a result that pods share.
     """
 
     def __init__(
@@ -264,16 +109,16 @@ class Evaluator:
         self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
-        self._static_results = StaticResultCache(runner, table, kept=cached)
+        self._passes = Passes(runner, table, cached=cached)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
         self._key = key_getter(signature) if signature is not None else None
-        self._kept: EvaluationCache[Evaluation] = EvaluationCache()
+        self._kept: EvaluationCache[Entry] = EvaluationCache()
 
     def take_over(self, before: Evaluator) -> None:
-        """Keep what plugins answered that have not changed since `before` evaluated pods."""
-        self._static_results.take_over(before._static_results)
+        """Keep the static results of plugins that have not changed since `before`."""
+        self._passes.take_over(before._passes)
 
     @property
     def extended(self) -> bool:
@@ -285,130 +130,287 @@ class Evaluator:
 
         Raises PluginError if a plugin breaks.
         """
-        evaluation = self._evaluate(pod) if domain is None else self._evaluate_in(domain, pod)
-        if evaluation.rejection is not None:
-            return evaluation
+        entry = self._current(pod) if domain is None else self._current_in(domain, pod)
+        found = entry.result
+        if found.filtering.rejection is not None:
+            return found
         extenders = interested(self._extenders, pod) if self._extenders else ()
-        own = self._nominations.row_of(pod) if self._nominations else None
-        if own is not None and (domain is None or own not in domain.outside):
-            rejection, fits = self._asked_first(evaluation, pod, own)
-            if fits:
-                taken = self._nominated(evaluation.taken(own), pod, extenders)
-                if taken is not None:
-                    return taken
-            evaluation = evaluation.with_row(pod, own, rejection)
+        nominations = self._nominations
+        if nominations is not None and nominations.nodes:
+            own = nominations.row_of(pod)
+            if own is not None and (domain is None or own not in domain.outside):
+                rejection, fits = self._on_nominated_node(found, pod, own)
+                if fits:
+                    alone = self._extended(_only_row(found, own), pod, extenders, strict=False)
+                    if alone is not None:
+                        return alone
+                found = self._with_row(found, pod, own, rejection)
         if self._sample is not None:
-            evaluation = evaluation.limited(pod, self._sample.of(evaluation.filtering))
+            found = self._restricted(found, pod, self._sample.of(found.filtering))
         if extenders:
-            evaluation = evaluation.extended(pod, extenders)
-        failure = evaluation.filtering.failure() or evaluation.broken
-        if failure is not None:
-            raise failure
-        return evaluation
+            extended = self._extended(found, pod, extenders, strict=True)
+            assert extended is not None, "a failure is raised"
+            found = extended
+        failure = found.filtering.failure(self._runner) if found.filtering.fatal else None
+        if failure is not None or found.broken is not None:
+            raise failure or cast("PluginError", found.broken)
+        return found
 
-    def _evaluate_in(self, domain: Domain, pod: PodInfo) -> Evaluation:
-        """Evaluate a pod on a domain's nodes; one like the last is not looked at anew."""
-        if self._key is None or (self._nominations and self._nominations.lowest(pod) is not None):
-            return self._evaluate(pod).scoped_to(pod, domain.outside)
-        key = self._key(pod)
-        kept = domain.kept.pop(key, None)
-        if kept is None or not self._refresh(kept, pod):
-            kept = self._evaluate(pod).scoped_to(pod, domain.outside)
-        if kept.broken is None:
-            domain.kept[key] = kept
-        return kept
+    # The cache.
 
-    def _asked_first(
-        self, evaluation: Evaluation, pod: PodInfo, row: int
-    ) -> tuple[tuple[int, Status] | None, bool]:
-        """Ask about the pod's own nominated row; return what rejects it there, and if it fits.
-
-        As upstream, the filters run for that node even where PreFilter excluded it.
-        A plugin that breaks there is not asked a second time.
-        """
-        assert self._nominations is not None, "the pod is nominated"
-        filtering, state = evaluation.filtering, evaluation.state
-        nominated = self._nominations.nominated_pods(pod.priority)
-        others = tuple(one for one in nominated.on([row]).get(row, ()) if one.uid != pod.uid)
-        outside = filtering.by_plugins[row] == OUTSIDE
-        rejection = None
-        try:
-            if others:
-                rejection = nominated.rejections(
-                    filtering.filter_dry_run(), state, pod, {row: others}
-                ).get(row)
-            if outside and rejection is None:
-                alone = np.array([row], np.intp)
-                rejection = filtering.filter_dry_run().rejections(state, pod, alone).get(row)
-        except PluginError:
-            if not outside:
-                raise
-            return None, False
-        return rejection, rejection is None and (
-            bool(outside) or filtering.by_plugins[row].item() == FEASIBLE
-        )
-
-    def _nominated(
-        self, taken: Evaluation, pod: PodInfo, extenders: Sequence[Extender]
-    ) -> Evaluation | None:
-        """Return the pod's own nominated node alone, if extenders agree."""
-        try:
-            taken = taken.extended(pod, extenders)
-        except PluginError:
-            return None  # the extender is called again, for all nodes, and may fail again
-        return taken if taken.scoring is not None else None
-
-    def _evaluate(self, pod: PodInfo) -> Evaluation:
-        lowest = self._nominations.lowest(pod) if self._nominations else None
+    def _current(self, pod: PodInfo) -> Entry:
+        """Return the evaluation of a pod, as the table is now."""
+        runner, nominations = self._runner, self._nominations
+        lowest = None
+        if nominations is not None and nominations.nodes:
+            lowest = nominations.lowest(pod)
         if self._key is None:
-            fresh = Evaluation(
-                self._runner, pod, self._static_results, self._nominated_pods(lowest)
-            )
-            self._runner.evaluated(NO_HINT, fresh)
+            fresh = self._passes.fresh(pod, None, self._nominated_pods(lowest))
+            self._note(NO_HINT, fresh)
             return fresh
-        began = self._runner.began()
-        key = self._key(pod)
-        self._runner.ended("sign_pod", Code.SUCCESS, began)
-        entry = key if lowest is None else (*key, lowest)
-        kept = self._kept.get(entry)
+        if runner.recorder is None:
+            key = self._key(pod)
+        else:
+            began = runner.began()
+            key = self._key(pod)
+            runner.ended("sign_pod", Code.SUCCESS, began)
+        place = key if lowest is None else (*key, lowest)
+        kept = self._kept.get(place)
         if kept is not None:
             try:
                 if self._refresh(kept, pod):
-                    self._runner.evaluated(HINT_USED, kept)
+                    if runner.recorder is not None:
+                        self._note(HINT_USED, kept)
                     return kept
             except PluginError:
-                self._kept.drop(entry)  # it is brought up to date in part
+                self._kept.drop(place)  # it is brought up to date in part
                 raise
-        fresh = Evaluation(
-            self._runner, pod, self._static_results, self._nominated_pods(lowest), key
-        )
-        self._runner.evaluated(NO_HINT if kept is None else HINT_NOT_USED, fresh)
-        if fresh.broken is None:
-            self._kept.put(entry, fresh)
+        fresh = self._passes.fresh(pod, key, self._nominated_pods(lowest))
+        self._note(NO_HINT if kept is None else HINT_NOT_USED, fresh)
+        if fresh.result.broken is None:
+            self._kept.put(place, fresh)
         else:
-            self._kept.drop(entry)
+            self._kept.drop(place)
         return fresh
+
+    def _current_in(self, domain: Domain, pod: PodInfo) -> Entry:
+        """Return the evaluation of a pod on a domain's nodes, kept for pods that are equal."""
+        nominations = self._nominations
+        nominated = nominations is not None and nominations.lowest(pod) is not None
+        if self._key is None or nominated:
+            return self._scoped(self._current(pod), pod, domain.outside)
+        key = self._key(pod)
+        kept = domain.kept.pop(key, None)
+        if kept is None or not self._refresh(kept, pod):
+            kept = self._scoped(self._current(pod), pod, domain.outside)
+        if kept.result.broken is None:
+            domain.kept[key] = kept
+        return kept
 
     def _nominated_pods(self, lowest: int | None) -> NominatedPods | None:
         if lowest is None or self._nominations is None:
             return None
         return self._nominations.nominated_pods(lowest)
 
-    def _refresh(self, kept: Evaluation, pod: PodInfo) -> bool:
+    def _note(self, how: str, entry: Entry) -> None:
+        if self._runner.recorder is not None:
+            self._runner.evaluations.append((how, entry.result.parts))
+
+    def _refresh(self, entry: Entry, pod: PodInfo) -> bool:
         """Bring a kept evaluation up to date; False if it must be made anew."""
-        journal, nominated = self._table.journal, kept.nominated
-        promised: list[int] | None = [] if nominated is None else nominated.moved()
-        if kept.version == journal.version and not promised and promised is not None:
+        journal, nominated = self._table.journal, entry.nominated
+        renominated = None if nominated is None else nominated.moved()
+        if nominated is not None and renominated is None:
+            return False
+        if entry.version == journal.version and not renominated:
             return True
-        changes = journal.since(kept.version)
-        if changes is None or promised is None or changes.kind & ~DYNAMIC:
+        changes = journal.since(entry.version)
+        if changes is None or changes.kind & ~DYNAMIC:
             return False
         rows = changes.rows
-        if promised:
-            rows = list(dict.fromkeys([*rows, *promised]))
-        if len(rows) > REPLAY_LIMIT or not kept.patch(pod, rows):
+        if renominated:
+            rows = list(dict.fromkeys([*rows, *renominated]))
+        if len(rows) > REPLAY_LIMIT or entry.result.filtering.rejection is not None:
             return False
-        kept.version = journal.version
+        passes = self._passes
+        if not passes.pre_filter_unchanged(entry, pod):
+            return False
+        if not self._patch_feasible(entry, pod, rows) and not passes.patch(entry, pod, rows):
+            return False
+        entry.version = journal.version
         if nominated is not None:
             nominated.version = nominated.current
         return True
+
+    # The most frequent change.
+
+    def _patch_feasible(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
+        """Update a few rows that stay feasible by the generated functions; False if one does not.
+
+        Nothing is changed then.
+        """
+        functions, scoring, runner = entry.row_functions, entry.result.scoring, self._runner
+        if functions is None or scoring is None or scoring.skipped is None:
+            return False
+        if len(rows) > (1 if functions.metered else FEW_ROWS) or runner.sampling:
+            return False
+        first, recorder = entry.first, runner.recorder
+        start = 0.0 if recorder is None else recorder.timer()
+        try:
+            for row in rows:
+                if first[row] != FEASIBLE or not functions.passes(pod, row):
+                    return False
+            if recorder is not None:
+                runner.ended("filter", Code.SUCCESS, start)
+                start = recorder.timer()
+            fresh = []
+            for row in rows:
+                fresh.append(functions.scores(pod, row))  # noqa: PERF401 - the hottest loop
+            if not self._passes.pre_score_unchanged(entry, pod, scoring.skipped):
+                return False
+        except Exception:  # noqa: BLE001 - the plugins, called one by one, say which one failed
+            return False
+        if None in fresh:
+            return False
+        for row, scores in zip(rows, cast("list[tuple[int, ...]]", fresh), strict=True):
+            for plugin, score in zip(entry.moving_scores, scores, strict=True):
+                if plugin.shared:
+                    plugin.raw, plugin.shared = plugin.raw.copy(), False
+                entry.total[row] += (score - plugin.raw.item(row)) * plugin.hook.weight
+                plugin.raw[row] = score
+        if recorder is not None:
+            runner.ended("score", Code.SUCCESS, start)
+        return True
+
+    # Results that are not shared.
+
+    def _scoped(self, entry: Entry, pod: PodInfo, outside: NDArray[np.intp]) -> Entry:
+        """Return a copy without these live rows.
+
+        It can be updated if there are no nominated pods.
+        """
+        found = entry.result
+        state = found.state.clone()
+        copy = Entry(entry.fixed.copy(), entry.nominated, entry.version)
+        copy.first, copy.by_plugins = entry.first.copy(), entry.by_plugins.copy()
+        copy.codes = [None if codes is None else codes.copy() for codes in entry.codes]
+        copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)
+        copy.overrides = dict(entry.overrides)
+        copy.scopes, copy.moving = entry.scopes, entry.moving
+        copy.exclude(outside)
+        filtering = replace(
+            found.filtering,
+            first=read_only(copy.first),
+            by_plugins=read_only(copy.by_plugins),
+            codes=copy.codes,
+            describes=copy.describes,
+            fatal=copy.fatal,
+            overrides=copy.overrides,
+            explanations=Explanations(len(copy.fixed)),
+        )
+        copy.result = Evaluation(state, filtering)
+        if filtering.rejection is None:
+            self._passes.score_all(copy, pod)
+        return copy
+
+    def _restricted(self, found: Evaluation, pod: PodInfo, filtering: FilteredNodes) -> Evaluation:
+        """Return a copy with other feasible rows; a single one is not scored again."""
+        if filtering is found.filtering:
+            return found
+        state = found.state.clone()
+        left = filtering.feasible_rows()
+        if left.size == 1 and found.scoring is not None:
+            return Evaluation(state, filtering, found.scoring.restricted(left.item()), found.broken)
+        return self._scored_again(Evaluation(state, filtering), pod)
+
+    def _scored_again(self, found: Evaluation, pod: PodInfo) -> Evaluation:
+        entry = Entry(found.filtering.first)
+        entry.result = found
+        self._passes.score_all(entry, pod)
+        return entry.result
+
+    def _with_row(
+        self, found: Evaluation, pod: PodInfo, row: int, rejection: Override | None
+    ) -> Evaluation:
+        """Return a copy with another rejection of one row, whatever PreFilter answered."""
+        filtering = found.filtering
+        overrides = {r: said for r, said in filtering.overrides.items() if r != row}
+        first = filtering.first.copy()
+        first[row] = filtering.by_plugins[row]
+        if rejection is not None:
+            overrides[row] = rejection
+            first[row] = rejection[0]
+        copy = filtering.restricted(
+            first,
+            filtering.by_plugins,
+            overrides=overrides,
+            explanations=filtering.explanations.clone([row]),
+        )
+        if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):
+            return replace(found, filtering=copy)
+        return self._scored_again(Evaluation(found.state.clone(), copy), pod)
+
+    def _on_nominated_node(
+        self, found: Evaluation, pod: PodInfo, row: int
+    ) -> tuple[Override | None, bool]:
+        """Evaluate the pod's own nominated row first; return what rejects it there, and if it fits.
+
+        As upstream, the filters run for that node even where PreFilter excluded it. A plugin that
+        breaks there is not called a second time.
+        """
+        assert self._nominations is not None, "the pod is nominated"
+        filtering, state = found.filtering, found.state
+        nominated = self._nominations.nominated_pods(pod.priority)
+        others = tuple(one for one in nominated.on([row]).get(row, ()) if one.uid != pod.uid)
+        outside = filtering.by_plugins[row] == OUTSIDE
+        rejection = None
+        try:
+            dry_run = filtering.filter_dry_run
+            if others:
+                rejection = nominated.rejections(dry_run, state, pod, {row: others}).get(row)
+            if outside and rejection is None:
+                alone = np.array([row], np.intp)
+                rejection = dry_run.rejections(state, pod, alone).get(row)
+        except PluginError:
+            if not outside:
+                raise
+            return None, False
+        feasible = bool(outside) or filtering.by_plugins[row].item() == FEASIBLE
+        return rejection, rejection is None and feasible
+
+    def _extended(
+        self, found: Evaluation, pod: PodInfo, extenders: Sequence[Extender], *, strict: bool
+    ) -> Evaluation | None:
+        """Return a copy after the interested extenders have filtered and scored.
+
+        Raises PluginError if one fails that is not ignorable. Not ``strict``: returns None then,
+        or if no row is left; the extender is called again, for all nodes.
+        """
+        try:
+            filtering = passing(extenders, pod, found.filtering, self._table)
+            found = self._restricted(found, pod, filtering)
+            rows = found.filtering.feasible_rows()
+            if found.scoring is not None and rows.size >= 2:
+                shares = preferences(extenders, pod, rows, self._table)
+                if shares:
+                    total = sum(shares.values(), found.scoring.total)
+                    total = np.where(found.scoring.total < 0, NOWHERE, total)
+                    scoring = replace(found.scoring, total=total, shares=shares)
+                    found = replace(found, scoring=scoring)
+        except PluginError:
+            if strict:
+                raise
+            return None
+        return found if strict or found.scoring is not None else None
+
+
+def _only_row(found: Evaluation, row: int) -> Evaluation:
+    """Return a copy in which only `row` was evaluated."""
+    filtering, scoring = found.filtering, found.scoring
+    first = np.where(filtering.by_plugins == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
+    first[row] = FEASIBLE
+    if scoring is not None and filtering.first[row] == FEASIBLE:
+        scoring = scoring.restricted(row)
+    else:
+        scoring = Scoring.of_one(row, len(first))
+    return Evaluation(found.state, filtering.restricted(first, overrides={}), scoring)

@@ -20,7 +20,7 @@ from policy_sched.client import Client, begun
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import SUCCESS, Code, Extender, PendingStatus, Scores, Status
-from policy_sched.framework.evaluate.filter_result import FilteredNodes
+from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, FilteredNodes
 from policy_sched.model import Node, PodInfo
 
 LOG: Final = logging.getLogger(__name__)
@@ -83,7 +83,16 @@ def passing(
             statuses |= {row: Status(code, (why,)) for row, why in rows if row is not None}
     if len(left) == before.size:
         return filtering
-    return filtering.with_extender_result(np.array(left, np.intp), statuses)
+    first = np.where(filtering.first == FEASIBLE, NOT_ASKED, filtering.first).astype(np.int16)
+    first[np.array(left, np.intp)] = FEASIBLE
+    late = {row: (NOT_ASKED, said) for row, said in statuses.items() if first[row]}
+    return filtering.restricted(
+        first,
+        filtering.by_plugins,
+        overrides={**filtering.overrides, **late},
+        explanations=filtering.explanations.clone(late),
+        extended=True,
+    )
 
 
 def preferences(

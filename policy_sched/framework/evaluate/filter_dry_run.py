@@ -147,7 +147,7 @@ class FilterDryRun:
         where = np.flatnonzero(np.isin(codes, list(verdict.fatal)))[:1]
         if where.size:
             (status,) = verdict.describe(rows[where], codes[where])
-            self._runner.broke("filter", hook)
+            self._runner.count_failure("filter", hook)
             raise PluginError(broken("filter", hook.plugin, status.message()))
 
     def _tell(self, point: str, name: str, hook: Hook, *args: object) -> None:

@@ -33,9 +33,8 @@ class Nominations:
     def __init__(self, cache: Cache, nominator: Nominator) -> None:
         self._cache = cache
         self._nominator = nominator
-
-    def __bool__(self) -> bool:
-        return len(self._nominator) > 0
+        self.nodes: Mapping[str, str] = nominator.node_by_uid
+        """The node that each pod is nominated to, by UID; empty if there are no nominations."""
 
     def row_of(self, pod: PodInfo) -> int | None:
         """Return the row that the pod itself is nominated to, None without a live one."""
@@ -57,7 +56,7 @@ class Nominations:
         self, pod: PodInfo, rows: Sequence[int]
     ) -> dict[int, tuple[PodInfo, ...]]:
         """Return, by row, the other pods that it gives way to on some live rows."""
-        if not self:
+        if not self.nodes:
             return {}
         found = {}
         for row, pods in self.nominated_pods(pod.priority).on(rows).items():

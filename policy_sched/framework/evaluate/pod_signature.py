@@ -20,7 +20,10 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
         return of_fields
 
     def with_keys(pod: PodInfo) -> Key:
-        return of_fields(pod) + tuple([key(pod) for key in keys])
+        values = [*of_fields(pod)]
+        for key in keys:
+            values.append(key(pod))  # noqa: PERF401 - a comprehension is a call
+        return tuple(values)
 
     return with_keys
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework.evaluate.filter_result import FEASIBLE, OUTSIDE, FilteredNodes
+from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, OUTSIDE, FilteredNodes
 from policy_sched.framework.runtime import Percentage
 
 ADAPTIVE: Final = "adaptive"
@@ -86,7 +86,7 @@ class Sample:
         # As upstream, the search stops at the feasible node after the last wanted one.
         end = feasible.item(wanted) if feasible.size > wanted else order.size
         self._rotation.start = (start + end) % self._table.live_count
-        return filtering if end == order.size else filtering.excluding(turned[end:])
+        return filtering if end == order.size else _without(filtering, turned[end:])
 
     def _in_order(self) -> NDArray[np.intp]:
         """Return the live rows, a node of each zone in turn; zones in order of their first row."""
@@ -110,6 +110,15 @@ class Sample:
 
     def _label(self, key: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         return self._table.column(("label", key)).values[rows].astype(np.int64)
+
+
+def _without(filtering: FilteredNodes, rows: NDArray[np.intp]) -> FilteredNodes:
+    """Return a copy in which these rows were not evaluated."""
+    first, by_plugins = filtering.first.copy(), filtering.by_plugins.copy()
+    first[rows] = by_plugins[rows] = NOT_ASKED
+    unseen = set(rows.tolist()) if filtering.overrides else set()
+    overrides = {row: said for row, said in filtering.overrides.items() if row not in unseen}
+    return filtering.restricted(first, by_plugins, overrides=overrides)
 
 
 def _in_turn(zones: NDArray[np.int64]) -> NDArray[np.intp]:

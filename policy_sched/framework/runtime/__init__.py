@@ -4,7 +4,6 @@ A pipeline is a profile's hooks in order, frozen at policy time. The runner call
 metrics and plugin attribution.
 """
 
-from policy_sched.framework.runtime.instrumented_runner import InstrumentedRunner, MetricsRecorder
 from policy_sched.framework.runtime.pipeline import (
     ENTRY_POINT_GROUP,
     Hook,
@@ -15,17 +14,23 @@ from policy_sched.framework.runtime.pipeline import (
     implementations,
     points_of,
 )
-from policy_sched.framework.runtime.runner import Parts, Runner, broken
+from policy_sched.framework.runtime.runner import (
+    MetricsRecorder,
+    Parts,
+    PointResult,
+    Runner,
+    broken,
+)
 
 __all__ = [
     "ENTRY_POINT_GROUP",
     "Hook",
     "Implementations",
-    "InstrumentedRunner",
     "MetricsRecorder",
     "Parts",
     "Percentage",
     "Pipeline",
+    "PointResult",
     "Runner",
     "broken",
     "freeze_implementations",

@@ -1,16 +1,23 @@
-"""The one runner of extension points: combining, attribution and errors, written once.
+"""The runner of extension points: calling, combining, timing and attribution, each written once.
 
-The methods are the combine rules of points.py. Every call of a plugin goes through `call`,
-which is also the only place that catches whatever a plugin raises: it becomes a PluginError with
-the plugin's and the point's name, in upstream's words.
+Theory of operation. `run` reads the point's row of extension_points.py: after which answers the
+next plugin runs, and how the answers become one `PointResult`. Whatever a plugin raises becomes a
+PluginError with the plugin's and the point's name, in upstream's words.
+
+With a recorder, durations are appended to its lists; the metrics make histograms of them later.
+Extension points are measured each time they run, single plugins only while they are sampled:
+upstream does that in one cycle of ten. Durations are of work that was done: equal pods share
+evaluations, so Filter and Score mostly run for the few rows that changed, and a plugin handles all
+rows in one call. Such a call counts as Unschedulable if no row passed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
@@ -19,8 +26,11 @@ from policy_sched.framework import (
     SUCCESS,
     WAIT,
     Code,
+    Combine,
+    FilterResult,
     PendingStatus,
     PermitResult,
+    Point,
     PostFilterResult,
     PreFilterResult,
     Scope,
@@ -30,52 +40,86 @@ from policy_sched.framework import (
 )
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
 
-T = TypeVar("T")
-
-_SCORING: Final = {
-    "score": "running Score plugins",
-    "normalize_score": "running Normalize on Score plugins",
-}
-Call: TypeAlias = Callable[..., object]
-"""From the name of a hook, the hook of one plugin, and its arguments to the plugin's answer."""
+Durations: TypeAlias = list[float]
 Parts: TypeAlias = tuple[frozenset[str], str, frozenset[str] | None]
 """The plugins that took no part in an evaluation: those that PreFilter skipped, the one that
 rejected the pod there (or ""), and those that PreScore skipped; None if nothing was scored."""
 
+T = TypeVar("T")
+_SCORING: Final = {
+    "score": "running Score plugins",
+    "normalize_score": "running Normalize on Score plugins",
+}
 
-class Evaluated(Protocol):
-    """What all plugins said about all nodes."""
+
+@dataclass(slots=True)
+class MetricsRecorder:
+    """Durations in seconds, by extension point and status, and by plugin, point and status.
+
+    ``timer`` returns seconds from a monotonic clock. ``waits`` for permission are in seconds, too.
+    ``broken`` counts plugins' errors by plugin and point.
+    """
+
+    timer: Callable[[], float]
+    points: defaultdict[tuple[str, str], Durations] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    plugins: defaultdict[tuple[str, str, str], Durations] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    waits: defaultdict[tuple[str], Durations] = field(default_factory=lambda: defaultdict(list))
+    broken: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """What the plugins of a point answered together.
+
+    ``answer`` is the answer of the plugin that decided: a Status, a PendingStatus, or the result
+    type of the point; None where all plugins were content. ``waits``: by plugin, the results with
+    Wait. ``node_names``: the only nodes that PreFilter plugins left (None: all), and
+    ``narrowed_by`` the plugins that named nodes. ``errors``: of points that run every plugin.
+    ``started``: when a point began whose answer is pending; the binding cycle measures it.
+    """
+
+    status: Status = SUCCESS
+    plugin: str = ""
+    answer: object = None
+    skipped: frozenset[str] = frozenset()
+    node_names: frozenset[str] | None = None
+    narrowed_by: tuple[str, ...] = ()
+    waits: Mapping[str, PermitResult] = field(default_factory=dict)
+    errors: tuple[PluginError, ...] = ()
+    started: float = 0.0
 
     @property
-    def parts(self) -> Parts:
-        """The plugins that took no part in it."""
+    def pending(self) -> bool:
+        """Whether the answer is a PendingStatus."""
+        return isinstance(self.answer, PendingStatus)
+
+    @property
+    def made_room(self) -> PostFilterResult | None:
+        """The result of PostFilter; None if the profile has no such plugin."""
+        return self.answer if isinstance(self.answer, PostFilterResult) else None
 
 
-Ended: TypeAlias = Callable[[str, Code, float], None]
-
-
-def _not_measured(_point: str, _code: Code, _start: float) -> None:
-    """No-op callback."""
-
-
-def _not_counted(_how: str, _evaluation: Evaluated) -> None:
-    """No-op callback."""
+_SUCCESS: Final = PointResult()
+_SKIPPED: Final = PointResult(SKIP, answer=SKIP)
 
 
 class Runner:
-    """Runs the plugins of one pipeline; `InstrumentedRunner` measures durations."""
+    """Runs the plugins of one pipeline; measures them if there is a ``recorder``.
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    ``evaluations``: how each evaluation was made, and the plugins that took no part in it; the
+    metrics clear it. ``sampling``: whether single plugins are measured.
+    """
+
+    def __init__(self, pipeline: Pipeline, recorder: MetricsRecorder | None = None) -> None:
         self.pipeline = pipeline
-        self.call: Call = self.called
-        """Calls one plugin; replaced to measure calls."""
-        self.began: Callable[[], float] = float
-        """Returns the start of a measured call in seconds; 0 without metrics."""
-        self.ended: Ended = _not_measured
-        """Told that an extension point ran since something began, and what came of it."""
-        self.evaluated: Callable[[str, Evaluated], None] = _not_counted
-        """Called after all nodes were filtered and scored, with how (hint used or not) and the
-        result."""
+        self.recorder = recorder
+        self.sampling = False
+        self.evaluations: list[tuple[str, Parts]] = []
+        self._hooks = {point: pipeline.at(point) for point in POINTS}
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self.wide = {
             point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)
@@ -86,135 +130,268 @@ class Runner:
         self.pre_bind = tuple((hook, flights.get(hook.plugin)) for hook in pipeline.at("pre_bind"))
         """The PreBind plugins, each with what says beforehand whether it has anything to do."""
 
-    def called(self, point: str, hook: Hook, *args: object) -> object:
+    # Running points.
+
+    def run(self, point: str, *args: object) -> PointResult:
+        """Run a point's plugins in order and combine their answers by the point's rule.
+
+        Raises PluginError if one breaks, except at points that run every plugin.
+        """
+        row, hooks, recorder = POINTS[point], self._hooks[point], self.recorder
+        if not hooks:
+            if recorder is not None:
+                recorder.points[row.name, row.all_skip.value].append(0.0)
+            return _SKIPPED if row.all_skip is Code.SKIP else _SUCCESS
+        if recorder is None:
+            return self._combined(row, hooks, args)
+        if row.pending:
+            start = recorder.timer()
+            found = self._combined(row, hooks, args)
+            if found.pending:
+                return replace(found, started=start)
+            self.ended(point, found.status.code, start)
+            return found
+        return self.measure(point, self._combined, row, hooks, args)
+
+    def undo(self, point: str, *args: object) -> tuple[PluginError, ...]:
+        """Run the point that undoes another one; return the errors of plugins that could not."""
+        return self.run(POINTS[point].undone_by, *args).errors
+
+    def active(self, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
+        """Return the point's plugins without those that the point which can skip it left out."""
+        found = self._active.get((point, skipped))
+        if found is None:
+            left_out = skipped if POINTS[point].skipped_by else ()
+            found = tuple(h for h in self._hooks[point] if h.plugin not in left_out)
+            self._active[point, skipped] = found
+        return found
+
+    def _combined(
+        self, point: Point, hooks: tuple[Hook, ...], args: tuple[object, ...]
+    ) -> PointResult:
+        if point.combine is Combine.EVERYONE:
+            return self._everyone(point, hooks, args)
+        skipped: list[str] = []
+        seen: _Collected | None = None
+        for hook in hooks:
+            try:
+                if self.sampling:
+                    answer = self._timed(point.hook, hook, args)
+                else:
+                    answer = hook.function(*args)
+            except Exception as error:
+                # A plugin is foreign code: whatever it raises ends this attempt only.
+                failure = self.failure(point.hook, hook, error)
+                if failure is error:
+                    raise
+                raise failure from error
+            status = answer if isinstance(answer, Status) else getattr(answer, "status", None)
+            if status is None:  # a PendingStatus
+                return PointResult(plugin=hook.plugin, answer=answer)
+            if status.code is Code.SKIP and Code.SKIP in point.proceeds:
+                skipped.append(hook.plugin)
+                continue
+            if status.code not in point.proceeds:
+                if status is answer and status.code is Code.SUCCESS:
+                    return PointResult(status, hook.plugin, answer)
+                return (seen or _Collected(self, skipped)).decided(hook.plugin, answer, status)
+            if status.code is not Code.SUCCESS or not isinstance(answer, Status):
+                if seen is None:
+                    seen = _Collected(self, skipped)
+                rejection = seen.collect(hook.plugin, answer, status.code)
+                if rejection is not None:
+                    return rejection
+        if seen is not None:
+            first = hooks[0].plugin
+            return seen.joined(first) if point.combine is Combine.FIRST_SUCCESS else seen.content()
+        if not skipped:
+            return _SUCCESS
+        all_skip = len(skipped) == len(hooks) and point.all_skip is Code.SKIP
+        return PointResult(SKIP if all_skip else SUCCESS, skipped=frozenset(skipped))
+
+    def _everyone(
+        self, point: Point, hooks: tuple[Hook, ...], args: tuple[object, ...]
+    ) -> PointResult:
+        errors = []
+        for hook in hooks:
+            try:
+                self.call(point.hook, hook, *args)
+            except PluginError as error:
+                errors.append(error)
+        return PointResult(errors=tuple(errors)) if errors else _SUCCESS
+
+    # Calling single plugins.
+
+    def ask(self, point: str, hooks: tuple[Hook, ...], *args: object) -> list[object]:
+        """Call plugins one after the other, as part of a point; PluginError if one raises."""
+        recorder, hook = self.recorder, hooks[0]
+        start, code = (0.0 if recorder is None else recorder.timer()), Code.ERROR
+        answers = []
+        try:
+            for hook in hooks:
+                if self.sampling:
+                    answers.append(self._timed(point, hook, args))
+                else:
+                    answers.append(hook.function(*args))
+            code = Code.SUCCESS
+        except Exception as error:
+            failure = self.failure(point, hook, error)
+            if failure is error:
+                raise
+            raise failure from error
+        finally:
+            if recorder is not None:
+                self.ended(point, code, start)
+        return answers
+
+    def measure(self, point: str, work: Callable[..., T], *args: object) -> T:
+        """Do work of a point and record how long it took."""
+        recorder = self.recorder
+        if recorder is None:
+            return work(*args)
+        start, code = recorder.timer(), Code.ERROR
+        try:
+            found = work(*args)
+            code = found.status.code if isinstance(found, PointResult) else Code.SUCCESS
+        finally:
+            self.ended(point, code, start)
+        return found
+
+    def call(self, point: str, hook: Hook, *args: object) -> object:
         """Call one plugin; PluginError if it raises."""
         try:
+            if self.sampling:
+                return self._timed(point, hook, args)
             return hook.function(*args)
-        except PluginError:
-            self.broke(point, hook)
-            raise
         except Exception as error:
-            # A plugin is foreign code: whatever it raises ends this attempt, not the scheduler.
-            self.broke(point, hook)
-            raise PluginError(broken(point, hook.plugin, error)) from error
+            failure = self.failure(point, hook, error)
+            if failure is error:
+                raise
+            raise failure from error
 
-    def broke(self, point: str, hook: Hook) -> None:
-        """A plugin failed."""
+    def failure(self, point: str, hook: Hook, error: Exception) -> PluginError:
+        """Count what a plugin raised, and return it as a PluginError that names the plugin."""
+        self.count_failure(point, hook)
+        if isinstance(error, PluginError):
+            return error
+        return PluginError(broken(point, hook.plugin, error))
+
+    def count_failure(self, point: str, hook: Hook) -> None:
+        """Count an error of a plugin."""
+        if self.recorder is not None:
+            self.recorder.broken[hook.plugin, POINTS[point].name] += 1
+
+    # Measuring.
+
+    def began(self) -> float:
+        """Return the start of a measured span in seconds; 0 without a recorder."""
+        return 0.0 if self.recorder is None else self.recorder.timer()
+
+    def ended(self, point: str, code: Code, start: float) -> None:
+        """Record that a point ran since ``start``, and its status."""
+        recorder = self.recorder
+        if recorder is not None:
+            took = recorder.timer() - start
+            recorder.points[POINTS[point].name, code.value].append(took)
 
     def waited(self, code: Code, seconds: float) -> None:
-        """A pod waited for permission for so long, and that came of it."""
+        """Record how long a pod waited for Permit, by result."""
+        if self.recorder is not None:
+            self.recorder.waits[(code.value,)].append(seconds)
 
-    def first_rejection(self, point: str, *args: object) -> Status:
-        """Ask in order until one plugin does not agree; its status, or Success."""
-        for hook in self.pipeline.at(point):
-            status = cast("Status", self.call(point, hook, *args))
-            if not status.ok:
-                return status.by(hook.plugin)
-        return SUCCESS
+    def sample(self, wanted: bool) -> None:
+        """Turn the measuring of single plugins on or off."""
+        self.sampling = wanted and self.recorder is not None
 
-    def everyone(self, point: str, *args: object) -> None:
-        """Tell every plugin, in the order that the pipeline holds (undoing points: reversed)."""
-        for hook in self.pipeline.at(point):
-            self.call(point, hook, *args)
+    def _timed(self, point: str, hook: Hook, args: tuple[object, ...]) -> object:
+        recorder = self.recorder
+        assert recorder is not None, "plugins are sampled for a recorder"
+        start = recorder.timer()
+        code = Code.ERROR
+        try:
+            answer = hook.function(*args)
+            code = _code_of(answer)
+        finally:
+            took = recorder.timer() - start
+            if POINTS[point].measured:
+                recorder.plugins[hook.plugin, POINTS[point].name, code.value].append(took)
+        return answer
 
-    def exactly_one(self, point: str, *args: object) -> object:
-        """Return the only plugin's answer."""
-        (hook,) = self.pipeline.at(point)
-        return self.call(point, hook, *args)
 
-    def first_success(self, point: str, *args: object) -> tuple[str, Status | PendingStatus]:
-        """Ask in order until one does not skip; return its name and answer, Skip if all do."""
-        for hook in self.pipeline.at(point):
-            answer = cast("Status | PendingStatus", self.call(point, hook, *args))
-            if isinstance(answer, PendingStatus) or answer.code is not Code.SKIP:
-                return hook.plugin, answer
-        return "", SKIP
+class _Collected:
+    """The answers after which the next plugin runs, until they are combined."""
 
-    def post_filter(self, *args: object) -> PostFilterResult | None:
-        """First success of PostFilter; without one the reasons of all are joined, as upstream.
+    __slots__ = ("_names", "_narrowing", "_results", "_runner", "_skipped", "_waits")
 
-        An error or UnschedulableAndUnresolvable ends it, and then only its plugin has spoken. The
-        joined answer is the first plugin's. None if the profile has no PostFilter plugin.
-        """
+    def __init__(self, runner: Runner, skipped: list[str]) -> None:
+        self._runner = runner
+        self._skipped = skipped
+        self._names: frozenset[str] | None = None
+        self._narrowing: list[str] = []
+        self._waits: dict[str, PermitResult] = {}
+        self._results: list[tuple[str, PostFilterResult]] = []
+
+    def decided(self, plugin: str, answer: object, status: Status) -> PointResult:
+        """Return the result that one plugin's answer is."""
+        status = status.by(plugin)
+        if isinstance(answer, PostFilterResult):
+            failed = status.code is Code.ERROR
+            answer = PostFilterResult(status) if failed else replace(answer, status=status)
+        return self._with(status, plugin, answer)
+
+    def collect(self, plugin: str, answer: object, code: Code) -> PointResult | None:
+        """Take in an answer; return the result if no node is left."""
+        if isinstance(answer, PostFilterResult):
+            self._results.append((plugin, answer))
+        elif isinstance(answer, PermitResult):
+            if code is Code.WAIT:
+                self._waits[plugin] = self._guarded(plugin, answer)
+        elif isinstance(answer, PreFilterResult) and answer.node_names is not None:
+            names = answer.node_names
+            self._narrowing.append(plugin)
+            self._names = names if self._names is None else self._names & names
+            if not self._names:
+                return self._with(_no_node_left(self._narrowing), "", None)
+        return None
+
+    def content(self) -> PointResult:
+        """Return the result where no plugin objected."""
+        return self._with(WAIT if self._waits else SUCCESS, "", None, self._waits)
+
+    def joined(self, first: str) -> PointResult:
+        """Return the reasons of all PostFilter plugins, attributed to the first, as upstream."""
         reasons: list[str] = []
         nominated: str | None = None
-        hooks = self.pipeline.at("post_filter")
-        for hook in hooks:
-            result = cast("PostFilterResult", self.call("post_filter", hook, *args))
-            status = result.status.by(hook.plugin)
-            if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return replace(result, status=status)
-            if status.code is Code.ERROR:
-                return PostFilterResult(status)
-            nominated = nominated if result.nominated_node is None else result.nominated_node
-            reasons += _beside(reasons, status)
-        if not hooks:
-            return None
-        return PostFilterResult(
-            Status(Code.UNSCHEDULABLE, tuple(reasons), hooks[0].plugin), nominated
+        for plugin, result in self._results:
+            if result.nominated_node is not None:
+                nominated = result.nominated_node
+            reasons += _beside(reasons, result.status.by(plugin))
+        status = Status(Code.UNSCHEDULABLE, tuple(reasons), first)
+        return PointResult(status, first, PostFilterResult(status, nominated))
+
+    def _with(
+        self,
+        status: Status,
+        plugin: str,
+        answer: object,
+        waits: Mapping[str, PermitResult] | None = None,
+    ) -> PointResult:
+        return PointResult(
+            status,
+            plugin,
+            answer,
+            frozenset(self._skipped),
+            self._names,
+            tuple(self._narrowing),
+            {} if waits is None else waits,
         )
-
-    def pre_filter(
-        self, *args: object
-    ) -> tuple[Status, frozenset[str], frozenset[str] | None, tuple[str, ...]]:
-        """First rejection of PreFilter, collecting skips and node names.
-
-        Returns the status, the plugins to skip, the intersection of all node names (None: any)
-        and the plugins that named nodes.
-        """
-        skipped: set[str] = set()
-        names: frozenset[str] | None = None
-        narrowing: list[str] = []
-        for hook in self.pipeline.at("pre_filter"):
-            result = cast("PreFilterResult", self.call("pre_filter", hook, *args))
-            if result.status.code is Code.SKIP:
-                skipped.add(hook.plugin)
-                continue
-            if not result.status.ok:
-                return result.status.by(hook.plugin), frozenset(skipped), names, tuple(narrowing)
-            if result.node_names is not None:
-                narrowing.append(hook.plugin)
-                names = result.node_names if names is None else names & result.node_names
-                if not names:
-                    return _no_node_left(narrowing), frozenset(skipped), names, tuple(narrowing)
-        return SUCCESS, frozenset(skipped), names, tuple(narrowing)
-
-    def pre_score(self, *args: object) -> tuple[Status, frozenset[str]]:
-        """First rejection of PreScore, collecting skips; returns status and plugins to skip."""
-        skipped: set[str] = set()
-        for hook in self.pipeline.at("pre_score"):
-            status = cast("Status", self.call("pre_score", hook, *args))
-            if status.code is Code.SKIP:
-                skipped.add(hook.plugin)
-            elif not status.ok:
-                return status.by(hook.plugin), frozenset(skipped)
-        return SUCCESS, frozenset(skipped)
 
     def _guarded(self, plugin: str, result: PermitResult) -> PermitResult:
         """Return a result whose function, when it raises, raises a PluginError."""
         if result.again is None:
             return result
-        ask = partial(self.call, "permit", Hook(plugin, asked_of(result.again)))
+        ask = partial(self._runner.call, "permit", Hook(plugin, asked_of(result.again)))
         return replace(result, again=asking(result.again, cast("Callable[[], Status]", ask)))
-
-    def permit(self, *args: object) -> tuple[Status, dict[str, PermitResult]]:
-        """First rejection of Permit, collecting by plugin the results of those that wait."""
-        waits: dict[str, PermitResult] = {}
-        for hook in self.pipeline.at("permit"):
-            result = cast("PermitResult", self.call("permit", hook, *args))
-            if result.status.code is Code.WAIT:
-                waits[hook.plugin] = self._guarded(hook.plugin, result)
-            elif not result.status.ok:
-                return result.status.by(hook.plugin), {}
-        return (WAIT if waits else SUCCESS), waits
-
-    def active(self, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
-        """Return the point's plugins without those that an earlier point left out."""
-        found = self._active.get((point, skipped))
-        if found is None:
-            found = tuple(h for h in self.pipeline.at(point) if h.plugin not in skipped)
-            self._active[point, skipped] = found
-        return found
 
 
 def broken(point: str, plugin: str, error: object) -> str:
@@ -236,15 +413,30 @@ def _no_node_left(plugins: list[str]) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-def _beside(said: Sequence[str], status: Status) -> Iterator[str]:
+def _beside(reasons: Sequence[str], status: Status) -> Iterator[str]:
     """Yield the reasons of one more PostFilter plugin.
 
-    Two plugins that preempt both begin with "preemption:"; the second is told by its name.
+    Two plugins that preempt both begin with "preemption:"; the name of the second replaces that.
     """
-    heads = {reason.partition(": ")[0] for reason in said}
+    heads = {reason.partition(": ")[0] for reason in reasons}
     for reason in status.reasons:
         head, colon, rest = reason.partition(": ")
         if colon and head in heads:
             yield f"{status.plugin}: {rest}"
         else:
             yield reason
+
+
+def _code_of(answer: object) -> Code:
+    """Return the status code of a plugin's result."""
+    if isinstance(answer, Status):
+        return answer.code
+    if isinstance(answer, PreFilterResult | PostFilterResult | PermitResult):
+        return answer.status.code
+    if isinstance(answer, FilterResult):
+        if answer.error is not None:
+            return Code.ERROR
+        codes = answer.codes
+        rejected = codes is not None and bool(codes.size) and bool(codes.all())
+        return Code.UNSCHEDULABLE if rejected else Code.SUCCESS
+    return Code.WAIT if isinstance(answer, PendingStatus) else Code.SUCCESS

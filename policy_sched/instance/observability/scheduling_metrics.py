@@ -19,10 +19,10 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import Code, Handle, Status
 from policy_sched.framework.runtime import (
     Hook,
-    InstrumentedRunner,
     MetricsRecorder,
     Parts,
     Pipeline,
+    Runner,
 )
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.model import ClusterEvent, PodInfo
@@ -71,7 +71,7 @@ class AttemptMetrics:
         self._cycle = 0
         self._group_began = 0.0
         self._recorders: dict[str, MetricsRecorder] = {}
-        self._runners: WeakSet[InstrumentedRunner] = WeakSet()
+        self._runners: WeakSet[Runner] = WeakSet()
         self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._waited: defaultdict[int, list[float]] = defaultdict(list)
         self._tries: list[float] = []
@@ -81,14 +81,14 @@ class AttemptMetrics:
 
     # What the scheduler calls.
 
-    def runner(self, pipeline: Pipeline) -> InstrumentedRunner:
+    def runner(self, pipeline: Pipeline) -> Runner:
         """Return a runner for a profile's pipeline; what an older one counted is kept."""
         name = pipeline.scheduler_name
         recorder = self._recorders.get(name)
         if recorder is None:
             recorder = self._recorders[name] = MetricsRecorder(self.timer)
         self._count_parts()
-        runner = InstrumentedRunner(pipeline, recorder)
+        runner = Runner(pipeline, recorder)
         self._runners.add(runner)
         return runner
 
@@ -271,7 +271,7 @@ class AttemptMetrics:
                     self.families.plugin_evaluation_total.values[plugin, point, profile] += count
 
 
-def _took_part(runner: InstrumentedRunner, parts: Parts) -> Iterable[tuple[str, str]]:
+def _took_part(runner: Runner, parts: Parts) -> Iterable[tuple[str, str]]:
     """Yield the plugins that did not skip, each with the point."""
     skipped, rejected_by, unscored = parts
     pipeline = runner.pipeline

@@ -138,6 +138,11 @@ class Program:
     kept: Cost = NOTHING
     """What it costs where columns are kept; that they are kept up to date not counted."""
 
+    @property
+    def metered(self) -> bool:
+        """Whether the function of one row counts its steps."""
+        return self.text.partition("def vector(")[0].find("refill()") >= 0
+
     def bind(self, runtime: Runtime) -> Functions:
         """Return the functions over one table."""
         made = bind_factory(self.code, self.slots, runtime)

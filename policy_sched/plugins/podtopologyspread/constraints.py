@@ -85,6 +85,7 @@ class ConstraintCache:
         self._system = args.get("defaultingType", "System") == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system else _listed(args)
         self._objects = objects
+        self._has_defaults = bool(self._defaults)
         self._version = -1
         self._services: dict[str, SelectorIndex[Mapping[str, str]]] = {}
         self._workloads = False
@@ -97,7 +98,7 @@ class ConstraintCache:
             own = pod.topology_spread
             if own:
                 return self._of_pod(pod, own)
-        if not self._defaults:
+        if not self._has_defaults:
             return NONE
         if self._version != self._objects.version:
             self._read_objects()
@@ -115,9 +116,9 @@ class ConstraintCache:
         """Tell, at little cost, whether constraints may hold for the pod."""
         if pod.pod.spec.topology_spread_constraints:
             return True
-        if self._defaults and self._version != self._objects.version:
+        if self._has_defaults and self._version != self._objects.version:
             self._read_objects()
-        return bool(self._defaults and self._workloads)
+        return self._has_defaults and bool(self._workloads)
 
     def _of_pod(self, pod: PodInfo, own: SpreadConstraints) -> Constraints:
         reads_labels = any(c.match_label_keys for c in (*own.hard, *own.soft))

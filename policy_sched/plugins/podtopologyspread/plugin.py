@@ -119,9 +119,10 @@ class PodTopologySpread:
         constraints = self._book.of(pod)
         if constraints.error:
             return Status(Code.ERROR, (constraints.error,))
-        feasible = state.read(Feasible)
-        if not constraints.soft or feasible is None:
+        if not constraints.soft:
             return SKIP
+        feasible = state.read(Feasible)
+        assert feasible is not None, "it is there from PreScore on"
         live = self._table.live_count
         state.write(soft_spread(self._counter, pod, constraints, feasible.rows, live))
         return SUCCESS

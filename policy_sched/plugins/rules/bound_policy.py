@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.framework import RowRule
 from policy_sched.language import (
     BoundUnit,
     CompiledPolicy,
     FilterRule,
     GateRule,
-    Out,
     Sections,
     Unit,
 )
@@ -26,7 +26,7 @@ from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_placement import BoundPlacement
 from policy_sched.plugins.rules.bound_score import FEW_ROWS, BoundScore
 from policy_sched.plugins.rules.equivalence_classes import each
-from policy_sched.plugins.rules.filter_codes import Codes, filter_codes, reversed_key
+from policy_sched.plugins.rules.filter_codes import Codes, Reversed, filter_codes
 from policy_sched.plugins.rules.life_cycle import BoundLifeCycle
 from policy_sched.preemption import BoundPreemption
 
@@ -63,7 +63,10 @@ class BoundPolicy:
 
         self._match = bound(sections.match)
         self._score_match = bound(sections.score_match)
-        self._gates = [(gate, BoundUnit(gate.unit, runtime)) for gate in sections.pre_enqueue]
+        self._gates = [
+            (gate, BoundUnit(gate.unit, runtime), bound(gate.explain))
+            for gate in sections.pre_enqueue
+        ]
         self._keys = bound(sections.queue_sort)
         self._names = bound(sections.node_names)
         self._filter = bound(sections.filter)
@@ -123,26 +126,27 @@ class BoundPolicy:
         Where a matchCondition fails, so does each rule.
         """
         try:
-            if not self.matches(pod, cycle):
+            if self._match is not None and not self.matches(pod, cycle):
                 return None
         except RuleError as error:
-            strict = (gate for gate, _ in self._gates if gate.on_error != "Allow")
+            strict = (gate for gate, *_ in self._gates if gate.on_error != "Allow")
             return next((f"rule {gate.name}: {error}" for gate in strict), None)
-        for gate, bound in self._gates:
-            out = bound.scalar(pod, cycle, 0)
-            verdict = bound.one(bound.unit.roots[0], out)
-            if isinstance(verdict, Failure):
+        for gate, bound, explain in self._gates:
+            passes = bound.answer(0, pod, cycle, 0)
+            if isinstance(passes, Failure):
                 if gate.on_error == "Allow":
                     continue
-                return f"rule {gate.name}: {verdict.message}"
-            if not verdict:
-                return self._gate_message(gate, bound, out)
+                return f"rule {gate.name}: {passes.message}"
+            if not passes:
+                return self._gate_message(gate, explain, pod, cycle)
         return None
 
-    def _gate_message(self, gate: GateRule, bound: BoundUnit, out: Out) -> str:
-        if len(bound.unit.roots) == 1:
+    def _gate_message(
+        self, gate: GateRule, explain: BoundUnit | None, pod: PodInfo, cycle: Activation
+    ) -> str:
+        if explain is None:
             return gate.message
-        words = bound.one(bound.unit.roots[1], out)
+        words = explain.answer(0, pod, cycle, 0)
         if isinstance(words, Failure):
             return gate.message or f"rule {gate.name}: {words.message}"
         return str(words)
@@ -159,12 +163,15 @@ class BoundPolicy:
         keys = []
         roots = self._keys.unit.roots
         for root, descending in zip(roots, self._sections.descending, strict=True):
-            value = self._keys.one(root, out)
-            if isinstance(value, Failure):
+            if isinstance(out, Failure) or (root.error is not None and out[root.error]):
                 value = root.zero
-            elif value != value:  # noqa: PLR0124  # NaN, which nothing is before or after
+            else:
+                value = out[root.value]
+            if value != value:  # noqa: PLR0124  # NaN, which nothing is before or after
                 value = -math.inf
-            keys.append(reversed_key(value) if descending else value)
+            if descending:
+                value = Reversed(value) if isinstance(value, str) else -value
+            keys.append(value)
         return tuple(keys)
 
     def node_names(self, pod: PodInfo, cycle: Activation) -> frozenset[str] | None:
@@ -202,6 +209,22 @@ class BoundPolicy:
             errors = None if root.error is None else out[root.error]
             codes = filter_codes(codes, out[root.value], errors, rule, i, n)
         return codes
+
+    def row_filter(self, cycle: Activation) -> RowRule | None:
+        """Return the filter as a function of one row; None if there is none."""
+        bound = self._filter
+        if bound is None:
+            return None
+        tests = []
+        for root, (rule, _) in zip(bound.unit.roots, self._rules, strict=True):
+            test = f"out[{root.value}]"
+            if root.error is not None:
+                failed = f"out[{root.error}]"
+                allowed = rule.on_error == "Allow"
+                test = f"({failed} or {test})" if allowed else f"not {failed} and {test}"
+            tests.append(test)
+        holds = " and ".join(tests)
+        return RowRule(bound.functions.scalar, cycle, holds, metered=bound.unit.program.metered)
 
     def by_rule(
         self, pod: PodInfo, cycle: Activation, rows: Rows = None
@@ -314,6 +337,10 @@ class BoundPolicy:
         """Return the raw score per row; where the rule failed, 0 or, if it matters, FAILED."""
         assert self._score is not None, "the policy has a score"
         return self._score.raw(pod, cycle, rows)
+
+    def row_score(self, cycle: Activation) -> RowRule | None:
+        """Return the score as a function of one row; None if there is none."""
+        return None if self._score is None else self._score.row_rule(cycle)
 
     def score_failure(
         self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]

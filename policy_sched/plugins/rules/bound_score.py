@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import RowRule
 from policy_sched.language import BoundUnit, Score
 from policy_sched.language.runtime import (
     FAILED,
@@ -51,6 +52,16 @@ class BoundScore:
         self._failed: float = np.nan if score.double else FAILED
         self._last: RawScores = np.zeros(0, self._dtype)
         self._last_normalized: Scores | None = None
+
+    def row_rule(self, cycle: Activation) -> RowRule | None:
+        """Return the score as a function of one row; None where it is no integer."""
+        bound = self._unit
+        root = bound.unit.roots[0]
+        if self._score.double:
+            return None
+        holds = "True" if root.error is None else f"not out[{root.error}]"
+        value, metered = f"out[{root.value}]", bound.unit.program.metered
+        return RowRule(bound.functions.scalar, cycle, holds, value, metered)
 
     def raw(self, pod: PodInfo, cycle: Activation, rows: Rows) -> RawScores:
         """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED."""

@@ -38,13 +38,6 @@ def filter_codes(
     return own if codes is None else np.where(codes, codes, own)
 
 
-def reversed_key(value: Any) -> Any:
-    """Return what sorts the other way round."""
-    if isinstance(value, str):
-        return Reversed(value)
-    return -value
-
-
 class Reversed:
     """A string that sorts in descending order."""
 

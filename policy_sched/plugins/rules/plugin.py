@@ -121,7 +121,17 @@ class _Rules:
         reads = self._policy.reads
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
         by_row = self._policy.normalizes_by_row
-        return Signature(fields, Scope(int(reads.scope)), proved=True, normalizes_by_row=by_row)
+        scope = Scope(int(reads.scope))
+        if scope is not Scope.NODE:
+            return Signature(fields, scope, proved=True, normalizes_by_row=by_row)
+        return Signature(
+            fields,
+            scope,
+            proved=True,
+            normalizes_by_row=by_row,
+            row_filter=self._bound.row_filter(self._still),
+            row_score=self._bound.row_score(self._still),
+        )
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

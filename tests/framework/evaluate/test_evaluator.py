@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.evaluate.evaluator import Domain, Evaluation, Evaluator
+from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
-from policy_sched.framework.evaluate.static_cache import StaticResultCache
+from policy_sched.framework.evaluate.results import Evaluation
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.results import Scope, Signature
@@ -88,7 +88,7 @@ def test_shared_evaluation_equals_a_fresh_one(
     for node in NODES:
         cache.add_node(node)
     runner = runner_of(cache, *kinds)
-    evaluator = Evaluator(runner, cache.nodes)
+    evaluator, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
     assumed: list[PodInfo] = []
     for number, (kind, index, text) in enumerate(steps):
         if kind == "assume":
@@ -102,8 +102,7 @@ def test_shared_evaluation_equals_a_fresh_one(
         else:
             labels = {"tier": "x"} if index else {}
             pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
-            fresh = Evaluation(runner, pod, StaticResultCache(runner, cache.nodes, kept=False))
-            assert_equal(evaluator.evaluate(pod), fresh)
+            assert_equal(evaluator.evaluate(pod), plain.evaluate(pod))
 
 
 @settings(max_examples=60, deadline=None)

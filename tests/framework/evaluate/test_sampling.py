@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
-from policy_sched.framework.evaluate.filter_result import NOT_ASKED
+from policy_sched.framework.evaluate.results import NOT_ASKED
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, enough, looks_at_all
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle

@@ -9,7 +9,7 @@ import pytest
 from policy_sched.errors import PluginError
 from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
-from policy_sched.framework.runtime.runner import Runner
+from policy_sched.framework.runtime.runner import PointResult, Runner
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
@@ -40,18 +40,18 @@ class TestFirstRejection:
         """Later plugins are not asked; the status carries the plugin's name."""
         asked: list[str] = []
         runner = runner_of("reserve", {"a": SUCCESS, "b": NO, "c": NEVER}, asked)
-        assert runner.first_rejection("reserve") == NO.by("b")
+        assert runner.run("reserve").status == NO.by("b")
         assert asked == ["a", "b"]
 
     def test_all_agree(self) -> None:
         """Without a rejection the answer is Success."""
-        assert runner_of("reserve", {"a": SUCCESS}).first_rejection("reserve") is SUCCESS
+        assert runner_of("reserve", {"a": SUCCESS}).run("reserve").status is SUCCESS
 
     def test_what_a_plugin_raises_names_it_and_the_point(self) -> None:
         """Foreign exceptions become PluginError in upstream's words."""
         runner = runner_of("pre_bind", {"a": ValueError("boom")})
         with pytest.raises(PluginError, match='running PreBind plugin "a": boom'):
-            runner.first_rejection("pre_bind")
+            runner.run("pre_bind")
 
 
 class TestFirstSuccess:
@@ -61,12 +61,14 @@ class TestFirstSuccess:
         """The first plugin that does not skip settles it."""
         asked: list[str] = []
         runner = runner_of("bind", {"a": SKIP, "b": SUCCESS, "c": NO}, asked)
-        assert runner.first_success("bind") == ("b", SUCCESS)
+        found = runner.run("bind")
+        assert (found.plugin, found.answer) == ("b", SUCCESS)
         assert asked == ["a", "b"]
 
     def test_all_skip(self) -> None:
         """If all plugins skip, the result is Skip."""
-        assert runner_of("bind", {"a": SKIP}).first_success("bind") == ("", SKIP)
+        found = runner_of("bind", {"a": SKIP}).run("bind")
+        assert (found.plugin, found.status) == ("", SKIP)
 
 
 class TestPreFilter:
@@ -83,23 +85,27 @@ class TestPreFilter:
                 "d": PreFilterResult(node_names=frozenset({"y", "z"})),
             },
         )
-        expected = (SUCCESS, frozenset({"a"}), frozenset({"y"}), ("b", "d"))
-        assert runner.pre_filter() == expected
+        assert runner.run("pre_filter") == PointResult(
+            SUCCESS,
+            skipped=frozenset({"a"}),
+            node_names=frozenset({"y"}),
+            narrowed_by=("b", "d"),
+        )
 
     def test_names_that_leave_no_node_reject_the_pod(self) -> None:
         """The words are upstream's, for one plugin and for several."""
         empty = PreFilterResult(node_names=frozenset())
-        (status, *_) = runner_of("pre_filter", {"a": empty}).pre_filter()
+        status = runner_of("pre_filter", {"a": empty}).run("pre_filter").status
         assert status.reasons == ("node(s) didn't satisfy plugin a",)
         left = PreFilterResult(node_names=frozenset({"x"}))
         right = PreFilterResult(node_names=frozenset({"y"}))
-        (status, *_) = runner_of("pre_filter", {"b": left, "a": right}).pre_filter()
+        status = runner_of("pre_filter", {"b": left, "a": right}).run("pre_filter").status
         assert status.reasons == ("node(s) didn't satisfy plugin(s) [a b] simultaneously",)
         assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def test_a_rejection_ends_it(self) -> None:
         """The first rejection is the answer, attributed."""
-        (status, *_) = runner_of("pre_filter", {"a": PreFilterResult(NO)}).pre_filter()
+        status = runner_of("pre_filter", {"a": PreFilterResult(NO)}).run("pre_filter").status
         assert status == NO.by("a")
 
 
@@ -111,21 +117,21 @@ class TestPostFilter:
         asked: list[str] = []
         made = PostFilterResult(SUCCESS, "n1")
         runner = runner_of("post_filter", {"a": PostFilterResult(NO), "b": made, "c": made}, asked)
-        result = runner.post_filter()
+        result = runner.run("post_filter").made_room
         assert result == PostFilterResult(SUCCESS.by("b"), "n1")
         assert asked == ["a", "b"]
 
     def test_reasons_are_joined(self) -> None:
         """As those of the first plugin."""
         answers = {"a": PostFilterResult(NO), "b": PostFilterResult(NO, nominated_node="")}
-        result = runner_of("post_filter", answers).post_filter()
+        result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result == PostFilterResult(Status(NO.code, ("no", "no"), "a"), "")
 
     def test_a_second_preemption_is_told_by_its_plugin(self) -> None:
         """A message had "preemption: ..., preemption: ..." where two plugins preempt."""
         first, second = (Status(NO.code, (f"preemption: {text}",)) for text in ("x", "y"))
         answers = {"a": PostFilterResult(first), "B": PostFilterResult(second)}
-        result = runner_of("post_filter", answers).post_filter()
+        result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result is not None
         assert result.status.message() == "preemption: x, B: y"
 
@@ -136,7 +142,7 @@ class TestPostFilter:
             "b": PostFilterResult(NEVER),
             "c": PostFilterResult(NO),
         }
-        result = runner_of("post_filter", answers).post_filter()
+        result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result is not None
         assert result == PostFilterResult(NEVER.by("b"))
 
@@ -144,12 +150,12 @@ class TestPostFilter:
         """Nothing is nominated, whatever was said before."""
         broken = Status(Code.ERROR, ("broken",))
         answers = {"a": PostFilterResult(NO, ""), "b": PostFilterResult(broken, "n1")}
-        result = runner_of("post_filter", answers).post_filter()
+        result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result == PostFilterResult(broken.by("b"))
 
     def test_nobody_to_ask(self) -> None:
         """Without PostFilter plugins there is no answer."""
-        assert runner_of("post_filter", {}).post_filter() is None
+        assert runner_of("post_filter", {}).run("post_filter").made_room is None
 
 
 class TestPermit:
@@ -163,7 +169,8 @@ class TestPermit:
             "b": PermitResult(),
             "c": PermitResult(wait, 20.0),
         }
-        status, waits = runner_of("permit", answers).permit()
+        found = runner_of("permit", answers).run("permit")
+        status, waits = found.status, found.waits
         assert status.code is Code.WAIT
         assert {plugin: result.timeout for plugin, result in waits.items()} == {
             "a": 10.0,
@@ -173,13 +180,38 @@ class TestPermit:
     def test_a_denial_beats_a_wait(self) -> None:
         """A later rejection makes the earlier wait void."""
         answers = {"a": PermitResult(Status(Code.WAIT), 10.0), "b": PermitResult(NO)}
-        assert runner_of("permit", answers).permit() == (NO.by("b"), {})
+        found = runner_of("permit", answers).run("permit")
+        assert (found.status, found.waits) == (NO.by("b"), {})
 
 
 def test_pre_score_collects_skips() -> None:
     """A plugin that skips is left out of Score; a rejection is attributed."""
-    assert runner_of("pre_score", {"a": SKIP, "b": SUCCESS}).pre_score() == (
-        SUCCESS,
-        frozenset({"a"}),
-    )
-    assert runner_of("pre_score", {"a": NO}).pre_score()[0] == NO.by("a")
+    found = runner_of("pre_score", {"a": SKIP, "b": SUCCESS}).run("pre_score")
+    assert (found.status, found.skipped) == (SUCCESS, frozenset({"a"}))
+    assert runner_of("pre_score", {"a": NO}).run("pre_score").status == NO.by("a")
+
+
+class TestEveryone:
+    """PostBind, and Unreserve."""
+
+    def test_all_plugins_run_also_after_one_that_failed(self) -> None:
+        """The errors are returned, with the plugin's name."""
+        asked: list[str] = []
+        runner = runner_of("post_bind", {"a": ValueError("boom"), "b": None}, asked)
+        (error,) = runner.run("post_bind").errors
+        assert str(error) == 'running PostBind plugin "a": boom'
+        assert asked == ["a", "b"]
+
+    def test_a_point_is_undone_by_the_point_of_its_row(self) -> None:
+        """Reserve is undone by Unreserve."""
+        asked: list[str] = []
+        assert runner_of("unreserve", {"a": None}, asked).undo("reserve") == ()
+        assert asked == ["a"]
+
+
+def test_only_points_that_can_be_skipped_leave_plugins_out() -> None:
+    """PreFilter leaves Filter plugins out, and no PreBind plugins."""
+    runner = runner_of("filter", {"a": None, "b": None})
+    assert [hook.plugin for hook in runner.active("filter", frozenset({"a"}))] == ["b"]
+    runner = runner_of("pre_bind", {"a": None})
+    assert [hook.plugin for hook in runner.active("pre_bind", frozenset({"a"}))] == ["a"]

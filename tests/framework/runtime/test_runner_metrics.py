@@ -15,9 +15,8 @@ from policy_sched.framework.results import (
     PostFilterResult,
     PreFilterResult,
 )
-from policy_sched.framework.runtime.instrumented_runner import InstrumentedRunner, MetricsRecorder
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
-from policy_sched.framework.runtime.runner import Runner
+from policy_sched.framework.runtime.runner import MetricsRecorder, Runner
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
@@ -30,7 +29,7 @@ class Watch:
         self.seconds = 0.0
         self.recorder = MetricsRecorder(lambda: self.seconds)
         hooks = {point: tuple(Hook(name, self._slow(a)) for name, a in answers.items())}
-        self.runner = InstrumentedRunner(Pipeline("s", hooks, {}), self.recorder)
+        self.runner = Runner(Pipeline("s", hooks, {}), self.recorder)
 
     def _slow(self, answer: object) -> Callable[..., object]:
         def function(*_args: object) -> object:
@@ -62,28 +61,28 @@ def test_a_point_takes_as_long_as_its_plugins(
     watch = Watch(point, **answers)
     if status == "Error":
         with pytest.raises(PluginError):
-            watch.runner.first_rejection(point)
+            watch.runner.run(point)
     else:
-        watch.runner.first_rejection(point)
+        watch.runner.run(point)
     assert watch.points() == {("Reserve", status): [seconds]}
 
 
 def test_points_with_answers_of_their_own_are_measured() -> None:
     """PreFilter, PreScore, PostFilter and Permit."""
     watch = Watch("pre_filter", a=PreFilterResult())
-    watch.runner.pre_filter()
+    watch.runner.run("pre_filter")
     assert watch.points() == {("PreFilter", "Success"): [1.0]}
     watch = Watch("pre_score", a=SKIP, b=NO)
-    watch.runner.pre_score()
+    watch.runner.run("pre_score")
     assert watch.points() == {("PreScore", "Unschedulable"): [2.0]}
     watch = Watch("post_filter", a=PostFilterResult(NO))
-    watch.runner.post_filter()
+    watch.runner.run("post_filter")
     assert watch.points() == {("PostFilter", "Unschedulable"): [1.0]}
     watch = Watch("permit", a=PermitResult(WAIT, 1.0))
-    watch.runner.permit()
+    watch.runner.run("permit")
     assert watch.points() == {("Permit", "Wait"): [1.0]}
     watch = Watch("reserve")
-    assert watch.runner.permit() == (SUCCESS, {})
+    assert watch.runner.run("permit").status == SUCCESS
     assert watch.points() == {("Permit", "Success"): [0.0]}
 
 
@@ -134,18 +133,12 @@ def test_errors_of_plugins_are_counted() -> None:
     assert watch.recorder.broken == {("a", "Filter"): 1, ("b", "Filter"): 1}
 
 
-class Nothing:
-    """An evaluation in which everybody took part."""
-
-    parts = (frozenset[str](), "", None)
-
-
-def test_nobody_is_measured_who_is_not_watched() -> None:
-    """A plain runner keeps nothing of what it is told."""
+def test_a_runner_without_a_recorder_measures_nothing() -> None:
+    """Spans are 0 and single plugins are never sampled."""
     runner = Runner(Pipeline("s", {}, {}))
     assert runner.began() == 0.0
     runner.ended("filter", Code.SUCCESS, 0.0)
     runner.waited(Code.SUCCESS, 1.0)
-    runner.evaluated("no_hint", Nothing())
-    measuring = {"call", "began", "ended", "evaluated"}
-    assert set(vars(runner)) == {"pipeline", "_active", "wide", "pre_bind", *measuring}
+    runner.sample(True)
+    assert not runner.sampling
+    assert runner.evaluations == []

@@ -1,0 +1,191 @@
+"""Entry: an evaluation and the arrays behind it, with every way in which they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.framework import Code, Codes, CycleState, Describe, RawScores, Scope, Scores
+from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.nominated_pods import NominatedPods
+from policy_sched.framework.evaluate.results import (
+    FEASIBLE,
+    NOT_ASKED,
+    Evaluation,
+    Explanations,
+    FilteredNodes,
+    Override,
+    PluginScores,
+)
+from policy_sched.framework.evaluate.row_functions import RowFunctions
+from policy_sched.framework.runtime import Hook, PointResult
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Entry:
+    """An evaluation, and the arrays behind it, which only the Evaluator writes.
+
+    ``fixed``: int16, shape (n,), rows that no filter looks at. ``moving``: the filters that read
+    more than static fields. ``moving_scores``: the score plugins of scope NODE; ``wide_scores``:
+    whether others read more than that. ``row_functions``: what runs for rows that stay feasible,
+    None where plugins run one by one. ``version``: the journal's when it was up to date.
+    """
+
+    __slots__ = (
+        "by_plugins",
+        "codes",
+        "describes",
+        "fatal",
+        "first",
+        "fixed",
+        "moving",
+        "moving_scores",
+        "nominated",
+        "overrides",
+        "result",
+        "row_functions",
+        "scopes",
+        "total",
+        "version",
+        "wide_scores",
+    )
+
+    def __init__(
+        self, fixed: Codes, nominated: NominatedPods | None = None, version: int = 0
+    ) -> None:
+        self.fixed = fixed
+        self.first: Codes = fixed.copy()
+        self.by_plugins: Codes = fixed.copy()
+        self.codes: list[Codes | None] = []
+        self.describes: list[Describe] = []
+        self.fatal: dict[int, frozenset[int]] = {}
+        self.overrides: dict[int, Override] = {}
+        self.scopes: list[Scope] = []
+        self.moving: list[int] = []
+        self.total: Scores = np.empty(0, np.int64)
+        self.moving_scores: list[PluginScores] = []
+        self.wide_scores = False
+        self.row_functions: RowFunctions | None = None
+        self.nominated = nominated
+        self.version = version
+        self.result: Evaluation
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take, at most."""
+        n = len(self.fixed)
+        filters = 2 * n * (2 + sum(codes is not None for codes in self.codes))
+        scoring = self.result.scoring
+        return filters + (0 if scoring is None else 8 * n * (2 * len(scoring.plugins) + 1))
+
+    def publish(
+        self,
+        state: CycleState,
+        plugins: tuple[Hook, ...],
+        pre_filter: PointResult,
+        dry_run: FilterDryRun,
+        names: Sequence[str],
+    ) -> None:
+        """Make the result that reads the arrays; nothing is scored yet."""
+        ok = pre_filter.status.code is Code.SUCCESS
+        filtering = FilteredNodes(
+            read_only(self.first),
+            read_only(self.by_plugins),
+            plugins,
+            self.codes,
+            self.describes,
+            self.fatal,
+            self.overrides,
+            dry_run,
+            names,
+            Explanations(len(self.fixed)),
+            None if ok else pre_filter.status,
+            pre_filter.skipped,
+            pre_filter.narrowed_by,
+        )
+        self.result = Evaluation(state, filtering)
+
+    def combine(self) -> None:
+        """Work out ``first`` from all plugins' codes."""
+        first = self.fixed.copy()
+        for index, codes in enumerate(self.codes):
+            if codes is not None and codes.any():
+                first[(codes != 0) & (first == FEASIBLE)] = index + 1
+        self.first[:] = self.by_plugins[:] = first
+
+    def combine_rows(self, rows: Sequence[int]) -> None:
+        """Work out ``first`` of some rows."""
+        for row in rows:
+            if self.fixed[row] == FEASIBLE:
+                value = FEASIBLE
+                for index, codes in enumerate(self.codes):
+                    if codes is not None and codes[row]:
+                        value = index + 1
+                        break
+                self.first[row] = self.by_plugins[row] = value
+
+    def put_codes(self, index: int, rows: NDArray[np.intp], fresh: Codes | None) -> None:
+        """Write a filter's codes of some rows."""
+        codes = self.codes[index]
+        if codes is None:
+            if fresh is None or not fresh.any():
+                return
+            codes = self.codes[index] = np.zeros(len(self.fixed), np.int16)
+        codes[rows] = 0 if fresh is None else fresh
+
+    def override(
+        self, rejections: Mapping[int, Override], rows: Sequence[int] | None = None
+    ) -> None:
+        """Reject rows that the plugins accept; see `FilterDryRun.rejections`.
+
+        ``rows``: the rows whose overrides are replaced (None: all of them). Rows that no PreFilter
+        plugin named are rejected for that.
+        """
+        before = list(self.overrides) if rows is None else rows
+        for row in before:
+            self.overrides.pop(row, None)
+            self.first[row] = self.by_plugins[row]
+        for row, found in rejections.items():
+            if not self.fixed[row]:
+                self.overrides[row] = found
+                self.first[row] = found[0]
+        self.result.filtering.explanations.forget([*before, *rejections])
+
+    def exclude(self, rows: NDArray[np.intp]) -> None:
+        """Exclude live rows from now on."""
+        self.fixed[rows] = self.first[rows] = self.by_plugins[rows] = NOT_ASKED
+        for row in rows.tolist():
+            self.overrides.pop(row, None)
+
+    def put_scores(
+        self, plugin: PluginScores, rows: NDArray[np.intp], fresh: RawScores
+    ) -> RawScores:
+        """Write fresh raw scores of some rows; return by how much they rose."""
+        if plugin.shared:
+            plugin.raw, plugin.shared = plugin.raw.copy(), False
+        gain: RawScores = fresh - plugin.raw[rows]
+        plugin.raw[rows] = fresh
+        return gain
+
+    def add_up(self, feasible: NDArray[np.intp]) -> None:
+        """Work out the total of all rows from the plugins' parts."""
+        scoring = self.result.scoring
+        assert scoring is not None, "it was scored"
+        self.total[:] = 0
+        for plugin in scoring.plugins:
+            self.total += plugin.weighted()
+        if feasible.size < len(self.total):
+            closed = np.ones(len(self.total), np.bool_)
+            closed[feasible] = False
+            self.total[closed] = -1
+
+
+def read_only(array: NDArray[T]) -> NDArray[T]:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,387 @@
+"""Passes: runs filter and score plugins over rows, all of them or those that changed.
+
+The results are written into an `Entry`; whether a pass is needed at all is up to the Evaluator,
+whose table of changes says which one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    Code,
+    Codes,
+    CycleState,
+    Feasible,
+    FilterResult,
+    PreFilterResult,
+    RawScores,
+    Rows,
+    Scope,
+    Scores,
+    Status,
+)
+from policy_sched.framework.evaluate.entry import Entry, read_only
+from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.nominated_pods import NominatedPods
+from policy_sched.framework.evaluate.pod_signature import Key
+from policy_sched.framework.evaluate.results import (
+    FEASIBLE,
+    NO_NODE,
+    OUTSIDE,
+    PluginScores,
+    Scoring,
+)
+from policy_sched.framework.evaluate.row_functions import RowFunctionCache, RowFunctions
+from policy_sched.framework.evaluate.static_cache import StaticResultCache
+from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.model import PodInfo
+
+#: Below this share of feasible rows they are gathered first instead of scoring every row.
+GATHER_BELOW: Final = 0.25
+MAX_NODE_SCORE: Final = 100
+
+
+class Passes:
+    """The plugins of one pipeline over one node table; results are cached if ``cached``."""
+
+    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
+        self._runner = runner
+        self._table = table
+        self._static_results = StaticResultCache(runner, table, kept=cached)
+        self._row_functions = RowFunctionCache(runner)
+        self._normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
+
+    def take_over(self, before: Passes) -> None:
+        """Keep the static results of plugins that have not changed since `before`."""
+        self._static_results.take_over(before._static_results)
+
+    # All rows.
+
+    def fresh(self, pod: PodInfo, key: Key | None, nominated: NominatedPods | None) -> Entry:
+        """Return the evaluation of a pod on all nodes.
+
+        ``key``: the signature of the pods that share it, None where none do.
+        """
+        state = CycleState()
+        entry = self._filter_all(state, pod, key, nominated)
+        if entry.result.rejection is None:
+            if nominated is not None:
+                self._override(entry, pod)
+            self.score_all(entry, pod)
+        return entry
+
+    def _filter_all(
+        self, state: CycleState, pod: PodInfo, key: Key | None, nominated: NominatedPods | None
+    ) -> Entry:
+        runner, table = self._runner, self._table
+        version = table.journal.version
+        fixed = self._static_results.live().astype(np.int16) + np.int16(NO_NODE)
+        found = runner.run("pre_filter", state, pod)
+        plugins = runner.active("filter", found.skipped)
+        rejected = found.status.code is not Code.SUCCESS
+        rows: Rows = None
+        if rejected:
+            fixed[fixed == FEASIBLE] = OUTSIDE
+        elif found.node_names is not None:
+            row_of = table.row_of
+            named = sorted(row_of[name] for name in found.node_names if name in row_of)
+            rows = np.array(named, np.intp)
+            outside = fixed == FEASIBLE
+            outside[rows] = False
+            fixed[outside] = OUTSIDE
+        entry = Entry(fixed, nominated, version)
+        dry_run = FilterDryRun(runner, plugins, found.skipped, key)
+        entry.publish(state, plugins, found, dry_run, table.names)
+        entry.scopes = [runner.pipeline.scope(hook.plugin) for hook in plugins]
+        entry.moving = [i for i, scope in enumerate(entry.scopes) if scope is not Scope.STATIC]
+        if not rejected:
+            runner.measure("filter", self._ask_filters, entry, pod, rows)
+        return entry
+
+    def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> None:
+        for index, hook in enumerate(entry.result.filtering.plugins):
+            verdict = self._ask_filter(hook, entry.result.state, pod, rows)
+            entry.codes.append(_spread(verdict.codes, rows, len(entry.fixed)))
+            entry.describes.append(verdict.describe)
+            if verdict.fatal:
+                entry.fatal[index] = verdict.fatal
+        entry.combine()
+
+    def _ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+        answer = (
+            self._static_results.ask("filter", hook, state, pod)
+            if rows is None
+            else self._runner.call("filter", hook, state, pod, rows)
+        )
+        verdict = cast("FilterResult", answer)
+        if verdict.error is not None:
+            raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
+        return verdict
+
+    def _override(self, entry: Entry, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
+        """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
+        nominated = entry.nominated
+        assert nominated is not None, "the pod gives way to nominated pods"
+        there = nominated.on(rows)
+        if there or entry.overrides:
+            found = entry.result
+            dry_run = found.filtering.filter_dry_run
+            entry.override(nominated.rejections(dry_run, found.state, pod, there), rows)
+
+    def score_all(self, entry: Entry, pod: PodInfo) -> None:
+        """Score all feasible rows.
+
+        As upstream does not score where there is no choice, a plugin that fails then does no harm.
+        """
+        result = entry.result
+        feasible = result.filtering.feasible_rows()
+        entry.result = replace(result, scoring=None, broken=None)
+        entry.moving_scores, entry.wide_scores, entry.row_functions = [], False, None
+        if not feasible.size:
+            return
+        try:
+            self._score_rows(entry, pod, feasible)
+        except PluginError as error:
+            if feasible.size == 1:
+                scoring = Scoring.of_one(feasible.item(), len(entry.fixed))
+                entry.result = replace(result, scoring=scoring, broken=None)
+            else:
+                entry.result = replace(result, scoring=None, broken=error)
+
+    def _score_rows(self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp]) -> None:
+        runner, result = self._runner, entry.result
+        state = result.state
+        state.write(Feasible(feasible))
+        found = runner.run("pre_score", state, pod)
+        if found.status.code is not Code.SUCCESS:
+            status = found.status
+            raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
+        plugins = tuple(
+            [
+                PluginScores(hook, self._normalizers.get(hook.plugin), runner)
+                for hook in runner.active("score", found.skipped)
+            ]
+        )
+        entry.moving_scores = [one for one in plugins if one.scope is Scope.NODE]
+        entry.wide_scores = any(one.scope > Scope.NODE for one in plugins)
+        entry.total = np.zeros(len(entry.fixed), np.int64)
+        scoring = Scoring(read_only(entry.total), plugins, found.skipped)
+        entry.result = replace(result, scoring=scoring)
+        runner.measure("score", self._ask_scores, entry, pod, feasible)
+        entry.row_functions = self._functions_of_rows(entry)
+
+    def _functions_of_rows(self, entry: Entry) -> RowFunctions | None:
+        """Return what updates rows that stay feasible; None where plugins run one by one."""
+        moving = [entry.result.filtering.plugins[i] for i in entry.moving]
+        if (
+            entry.nominated is not None
+            or entry.wide_scores
+            or max(entry.scopes, default=0) > Scope.NODE
+        ):
+            return None
+        if any(one.part is not None for one in entry.moving_scores):
+            return None  # it is normalised
+        return self._row_functions.of(moving, [one.hook for one in entry.moving_scores])
+
+    def _ask_scores(self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp]) -> None:
+        scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
+        assert scoring is not None, "it is being made"
+        rows = None if feasible.size >= GATHER_BELOW * n else feasible
+        for plugin in scoring.plugins:
+            self._ask_score(plugin, state, pod, rows, n)
+            self._normalize(entry, plugin, pod, feasible)
+        entry.add_up(feasible)
+
+    def _ask_score(
+        self, plugin: PluginScores, state: CycleState, pod: PodInfo, rows: Rows, n: int
+    ) -> None:
+        if rows is None:
+            answer = self._static_results.ask("score", plugin.hook, state, pod)
+            plugin.raw, plugin.shared = cast("RawScores", answer), True
+            return
+        fresh = cast("RawScores", self._runner.call("score", plugin.hook, state, pod, rows))
+        dtype = np.int64 if plugin.normalizer is None else fresh.dtype
+        plugin.raw, plugin.shared = np.zeros(n, dtype), False
+        plugin.raw[rows] = fresh
+
+    def _normalize(
+        self, entry: Entry, plugin: PluginScores, pod: PodInfo, feasible: NDArray[np.intp]
+    ) -> None:
+        """Compute a plugin's part of the total from its raw scores."""
+        if plugin.normalizer is None and plugin.proved:
+            return
+        n, state = len(entry.fixed), entry.result.state
+        everyone = feasible.size == n
+        scores = plugin.raw if everyone else plugin.raw[feasible]
+        if plugin.normalizer is not None and feasible.size:
+            state.write(Feasible(feasible))
+            answer = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
+            scores = cast("Scores", answer)
+        if not plugin.proved:
+            _check_range(plugin.hook.plugin, scores)
+        if everyone:
+            plugin.part = scores * plugin.hook.weight
+        else:
+            plugin.part = np.zeros(n, np.int64)
+            plugin.part[feasible] = scores * plugin.hook.weight
+
+    # Changed rows.
+
+    def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
+        """Run PreFilter of plugins that read the whole cluster; False if an answer changed."""
+        runner = self._runner
+        hooks = runner.wide["pre_filter"]
+        if not hooks:
+            return True
+        filtering = entry.result.filtering
+        answers = runner.ask("pre_filter", hooks, entry.result.state, pod)
+        for hook, answer in zip(hooks, answers, strict=True):
+            result = cast("PreFilterResult", answer)
+            code, skipped = result.status.code, hook.plugin in filtering.skipped
+            if code is not (Code.SKIP if skipped else Code.SUCCESS):
+                return False
+            if result.node_names is not None or hook.plugin in filtering.narrowing:
+                return False
+        return True
+
+    def pre_score_unchanged(self, entry: Entry, pod: PodInfo, skipped: frozenset[str]) -> bool:
+        """Run PreScore of plugins that read the whole cluster; False if an answer changed."""
+        runner, state = self._runner, entry.result.state
+        hooks = runner.wide["pre_score"]
+        if not hooks:
+            return True
+        state.write(Feasible(first=entry.first))
+        answers = runner.ask("pre_score", hooks, state, pod)
+        for hook, answer in zip(hooks, answers, strict=True):
+            expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
+            if cast("Status", answer).code is not expected:
+                return False
+        return True
+
+    def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
+        """Update rows by calling the plugins; False if the pod must be evaluated anew."""
+        runner, filtering = self._runner, entry.result.filtering
+        touched = np.array(rows, np.intp)
+        before = entry.first == FEASIBLE
+        everywhere = runner.measure("filter", self._patch_filters, entry, pod, touched)
+        if entry.nominated is not None:
+            self._override(entry, pod, None if everywhere else rows)
+        if everywhere:
+            changed = before != (entry.first == FEASIBLE)
+            changed[touched] = True
+            touched = np.flatnonzero(changed)
+        scoring = entry.result.scoring
+        if scoring is None or scoring.skipped is None or not filtering.any_feasible():
+            self.score_all(entry, pod)
+            return entry.result.broken is None
+        try:
+            if not self.pre_score_unchanged(entry, pod, scoring.skipped):
+                return False
+            runner.measure("score", self._patch_scores, entry, pod, touched, before[touched])
+        except PluginError:
+            return False
+        return True
+
+    def _patch_filters(self, entry: Entry, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
+        """Run the moving filters again; return whether other rows may have changed, too."""
+        everywhere = False
+        filtering, state = entry.result.filtering, entry.result.state
+        for index in entry.moving:
+            near = entry.scopes[index] is Scope.NODE
+            verdict = self._ask_filter(
+                filtering.plugins[index], state, pod, touched if near else None
+            )
+            if verdict.codes is not None:
+                entry.describes[index] = verdict.describe
+                if verdict.fatal:
+                    entry.fatal[index] = verdict.fatal
+            if near:
+                entry.put_codes(index, touched, verdict.codes)
+            else:
+                entry.codes[index] = _spread(verdict.codes, None, len(entry.fixed))
+                everywhere = True
+        if everywhere:
+            entry.combine()
+            filtering.explanations.forget()
+        else:
+            entry.combine_rows(touched.tolist())
+            filtering.explanations.forget(touched.tolist())
+        return everywhere
+
+    def _patch_scores(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        touched: NDArray[np.intp],
+        before: NDArray[np.bool_],
+    ) -> None:
+        """Score touched rows again; ``before``: whether each of them was feasible."""
+        now = entry.first[touched] == FEASIBLE
+        if not entry.wide_scores and not (before != now).any():
+            self._patch_moving(entry, pod, touched if now.all() else touched[now])
+        else:
+            self._patch_all(entry, pod, touched[now], touched[now & ~before])
+
+    def _patch_moving(self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]) -> None:
+        """Score feasible rows that stay feasible."""
+        if not rows.size:
+            return
+        runner, state, whole = self._runner, entry.result.state, False
+        for plugin in entry.moving_scores:
+            fresh = cast("RawScores", runner.call("score", plugin.hook, state, pod, rows))
+            gain = entry.put_scores(plugin, rows, fresh)
+            if plugin.part is None:
+                entry.total[rows] += gain * plugin.hook.weight
+            elif plugin.by_row or gain.any():
+                self._normalize(entry, plugin, pod, np.flatnonzero(entry.first == FEASIBLE))
+                whole = True
+        if whole:
+            entry.add_up(np.flatnonzero(entry.first == FEASIBLE))
+
+    def _patch_all(
+        self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
+    ) -> None:
+        """Score feasible `rows`, of which `newly` were not feasible before."""
+        feasible = np.flatnonzero(entry.first == FEASIBLE)
+        scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
+        assert scoring is not None, "it was scored before"
+        for plugin in scoring.plugins:
+            if plugin.scope > Scope.NODE:
+                self._ask_score(plugin, state, pod, None, n)
+            else:
+                asked = newly if plugin.scope is Scope.STATIC else rows
+                if asked.size:
+                    fresh = self._runner.call("score", plugin.hook, state, pod, asked)
+                    entry.put_scores(plugin, asked, cast("RawScores", fresh))
+            self._normalize(entry, plugin, pod, feasible)
+        entry.add_up(feasible)
+
+
+def _spread(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
+    """Return the codes of `rows` as codes of all rows, which may be written to."""
+    if codes is None or rows is None:
+        return codes if codes is None else codes.copy()
+    full = np.zeros(n, np.int16)
+    full[rows] = codes
+    return full
+
+
+def _check_range(plugin: str, scores: Scores) -> None:
+    """Refuse scores outside 0..100, as upstream does after normalisation."""
+    if not scores.size:
+        return
+    low, high = int(scores.min()), int(scores.max())
+    if low < 0 or high > MAX_NODE_SCORE:
+        wrong = low if low < 0 else high
+        raise PluginError(
+            f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid '
+            f"score {wrong}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )

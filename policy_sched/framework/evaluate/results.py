@@ -1,0 +1,363 @@
+"""Results of an evaluation: the plugin that rejected each row, and the scores of the others.
+
+Theory of operation. Results are immutable to everything but the Evaluator, which owns the arrays
+and updates them in place; other code reads them through views that cannot be written to. So a
+result that pods share is valid until the node table changes. There are three kinds of copies:
+
+- ``restricted`` has other feasible rows or totals (a sample, an extender's answer, one row);
+- ``snapshot`` is not affected by later changes of the table;
+- ``summary`` is a snapshot of the feasible rows and of one row's scores, a fraction of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    EXTENDER,
+    NOTHING,
+    Code,
+    Codes,
+    CycleState,
+    Describe,
+    RawScores,
+    Rejections,
+    Scope,
+    Scores,
+    Status,
+    StatusTable,
+)
+from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.runtime import Hook, Parts, Runner, broken
+
+FEASIBLE: Final = 0
+NO_NODE: Final = -1
+OUTSIDE: Final = -2
+NOT_ASKED: Final = -3
+"""Values of `first`: the row is feasible, is no live node, no PreFilter plugin named it, or it
+was left out after the plugins: enough others were found before, or an extender rejected it.
+
+Positive values are one more than the index of the filter plugin that rejected the row.
+"""
+#: Total of a row on which the pod cannot run, where extenders may make a total negative.
+NOWHERE: Final = -(2**63)
+
+Explained: TypeAlias = Iterable[tuple[NDArray[np.intp], Sequence[Status]]]
+"""Groups of rows, shape (k,), with one status for each row."""
+Override: TypeAlias = tuple[int, Status]
+"""Another rejection of a row than the plugins': the number of a plugin, or NOT_ASKED, and why."""
+
+
+class Explanations:
+    """Statuses of rejected rows [0, n), kept between attempts: words cost more than codes.
+
+    ``known``: what was explained so far, None if nothing was.
+    """
+
+    __slots__ = ("_n", "_stale", "_table", "known")
+
+    def __init__(self, n: int, table: StatusTable | None = None) -> None:
+        self._n = n
+        self._table = StatusTable() if table is None else table
+        self.known: Rejections | None = None
+        self._stale: set[int] = set()
+
+    def clone(self, changed: Iterable[int]) -> Explanations:
+        """Return a copy in which the ``changed`` rows are explained anew."""
+        clone = Explanations(self._n, self._table)
+        clone.known = self.known
+        if self.known is not None:
+            clone._stale = self._stale.union(changed)
+        return clone
+
+    def forget(self, rows: Sequence[int] | None = None) -> None:
+        """Explain these rows anew, or all."""
+        if rows is None:
+            self.known = None
+            self._stale.clear()
+        elif self.known is not None:
+            self._stale.update(rows)
+
+    def of(self, explain: Callable[[NDArray[np.intp]], Explained]) -> Rejections:
+        """Return the statuses; ``explain`` finds those of ascending rows."""
+        if self.known is None:
+            self.known = self._fill(np.zeros(self._n, np.intp), explain(np.arange(self._n)))
+        elif self._stale:
+            stale = np.array(sorted(self._stale), np.intp)
+            numbers = self.known.numbers.copy()
+            numbers[stale] = NOTHING
+            self.known = self._fill(numbers, explain(stale))
+        self._stale.clear()
+        return self.known
+
+    def _fill(self, numbers: NDArray[np.intp], explained: Explained) -> Rejections:
+        for rows, statuses in explained:
+            numbers[rows] = self._table.numbers(statuses)
+        return Rejections(numbers, self._table)
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredNodes:
+    """The results of the filter plugins for one pod over all rows [0, n) of the node table.
+
+    ``first``: int16, shape (n,), the plugin that rejected the row, with nominated pods and
+    extenders; ``by_plugins`` is the same without them, and ``overrides`` the difference.
+    ``codes[i]`` is plugin i's own answer (None: every row passes), ``describes[i]`` explains it,
+    and ``fatal[i]`` are its codes of rows on which it broke. ``rejection``: why the whole pod was
+    rejected before any node was looked at, or None. ``skipped``: the plugins that PreFilter left
+    out; ``narrowing``: those that named nodes. ``extended``: whether extenders rejected rows.
+    """
+
+    first: Codes
+    by_plugins: Codes
+    plugins: tuple[Hook, ...]
+    codes: Sequence[Codes | None]
+    describes: Sequence[Describe]
+    fatal: Mapping[int, frozenset[int]]
+    overrides: Mapping[int, Override]
+    filter_dry_run: FilterDryRun
+    names: Sequence[str]
+    explanations: Explanations
+    rejection: Status | None = None
+    skipped: frozenset[str] = frozenset()
+    narrowing: tuple[str, ...] = ()
+    extended: bool = False
+
+    @property
+    def narrowed_by(self) -> tuple[str, ...]:
+        """The PreFilter plugins that left only some nodes to look at; EXTENDER if extenders did."""
+        return (*self.narrowing, EXTENDER) if self.extended else self.narrowing
+
+    def any_feasible(self) -> bool:
+        """Return whether the pod can run anywhere."""
+        return not bool(self.first.all())
+
+    def feasible_rows(self) -> NDArray[np.intp]:
+        """Return the rows on which the pod can run, ascending, shape (k,)."""
+        return np.flatnonzero(self.first == FEASIBLE)
+
+    def failure(self, runner: Runner) -> PluginError | None:
+        """Return what ends the attempt: a plugin that broke on a row that no other had rejected."""
+        for index, fatal in self.fatal.items():
+            codes = self.codes[index]
+            if codes is None:
+                continue
+            where = (self.by_plugins == index + 1) & np.isin(codes, list(fatal))
+            if where.any():
+                row = np.flatnonzero(where)[:1]
+                (status,) = self.describes[index](row, codes[row])
+                hook = self.plugins[index]
+                runner.count_failure("filter", hook)
+                text = f"{status.message()} (node {self.names[row.item()]})"
+                return PluginError(broken("filter", hook.plugin, text))
+        return None
+
+    def statuses(self) -> Rejections:
+        """Return why rows were rejected; feasible and dead rows are left out."""
+        return self.explanations.of(self._explain)
+
+    def _explain(self, wanted: NDArray[np.intp]) -> Explained:
+        overrides = self.overrides
+        if overrides:
+            late = np.array([row in overrides for row in wanted.tolist()], np.bool_)
+            if late.any():
+                yield wanted[late], [overrides[row][1] for row in wanted[late].tolist()]
+                wanted = wanted[~late]
+        firsts = self.by_plugins[wanted]
+        for value in np.unique(firsts).tolist():
+            group = wanted[firsts == value]
+            if value == OUTSIDE:
+                yield group, [self._outside()] * group.size
+            elif value > FEASIBLE:
+                codes = self.codes[value - 1]
+                assert codes is not None, "the plugin rejected these rows"
+                found = self.describes[value - 1](group, codes[group])
+                yield group, _attributed(found, self.plugins[value - 1].plugin)
+
+    def _outside(self) -> Status:
+        if self.rejection is not None:
+            return self.rejection
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.narrowing))}]"
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+    def restricted(
+        self,
+        first: Codes,
+        by_plugins: Codes | None = None,
+        *,
+        overrides: Mapping[int, Override],
+        explanations: Explanations | None = None,
+        extended: bool = False,
+    ) -> FilteredNodes:
+        """Return a copy with other feasible rows.
+
+        ``explanations``: what is known of them, if anything.
+        """
+        return replace(
+            self,
+            first=first,
+            by_plugins=first if by_plugins is None else by_plugins,
+            overrides=overrides,
+            explanations=Explanations(len(first)) if explanations is None else explanations,
+            extended=self.extended or extended,
+        )
+
+    def snapshot(self) -> FilteredNodes:
+        """Return a copy that shares no arrays."""
+        return replace(
+            self,
+            first=self.first.copy(),
+            by_plugins=self.by_plugins.copy(),
+            codes=[None if codes is None else codes.copy() for codes in self.codes],
+            describes=list(self.describes),
+            fatal=dict(self.fatal),
+            overrides=dict(self.overrides),
+            explanations=Explanations(len(self.first)),
+        )
+
+    def summary(self) -> FilteredNodes:
+        """Return a copy of the feasible rows, without the reasons of the others."""
+        first = self.first.copy()
+        return self.restricted(first, overrides=dict(self.overrides))
+
+
+class PluginScores:
+    """One score plugin's scores, shape (n,): int64, or raw float64 that is normalised.
+
+    ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
+    may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful.
+    ``proved``: scores are within 0..100. ``by_row``: normalisation reads more than the scores.
+    """
+
+    __slots__ = ("by_row", "hook", "normalizer", "part", "proved", "raw", "scope", "shared")
+
+    def __init__(self, hook: Hook, normalizer: Hook | None, runner: Runner) -> None:
+        self.hook = hook
+        self.normalizer = normalizer
+        signature = runner.pipeline.signatures.get(hook.plugin)
+        self.scope = Scope.VOLATILE if signature is None else signature.scope
+        self.proved = signature is not None and signature.proved
+        self.by_row = signature is not None and signature.normalizes_by_row
+        self.raw: RawScores = np.empty(0, np.int64)
+        self.part: Scores | None = None
+        self.shared = False
+
+    def weighted(self) -> Scores:
+        """Return the plugin's part of the total, row by row."""
+        if self.part is not None:
+            return self.part
+        return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
+
+    def snapshot(self) -> PluginScores:
+        """Return a copy-on-write copy."""
+        self.shared = True
+        return copy(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """The scores of one pod over all rows [0, n).
+
+    ``total``: int64, shape (n,), the sum of weighted scores, below all others where not feasible.
+    ``skipped``: the plugins that PreScore left out; None if no plugin ran, as there was no choice.
+    ``shares``: scores of extenders, by name. ``note``: in a summary, one row's part of the total
+    by plugin.
+    """
+
+    total: Scores
+    plugins: tuple[PluginScores, ...] = ()
+    skipped: frozenset[str] | None = None
+    shares: Mapping[str, Scores] = field(default_factory=dict)
+    note: Mapping[str, int] | None = None
+
+    @staticmethod
+    def of_one(row: int, n: int) -> Scoring:
+        """Return the result for a single feasible row, which is not scored."""
+        total = np.full(n, -1, np.int64)
+        total[row] = 0
+        return Scoring(total)
+
+    def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
+        """Return each plugin's normalised and weighted score of `rows`, by plugin."""
+        if self.note is not None:
+            plugins = {plugin: [part] * rows.size for plugin, part in self.note.items()}
+        else:
+            plugins = {one.hook.plugin: one.weighted()[rows].tolist() for one in self.plugins}
+        return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
+
+    def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
+        """Return each plugin's raw scores of some rows."""
+        return {one.hook.plugin: one.raw[rows].tolist() for one in self.plugins}
+
+    def restricted(self, row: int) -> Scoring:
+        """Return a copy in which only one row was scored."""
+        total = np.full(len(self.total), -1, np.int64)
+        total[row] = self.total[row]
+        return replace(self, total=total)
+
+    def snapshot(self) -> Scoring:
+        """Return a copy that later changes do not affect."""
+        plugins = tuple([one.snapshot() for one in self.plugins])
+        return replace(self, total=self.total.copy(), plugins=plugins)
+
+    def summary(self, row: int) -> Scoring:
+        """Return a copy of one row's scores by plugin."""
+        rows = np.array([row], np.intp)
+        note = {one.hook.plugin: int(one.weighted()[rows][0]) for one in self.plugins}
+        return replace(self.restricted(row), plugins=(), note=note)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The results of a profile's plugins for one pod on every node.
+
+    ``state``: what plugins wrote into the cycle state. ``scoring`` is None where no node is
+    feasible, or where plugins failed to score several, which is ``broken`` then.
+    """
+
+    state: CycleState
+    filtering: FilteredNodes
+    scoring: Scoring | None = None
+    broken: PluginError | None = None
+
+    @property
+    def rejection(self) -> Status | None:
+        """Why the whole pod was rejected before any node was looked at."""
+        return self.filtering.rejection
+
+    @property
+    def parts(self) -> Parts:
+        """The plugins that took no part in it."""
+        filtering, scoring = self.filtering, self.scoring
+        rejected = "" if filtering.rejection is None else filtering.rejection.plugin
+        return filtering.skipped, rejected, None if scoring is None else scoring.skipped
+
+    def best(self) -> NDArray[np.intp]:
+        """Return the rows with the highest total, ascending; empty if no node is feasible."""
+        if self.scoring is None:
+            return np.empty(0, np.intp)
+        total = self.scoring.total
+        return np.flatnonzero(total == total.max())
+
+    def snapshot(self) -> Evaluation:
+        """Return a copy that later changes of the table do not affect."""
+        scoring = None if self.scoring is None else self.scoring.snapshot()
+        return Evaluation(self.state.clone(), self.filtering.snapshot(), scoring, self.broken)
+
+    def summary(self, row: int) -> Evaluation:
+        """Return a small copy of one row's result that later changes do not affect."""
+        scoring = None if self.scoring is None else self.scoring.summary(row)
+        return Evaluation(self.state.clone(), self.filtering.summary(), scoring, self.broken)
+
+
+def _attributed(statuses: list[Status], plugin: str) -> list[Status]:
+    """Return the statuses with the plugin's name; where two were one object, they still are."""
+    named = {id(status): status.by(plugin) for status in statuses}
+    return [named[id(status)] for status in statuses]

@@ -1,0 +1,182 @@
+"""Row functions: one generated function per set of plugins, with the answers of the plugins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.cluster import Cache
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    CycleState,
+    FilterResult,
+    RowRule,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Status,
+    hookimpl,
+)
+from policy_sched.framework.evaluate import Evaluator
+from policy_sched.framework.evaluate.row_functions import RowFunctionCache
+from policy_sched.framework.runtime import MetricsRecorder, Runner
+from policy_sched.framework.status import Code
+from policy_sched.model import PodInfo
+from policy_sched.testing import make_node, make_pod
+from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
+
+FULL = Status(Code.UNSCHEDULABLE, ("full",))
+
+
+class Few:
+    """At most ``most`` pods on a node, and the fewer the better; fails on a node with ``poison``.
+
+    ``calls``: how it was called, by rows or by the function of one row.
+    """
+
+    def __init__(self, cache: Cache, most: int = 3, poison: int = -1) -> None:
+        self._table = cache.nodes
+        self._most = most
+        self._poison = poison
+        self.calls: list[str] = []
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Read the pods of the node alone."""
+        passes = RowRule(self._row, None, f"out[0] < {self._most}")
+        rating = RowRule(self._row, None, "True", "100 - out[0]")
+        return Signature(frozenset(), Scope.NODE, proved=True, row_filter=passes, row_score=rating)
+
+    def _row(self, _pod: PodInfo, _cycle: object, row: int) -> tuple[int]:
+        self.calls.append("row")
+        return (self._count(row),)
+
+    def _count(self, row: int) -> int:
+        count = len(self._table.pods_on(row))
+        if count == self._poison:
+            raise ValueError("poison")
+        return count
+
+    def _counts(self, rows: Rows) -> list[int]:
+        self.calls.append("rows")
+        return [self._count(row) for row in (range(self._table.n) if rows is None else rows)]
+
+    @hookimpl
+    def filter(self, rows: Rows) -> FilterResult:
+        """Refuse nodes that are full."""
+        codes = [int(count >= self._most) for count in self._counts(rows)]
+        return FilterResult.of(np.array(codes, np.int16), FULL)
+
+    @hookimpl
+    def score(self, state: CycleState, rows: Rows) -> Scores:
+        """Prefer nodes with few pods."""
+        assert state is not None
+        return np.array([100 - count for count in self._counts(rows)], np.int64)
+
+
+def world(nodes: int = 3) -> Cache:
+    cache = Cache()
+    for number in range(nodes):
+        cache.add_node(make_node(f"n{number}"))
+    return cache
+
+
+def test_a_row_that_stays_feasible_is_updated_by_the_generated_function() -> None:
+    """The plugin itself runs once, for all rows; for the changed row its row functions run."""
+    cache = world()
+    plugin = Few(cache)
+    runner = Runner(pipeline_of({"Few": plugin}))
+    evaluator = Evaluator(runner, cache.nodes)
+    evaluator.evaluate(PodInfo.of(make_pod("a")))
+    plugin.calls.clear()
+    cache.assume(PodInfo.of(make_pod("b")), "n1")
+    scoring = evaluator.evaluate(PodInfo.of(make_pod("c"))).scoring
+    assert plugin.calls == ["row", "row"]
+    assert scoring is not None
+    assert scoring.weighted(np.arange(3)) == {"Few": [100, 99, 100]}
+
+
+def test_a_row_that_no_longer_passes_is_explained_by_its_plugin() -> None:
+    """The plugin that rejects a row is named, with its words."""
+    cache = world()
+    plugin = Few(cache, most=1)
+    evaluator = Evaluator(Runner(pipeline_of({"Few": plugin})), cache.nodes)
+    evaluator.evaluate(PodInfo.of(make_pod("a")))
+    cache.assume(PodInfo.of(make_pod("b")), "n1")
+    filtering = evaluator.evaluate(PodInfo.of(make_pod("c"))).filtering
+    assert filtering.statuses() == {1: FULL.by("Few")}
+
+
+def test_a_rule_that_fails_on_a_row_is_named() -> None:
+    """The error is that of the plugin, in upstream's words."""
+    cache = world()
+    evaluator = Evaluator(Runner(pipeline_of({"Few": Few(cache, poison=1)})), cache.nodes)
+    evaluator.evaluate(PodInfo.of(make_pod("a")))
+    cache.assume(PodInfo.of(make_pod("b")), "n1")
+    with pytest.raises(PluginError, match='running "Few" filter plugin: poison'):
+        evaluator.evaluate(PodInfo.of(make_pod("c")))
+
+
+def test_sampled_plugins_are_called_and_measured_one_by_one() -> None:
+    """Durations of single plugins are those of the plugins."""
+    cache = world()
+    plugin, recorder = Few(cache), MetricsRecorder(lambda: 0.0)
+    runner = Runner(pipeline_of({"Few": plugin}), recorder)
+    evaluator = Evaluator(runner, cache.nodes)
+    evaluator.evaluate(PodInfo.of(make_pod("a")))
+    runner.sample(True)
+    plugin.calls.clear()
+    cache.assume(PodInfo.of(make_pod("b")), "n1")
+    evaluator.evaluate(PodInfo.of(make_pod("c")))
+    assert plugin.calls == ["rows", "rows"]
+    assert recorder.plugins == {
+        ("Few", "Filter", "Success"): [0.0],
+        ("Few", "Score", "Success"): [0.0],
+    }
+
+
+def test_a_plugin_without_row_functions_is_called() -> None:
+    """One such plugin is enough: then all plugins run one by one."""
+
+    class Plain:
+        @hookimpl
+        def sign_pod(self) -> Signature:
+            return Signature(frozenset(), Scope.NODE)
+
+        @hookimpl
+        def filter(self) -> FilterResult:
+            return FilterResult.of(np.zeros(0, np.int16))
+
+    cache = world()
+    runner = Runner(pipeline_of({"Few": Few(cache), "Plain": Plain()}))
+    functions, hooks = RowFunctionCache(runner), runner.pipeline.at("filter")
+    assert functions.of(hooks, ()) is None
+    assert functions.of(hooks[:1], ()) is not None
+    assert functions.of(hooks[:1], ()) is functions.of(hooks[:1], ())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=20),
+    most=st.integers(1, 4),
+)
+def test_row_functions_answer_as_a_fresh_evaluation(
+    steps: list[tuple[int, bool]], most: int
+) -> None:
+    """Whatever comes and goes, also where a row fills up and empties again."""
+    cache = world()
+    pipeline = pipeline_of({"Few": Few(cache, most), "Other": Few(cache, 3)})
+    runner = Runner(pipeline)
+    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    running: list[PodInfo] = []
+    for number, (row, leaves) in enumerate(steps):
+        if leaves and running:
+            cache.forget(running.pop(row % len(running)).uid)
+        else:
+            running.append(PodInfo.of(make_pod(f"r{number}")))
+            cache.assume(running[-1], f"n{row}")
+        pod = PodInfo.of(make_pod(f"p{number}"))
+        assert_equal(kept.evaluate(pod), plain.evaluate(pod))
