@@ -267,8 +267,8 @@ def _side(
 
 
 def _spread(table: NodeTable, resource: str) -> Spread:
-    allocatable = table.column(("allocatable", resource)).values
-    requested = table.column(("requested", resource)).values
+    allocatable = table.lookup(("allocatable", resource)).values
+    requested = table.lookup(("requested", resource)).values
     rows = [row for row in table.row_of.values() if allocatable[row] > 0]
     shares = [100.0 * int(requested[row]) / int(allocatable[row]) for row in rows]
     return Spread.of(resource, shares)

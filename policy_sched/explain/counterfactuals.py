@@ -166,11 +166,11 @@ def _asking_for_less(
             continue
         candidates = np.flatnonzero(rows)
         missing = {
-            name: amount - table.column(("free", name)).values[candidates]
+            name: amount - table.lookup(("free", name)).values[candidates]
             for name, amount in pod.requests.items()
             if amount > 0
         }
-        room = table.column(("podCount",)).values < table.column(("allocatable", "pods")).values
+        room = table.lookup(("podCount",)).values < table.lookup(("allocatable", "pods")).values
         lacking = sum((short > 0).astype(np.int64) for short in missing.values())
         for name, short in missing.items():
             only = (short > 0) & (lacking == 1) & room[candidates]

@@ -101,13 +101,13 @@ class Budgets:
                 return self._among(block, key, requirement.values)
             case "NotIn":
                 return ~self._among(block, key, requirement.values)
-        has: NDArray[np.bool_] = self._pods.column(key).values[block] != 0
+        has: NDArray[np.bool_] = self._pods.lookup(key).values[block] != 0
         return has if requirement.operator == "Exists" else ~has
 
     def _among(
         self, block: NDArray[np.intp], key: tuple[str, ...], texts: tuple[str, ...]
     ) -> NDArray[np.bool_]:
-        values = self._pods.column(key).values[block]  # first: it may give new codes
+        values = self._pods.lookup(key).values[block]  # first: it may give new codes
         codes = [self._pods.strings.find(text) for text in texts]
         found: NDArray[np.bool_] = values == codes[0]
         for code in codes[1:]:

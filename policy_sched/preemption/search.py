@@ -137,7 +137,7 @@ class PreemptionSearch:
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
         for key in WhatIfRows.reads(self._cache):
-            self._cache.pods.column(key)
+            self._cache.pods.lookup(key)
         run = self._runs.of(attempt)
         if run.hopeless():
             _look_at_all(run, attempt, rows)

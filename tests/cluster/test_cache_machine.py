@@ -15,8 +15,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.counts.selector_counts import Part, PodMatch
 from policy_sched.cluster.counts.topology_domains import ROW
 from policy_sched.cluster.pod_states import PodState
-from policy_sched.cluster.tables.column import Column
-from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.column import Column, Eviction
 from policy_sched.cluster.tables.schema import Key, Kind
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequirement
@@ -312,14 +311,14 @@ class ForgetfulMachine(CacheMachine):
     def __init__(self) -> None:
         super().__init__()
         nodes, pods = self.cache.nodes, self.cache.pods
-        nodes.forgetting, pods.forgetting = ColumnCollector(most=1), ColumnCollector(most=1)
+        nodes.eviction, pods.eviction = Eviction(most=1), Eviction(most=1)
         for sets in (nodes.port_sets, nodes.taint_sets):
             sets.many = sets._due = 1
         self.kept: list[Column] = []
 
     @rule(key=st.sampled_from(NODE_KEYS))
     def keep_a_node_column(self, key: Key) -> None:
-        """A compiled rule has a column for as long as it lives."""
+        """A compiled rule holds a column."""
         self.kept.append(self.cache.nodes.column(key))
 
     @rule(key=st.sampled_from(POD_KEYS))
@@ -327,14 +326,14 @@ class ForgetfulMachine(CacheMachine):
         """Likewise for pod columns."""
         self.kept.append(self.cache.pods.column(key))
 
-    @rule()
-    def let_go(self) -> None:
-        """Rules are replaced."""
-        self.kept.clear()
+    @rule(key=st.sampled_from(NODE_KEYS))
+    def look_up_a_node_column(self, key: Key) -> None:
+        """A plugin reads a column that a pod names."""
+        self.cache.nodes.lookup(key)
 
     @invariant()
-    def what_is_kept_is_what_the_table_has(self) -> None:
-        """A referenced column is kept up to date, and later reads return it."""
+    def what_is_held_is_what_the_table_has(self) -> None:
+        """A column that is held is kept up to date, and later reads return it."""
         for column in self.kept:
             tables = self.cache.nodes.materialised, self.cache.pods.materialised
             assert any(table.get(column.key) is column for table in tables)

@@ -32,7 +32,7 @@ BOUNDED = {
     "_changes": "the history of the store keeps so many versions",
     "texts": "strings are kept for good, 150 bytes each: README, what is not there yet",
     "_codes": "as above",
-    "_columns": "1,024 columns before any is let go of: test_forgetting",
+    "_columns": "1,024 columns before any is given up: test_column_eviction",
     "_image_columns": "as above",
     "_readers": "as above",
     "watched": "as above",

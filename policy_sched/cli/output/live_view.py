@@ -170,10 +170,10 @@ def _extended_resources(table: NodeTable) -> list[str]:
 
 
 def _share(table: NodeTable, resource: str, row: int) -> str:
-    allocatable = table.column(("allocatable", resource)).values.item(row)
+    allocatable = table.lookup(("allocatable", resource)).values.item(row)
     if not allocatable and resource not in _NO_COLUMN:
         return "-"
-    requested = table.column(("requested", resource)).values.item(row)
+    requested = table.lookup(("requested", resource)).values.item(row)
     return f"{quantity_text(resource, requested)}/{quantity_text(resource, allocatable)}"
 
 

@@ -130,7 +130,7 @@ class SelectorCounts:
         nodes: NDArray[np.intp] = pods.node.values[: pods.n]
         chosen = nodes >= 0
         if not match.terminating:
-            chosen &= ~pods.column(("terminating",)).values[: pods.n]
+            chosen &= ~pods.lookup(("terminating",)).values[: pods.n]
         for namespaces, selector in match.parts:
             if selector.nothing:
                 return nodes[:0]
@@ -147,11 +147,11 @@ class SelectorCounts:
                 return self._among(key, requirement.values)
             case "NotIn":
                 return ~self._among(key, requirement.values)
-        has: NDArray[np.bool_] = self._pods.column(key).values[: self._pods.n] != 0
+        has: NDArray[np.bool_] = self._pods.lookup(key).values[: self._pods.n] != 0
         return has if requirement.operator == "Exists" else ~has
 
     def _among(
         self, key: tuple[str, ...], texts: frozenset[str] | tuple[str, ...]
     ) -> NDArray[np.bool_]:
-        values = self._pods.column(key).values[: self._pods.n]  # first: it may give new codes
+        values = self._pods.lookup(key).values[: self._pods.n]  # first: it may give new codes
         return np.isin(values, [self._pods.strings.find(text) for text in texts])

@@ -37,7 +37,7 @@ class Domain:
             self.ids: NDArray[np.intp] = np.arange(n)
             self.complete = True
         else:
-            codes = table.column(("label", key)).values[:n]
+            codes = table.lookup(("label", key)).values[:n]
             found, inverse = np.unique(codes, return_inverse=True)
             missing = bool(found.size and found[0] == 0)
             self.count = int(found.size) - missing
@@ -83,4 +83,4 @@ def _version(key: str, table: NodeTable) -> tuple[int, int, int]:
     """Return what rises when the domain of a key changes, or which rows are live."""
     if key == ROW:
         return table.n, 0, 0
-    return table.n, table.live.version, table.column(("label", key)).version
+    return table.n, table.live.version, table.lookup(("label", key)).version

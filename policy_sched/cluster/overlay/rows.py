@@ -134,7 +134,7 @@ class WhatIfRows:
 
     def _amounts(self, key: tuple[str, str]) -> NDArray[np.int64] | None:
         """Return a number of each pod, 0 where there is none; None if all are 0."""
-        amounts: NDArray[np.int64] = self._table.column(key).values[self.pods]
+        amounts: NDArray[np.int64] = self._table.lookup(key).values[self.pods]
         amounts[~self._here] = 0
         return amounts if amounts.any() else None
 
@@ -142,7 +142,7 @@ class WhatIfRows:
         """Return by line of the block the places whose pod holds host ports."""
         if not self._nodes.usage.used_ports.values[self.rows].any():
             return {}
-        holds = self._table.column(("hostPorts",)).values[self.pods] & self._here
+        holds = self._table.lookup(("hostPorts",)).values[self.pods] & self._here
         return {int(k): np.flatnonzero(holds[k]) for k in np.flatnonzero(holds.any(axis=1))}
 
     def _count_ports(self, step: int, places: NDArray[np.intp], sign: int) -> None:

@@ -1,14 +1,20 @@
-"""One column of a table, and the rows that all columns of a table share.
+"""One column of a table, the rows that all its columns share, and which columns are given up.
 
 Theory of operation: arrays are longer than the table (capacity) and grow by doubling, so adding
 a row costs O(1). Growing replaces the array of every column: code that holds a column reads
 ``values`` again for each use. ``view`` is the same memory as a memoryview, which reads and writes
 one number in a third of the time that an array takes; the tables write through it.
+
+Pods name label keys, resources and images, and each becomes a column when it is first read; over
+the life of a cluster their number is unbounded. So a table gives up the columns that were not
+looked up since the last eviction. A column that was opened to be held (by a compiled rule or a
+plugin) is ``held`` for good: their number is bounded by what policies name.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +28,10 @@ Distinct: TypeAlias = tuple[list[int], npt.NDArray[np.intp]]
 """Values, each once, ascending; and for each element the position of its value among them."""
 
 FIRST_CAPACITY = 16
+MOST: Final = 1024
+"""Number of columns from which on a table gives up idle ones."""
+VERSIONS: Final = 1 << 40
+"""Versions that a column may have before they could meet those of the next."""
 
 
 class Column:
@@ -30,14 +40,15 @@ class Column:
     ``values`` is a one-dimensional array of the family's dtype as long as the table's capacity;
     slice it to the table's ``n``. Both ``values`` and ``view`` are replaced when the table grows.
     ``version`` rises when a value of a static column changes; dynamic columns leave it, and tell
-    the journal. ``asked``: whether it was read since the last collection.
+    the journal. ``asked``: whether it was looked up since the last eviction. ``held``: whether it
+    is never given up.
     """
 
     __slots__ = (
-        "__weakref__",
         "_distinct",
         "asked",
         "family",
+        "held",
         "key",
         "static",
         "values",
@@ -51,6 +62,7 @@ class Column:
         self.static = family.kind is Kind.STATIC
         self.version = 0
         self.asked = True
+        self.held = False
         self.values: Values = np.full(capacity, fill, dtype=family.dtype)
         self.view = _view(self.values)
         self._distinct: tuple[int, int, Distinct] | None = None
@@ -129,3 +141,42 @@ class Rows:
     def give_back(self, row: int) -> None:
         """Free a row for the next ``take``."""
         self._free.append(row)
+
+
+class Eviction:
+    """Decides when columns are given up, and which.
+
+    Columns are numbered as they are created, and their versions begin with that number, so a
+    column that is created again never has a version of the earlier one.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most = most
+        """Number of columns from which on an eviction is worthwhile."""
+        self._due = most
+        self._made = 0
+
+    def numbered(self, column: Column) -> Column:
+        """Return a new column with versions that no other one had."""
+        column.version = self._made * VERSIONS
+        self._made += 1
+        return column
+
+    def due(self, columns: Collection[Key]) -> bool:
+        """Return whether there are enough columns for an eviction."""
+        return len(columns) >= self._due
+
+    def idle(self, columns: Mapping[Key, Column], always: Collection[str]) -> set[Key]:
+        """Return the columns to give up; families ``always`` stay. A new round begins."""
+        found = {
+            key
+            for key, column in columns.items()
+            if not (column.asked or column.held or key[0] in always)
+        }
+        for column in columns.values():
+            column.asked = False
+        return found
+
+    def ended(self, columns: Collection[Key]) -> None:
+        """Set the number of columns at which the next eviction is due."""
+        self._due = max(self.most, len(columns) + self.most // 2)

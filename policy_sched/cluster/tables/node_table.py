@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from policy_sched.cluster.tables.column import Column, Rows, sum_of
-from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.column import Column, Eviction, Rows, sum_of
 from policy_sched.cluster.tables.image_states import Images
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
@@ -59,7 +58,7 @@ class NodeTable:
         self._pods: list[dict[str, PodInfo]] = []
         self._rows = Rows()
         self._columns: dict[Key, Column] = {}
-        self.forgetting = ColumnCollector()
+        self.eviction = Eviction()
         self._readers: list[tuple[Column, Reader]] = []
         self._image_columns: list[tuple[Column, str]] = []
         self.images = Images()
@@ -83,10 +82,17 @@ class NodeTable:
         return len(self.row_of)
 
     def column(self, key: Key) -> Column:
-        """Return a column, created and filled on first use.
+        """Return a column to be held: it is kept up to date for good. See `lookup`."""
+        column = self.lookup(key)
+        column.held = True
+        return column
 
-        ``requested`` and ``free`` of a resource bring each other and ``allocatable`` along.
-        Raises KeyError if no family of columns.NODE_COLUMNS allows the key.
+    def lookup(self, key: Key) -> Column:
+        """Return a column to be used now, created and filled on first use.
+
+        It is given up when it is not looked up for long. ``requested`` and ``free`` of a resource
+        bring each other and ``allocatable`` along. Raises KeyError if no family of
+        columns.NODE_COLUMNS allows the key.
         """
         column = self._columns.get(key)
         if column is None:
@@ -135,7 +141,7 @@ class NodeTable:
             self._totals_version = self.journal.version
         total = self._totals.get(key)
         if total is None:
-            total = self._totals[key] = sum_of(self.column(key).values)
+            total = self._totals[key] = sum_of(self.lookup(key).values)
         return total
 
     # Nodes come, change and go.
@@ -218,55 +224,25 @@ class NodeTable:
 
     def tidy(self) -> None:
         """Evict idle columns if there are many; called between two decisions."""
-        if self.forgetting.due(self._columns):
-            self._forget_columns()
+        if self.eviction.due(self._columns):
+            self._evict()
         self.port_sets.tidy(self.usage.used_ports.values)
         taints = self._columns.get(("taints",))
         if taints is not None:
             self.taint_sets.tidy(taints.values)
 
-    def _forget_columns(self) -> None:
-        forgetting, usage = self.forgetting, self.usage
-        idle = forgetting.idle(self._columns, _ALWAYS)
-        resources = usage.forget(idle)
+    def _evict(self) -> None:
+        idle = self.eviction.idle(self._columns, _ALWAYS)
+        self.usage.forget(idle)
         self._readers = [one for one in self._readers if one[0].key not in idle]
         self._image_columns = [one for one in self._image_columns if one[0].key not in idle]
-        for column in forgetting.had(self._columns, idle):
-            self._columns[column.key] = column
-            self._maintain(column)
-        for resource in resources:
-            self._bring_together(resource)
-        usage.rewire()
-        forgetting.looked(self._columns)
+        for key in idle:
+            del self._columns[key]
+        self.usage.rewire()
+        self.eviction.ended(self._columns)
         named = {name for _, name in self._image_columns}
         if self.images.forget(named) and self.n:
             self._note(0, STRUCTURE)  # readers that relied on notifications recompute
-
-    def _maintain(self, column: Column) -> None:
-        """Keep a column that is still referenced up to date from now on."""
-        name, argument = column.key[0], column.key[-1]
-        if name == "nonZeroRequested":
-            self.usage.non_zero[argument] = column
-        elif column.family.argument == "image name":
-            self._image_columns.append((column, argument))
-        elif name not in ("requested", "free"):
-            self._readers.append((column, reader(column.key, self.strings, self.taint_sets)))
-
-    def _bring_together(self, resource: str) -> None:
-        """Keep what is left of a resource's amounts up to date, if anything is."""
-        keys = ("requested", resource), ("free", resource)
-        left = [self._columns.get(key) for key in keys]
-        if left == [None, None]:
-            return
-        requested, free = (
-            column or self._new_column(key) for key, column in zip(keys, left, strict=True)
-        )
-        allocatable = self.column(("allocatable", resource))
-        if left[0] is None:
-            requested.values[:] = allocatable.values - free.values
-        if left[1] is None:
-            free.values[:] = allocatable.values - requested.values
-        self.usage.amounts[resource] = requested, free, allocatable
 
     def _note(self, row: int, kind: int) -> None:
         self.static_version += 1
@@ -274,7 +250,7 @@ class NodeTable:
 
     def _new_column(self, key: Key) -> Column:
         column = Column(key, family_of(key, NODE_COLUMNS), self._rows.capacity)
-        self._columns[key] = self.forgetting.numbered(column)
+        self._columns[key] = self.eviction.numbered(column)
         return column
 
     def _materialise(self, key: Key) -> Column:
@@ -288,7 +264,7 @@ class NodeTable:
             self.usage.amounts[argument] = (
                 requested,
                 free,
-                self.column(("allocatable", argument)),
+                self.lookup(("allocatable", argument)),
             )
             self.usage.rewire()
             self.usage.fill(argument, self._live_pods())

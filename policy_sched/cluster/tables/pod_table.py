@@ -15,8 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables.column import Column, Rows
-from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.column import Column, Eviction, Rows
 from policy_sched.cluster.tables.interning import Strings
 from policy_sched.cluster.tables.schema import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
 from policy_sched.model import PodInfo
@@ -71,7 +70,7 @@ class PodTable:
         self._arrivals = count(1)
         self._columns: dict[Key, Column] = {("node",): self.node}
         self._readers: list[tuple[Column, Reader]] = []
-        self.forgetting = ColumnCollector()
+        self.eviction = Eviction()
 
     @property
     def n(self) -> int:
@@ -79,16 +78,23 @@ class PodTable:
         return self._rows.n
 
     def column(self, key: Key) -> Column:
-        """Return a column, created and filled on first use.
+        """Return a column to be held: it is kept up to date for good. See `lookup`."""
+        column = self.lookup(key)
+        column.held = True
+        return column
 
-        Raises KeyError if no family of columns.POD_COLUMNS allows the key.
+    def lookup(self, key: Key) -> Column:
+        """Return a column to be used now, created and filled on first use.
+
+        It is given up when it is not looked up for long. Raises KeyError if no family of
+        columns.POD_COLUMNS allows the key.
         """
         column = self._columns.get(key)
         if column is not None:
             column.asked = True
             return column
         column = Column(key, family_of(key, POD_COLUMNS), self._rows.capacity)
-        self.forgetting.numbered(column)
+        self.eviction.numbered(column)
         read = reader(key, self.strings)
         found = [0 if info is None else read(info) for info in self.infos]
         column.values[: len(found)] = found
@@ -98,15 +104,14 @@ class PodTable:
 
     def tidy(self) -> None:
         """Evict idle columns if there are many; called between two decisions."""
-        forgetting = self.forgetting
-        if not forgetting.due(self._columns):
+        eviction = self.eviction
+        if not eviction.due(self._columns):
             return
-        idle = forgetting.idle(self._columns, ("node",))
+        idle = eviction.idle(self._columns, ("node",))
         self._readers = [one for one in self._readers if one[0].key not in idle]
-        for column in forgetting.had(self._columns, idle):
-            self._columns[column.key] = column
-            self._readers.append((column, reader(column.key, self.strings)))
-        forgetting.looked(self._columns)
+        for key in idle:
+            del self._columns[key]
+        eviction.ended(self._columns)
 
     @property
     def materialised(self) -> Mapping[Key, Column]:

@@ -53,24 +53,21 @@ class Usage:
         """By row, column and resource the exact sum of the amounts that are not small."""
         self.rewire()
 
-    def forget(self, idle: set[Key]) -> list[str]:
-        """Let go of idle columns; return the resources whose amounts are kept up to date no more.
+    def forget(self, idle: set[Key]) -> None:
+        """Give up idle columns.
 
         The amounts of a resource go together or not at all: what has to stay leaves ``idle``.
         """
-        gone = []
         for resource in list(self.amounts):
             pair = {("requested", resource), ("free", resource)}
             if pair <= idle:
                 del self.amounts[resource]
                 self._forget_large("requested", resource)
-                gone.append(resource)
             else:
                 idle -= {*pair, ("allocatable", resource)}
         for resource in [r for r in self.non_zero if ("nonZeroRequested", r) in idle]:
             del self.non_zero[resource]
             self._forget_large("nonZeroRequested", resource)
-        return gone
 
     def rewire(self) -> None:
         """Take the columns' present memory for the hot path."""

@@ -109,7 +109,7 @@ class Sample:
         return (region << 32) | zone
 
     def _label(self, key: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        return self._table.column(("label", key)).values[rows].astype(np.int64)
+        return self._table.lookup(("label", key)).values[rows].astype(np.int64)
 
 
 def _without(filtering: FilteredNodes, rows: NDArray[np.intp]) -> FilteredNodes:

@@ -185,15 +185,16 @@ class Runner:
                 if failure is error:
                     raise
                 raise failure from error
-            status = answer if isinstance(answer, Status) else getattr(answer, "status", None)
+            own = answer if isinstance(answer, Status) else getattr(answer, "status", None)
+            status = cast("Status | None", own)
             if status is None:  # a PendingStatus
                 return PointResult(plugin=hook.plugin, answer=answer)
             if status.code is Code.SKIP and Code.SKIP in point.proceeds:
                 skipped.append(hook.plugin)
                 continue
             if status.code not in point.proceeds:
-                if status is answer and status.code is Code.SUCCESS:
-                    return PointResult(status, hook.plugin, answer)
+                if isinstance(answer, Status) and answer.code is Code.SUCCESS:
+                    return PointResult(answer, hook.plugin, answer)
                 return (seen or _Collected(self, skipped)).decided(hook.plugin, answer, status)
             if status.code is not Code.SUCCESS or not isinstance(answer, Status):
                 if seen is None:

@@ -247,7 +247,7 @@ class ShadowInstance(ClusterInstance):
 
 
 def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
-    return int(table.column(column).values[row])
+    return int(table.lookup(column).values[row])
 
 
 def why(found: Comparison) -> str:

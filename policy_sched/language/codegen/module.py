@@ -166,7 +166,7 @@ def bind_factory(code: CodeType, slots: ConstantPool, runtime: Runtime) -> Any:
     exec(code, namespace)  # noqa: S102  # our own text: names and numbers only
     given = {
         "rt": runtime,
-        "column": table.column,
+        "column": table.lookup,
         "find": table.strings.find,
         "code": table.strings.code,
         "texts": table.strings.texts,

@@ -104,7 +104,7 @@ class Runtime:
     def domains(self, key: str) -> Domains:
         """Return the domains of a label, the same ones until nodes change."""
         table = self.table
-        version = table.n, table.live.version, table.column(("label", key)).version
+        version = table.n, table.live.version, table.lookup(("label", key)).version
         known = self._domains.get(key)
         if known is None or known[0] != version:
             known = self._domains[key] = version, Domains(table, key)
@@ -271,7 +271,7 @@ class Domain:
     @property
     def pod_count(self) -> int:
         """How many pods run in it."""
-        return int(self._table.column(("podCount",)).values[self._rows].sum())
+        return int(self._table.lookup(("podCount",)).values[self._rows].sum())
 
     @property
     def pods(self) -> list[PodInfo]:
@@ -286,7 +286,7 @@ class Domain:
         table, rows = self._table, self._rows
 
         def total(name: str) -> int:
-            return sum_of(table.column((family, name)).values[rows])
+            return sum_of(table.lookup((family, name)).values[rows])
 
         return Amounts(total, lambda: names_of(table, rows, family))
 
@@ -312,7 +312,7 @@ class Domains:
     __slots__ = ("_by_code", "_nowhere", "all")
 
     def __init__(self, table: NodeTable, key: str) -> None:
-        codes = table.column(("label", key)).values[: table.n]
+        codes = table.lookup(("label", key)).values[: table.n]
         live = table.live.values[: table.n]
         rows = np.flatnonzero((codes > 0) & live)
         order = rows[np.argsort(codes[rows], kind="stable")]
@@ -341,7 +341,7 @@ Mask = Any
 
 def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> bool:
     """Tell whether every amount above zero is within the row's column of ``family``."""
-    column = rt.table.column
+    column = rt.table.lookup
     for name, amount in wanted.items():
         if amount > 0 and amount > column((family, name)).view[row]:
             return False
@@ -353,7 +353,7 @@ def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet)
     mask: npt.NDArray[np.bool_] | None = None
     for name, amount in wanted.items():
         if amount > 0:
-            fits = rt.table.column((family, name)).values[rows] >= amount
+            fits = rt.table.lookup((family, name)).values[rows] >= amount
             if mask is None:
                 mask = fits
             else:
@@ -365,7 +365,7 @@ def affinity_row(
     rt: Runtime, affinity: NodeAffinity | None, selector: Mapping[str, str], row: int
 ) -> bool:
     """Tell whether a row's node has all labels of ``selector`` and meets what is required."""
-    column, find = rt.table.column, rt.table.strings.find
+    column, find = rt.table.lookup, rt.table.strings.find
     for key, value in selector.items():
         if column(("label", key)).view[row] != find(value):
             return False
@@ -381,7 +381,7 @@ def affinity_rows(
 ) -> Mask:
     """Do as `affinity_row` for many rows."""
     mask: Mask = True
-    column, find = rt.table.column, rt.table.strings.find
+    column, find = rt.table.lookup, rt.table.strings.find
     for key, value in selector.items():
         mask = mask & (column(("label", key)).values[rows] == find(value))
     if affinity is None or affinity.required is None:
@@ -423,7 +423,7 @@ def _term_rows(rt: Runtime, term: NodeSelectorTerm, rows: RowSet) -> Mask:
         mask = mask & _requirement_rows(rt, wanted, rows)
     for wanted in term.match_fields:
         named = wanted.key == "metadata.name"
-        names = rt.table.column(("name",)).values[rows]
+        names = rt.table.lookup(("name",)).values[rows]
         same = names == (rt.table.strings.find(wanted.values[0]) if named else -1)
         if not named:
             same = same | (wanted.values[0] == "")
@@ -438,4 +438,4 @@ def _requirement_rows(rt: Runtime, wanted: NodeSelectorRequirement, rows: RowSet
     def holds(code: int) -> bool:
         return test.matches({wanted.key: texts[code]} if code else {})
 
-    return rt.distinct_one("b", each(holds), rt.table.column(("label", wanted.key)), rows)
+    return rt.distinct_one("b", each(holds), rt.table.lookup(("label", wanted.key)), rows)

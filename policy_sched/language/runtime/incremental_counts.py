@@ -193,7 +193,7 @@ class IncrementalCounts:
         nodes: npt.NDArray[np.intp] = pods.node.values[: pods.n]
         chosen = nodes >= 0
         for column, wanted in condition.equal:
-            codes = pods.column(column).values[: pods.n]  # first: it may give new codes
+            codes = pods.lookup(column).values[: pods.n]  # first: it may give new codes
             text = wanted if isinstance(wanted, str) else values[wanted]
             chosen &= codes == pods.strings.find(text)
         places = np.flatnonzero(chosen)

@@ -186,7 +186,7 @@ class PlacementFacts:
             for name in node.status.allocatable
         }
         return {
-            name: sum_of(table.column((family, name)).values[self._rows]) for name in sorted(names)
+            name: sum_of(table.lookup((family, name)).values[self._rows]) for name in sorted(names)
         }
 
 

@@ -26,8 +26,8 @@ class Preempting:
         pods = self._pods
         if self._version != pods.version:
             self._version = pods.version
-            there = pods.column(("node",)).values[: pods.n] >= 0
-            found = pods.column(("priority",)).values[: pods.n][there]
+            there = pods.lookup(("node",)).values[: pods.n] >= 0
+            found = pods.lookup(("priority",)).values[: pods.n][there]
             self._lowest = int(found.min()) if found.size else None
         lowest = self._lowest
         return pod.preemption_policy != "Never" and lowest is not None and pod.priority > lowest

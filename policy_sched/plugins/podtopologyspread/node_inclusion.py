@@ -118,17 +118,17 @@ class NodeInclusion:
         wanted = r.operator == "In"
         if r.key != NAME_FIELD:
             return np.full(self._table.n, (r.values[0] == "") is wanted)
-        names = self._table.column(("name",)).values[: self._table.n]
+        names = self._table.lookup(("name",)).values[: self._table.n]
         same: Mask = names == self._table.strings.find(r.values[0])
         return same if wanted else ~same
 
     def _codes(self, key: str) -> NDArray[np.int32]:
-        codes: NDArray[np.int32] = self._table.column(("label", key)).values[: self._table.n]
+        codes: NDArray[np.int32] = self._table.lookup(("label", key)).values[: self._table.n]
         return codes
 
     def _borne(self, tolerations: tuple[Toleration, ...]) -> Mask | None:
         table = self._table
-        ids = table.column(("taints",)).values[: table.n]
+        ids = table.lookup(("taints",)).values[: table.n]
         sets = table.taint_sets
         borne = np.array(
             [

@@ -163,6 +163,7 @@ class BoundPolicy:
         keys = []
         roots = self._keys.unit.roots
         for root, descending in zip(roots, self._sections.descending, strict=True):
+            value: Any
             if isinstance(out, Failure) or (root.error is not None and out[root.error]):
                 value = root.zero
             else:

@@ -42,7 +42,7 @@ class NodeLabels:
 
     def codes(self, key: str) -> NDArray[np.int32]:
         """Return the codes of a label's values, 0 where a node lacks it."""
-        codes: NDArray[np.int32] = self._table.column(("label", key)).values[: self._table.n]
+        codes: NDArray[np.int32] = self._table.lookup(("label", key)).values[: self._table.n]
         return codes
 
     def has_value(self, codes: NDArray[np.int32], values: Iterable[str]) -> Mask:

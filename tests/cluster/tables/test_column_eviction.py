@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.tables.column_gc import ColumnCollector
+from policy_sched.cluster.tables.column import Eviction
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -11,9 +11,9 @@ MOST = 50
 
 
 def cache() -> Cache:
-    """Return a cache that looks for columns to let go of from 50 on, with one node."""
+    """Return a cache that gives up idle columns from 50 on, with one node."""
     made = Cache()
-    made.nodes.forgetting, made.pods.forgetting = ColumnCollector(MOST), ColumnCollector(MOST)
+    made.nodes.eviction, made.pods.eviction = Eviction(MOST), Eviction(MOST)
     made.add_node(make_node("n"))
     return made
 
@@ -23,12 +23,12 @@ def test_columns_come_and_go() -> None:
     made = cache()
     kept = made.nodes.column(("label", "pool"))
     for number in range(2000):
-        made.nodes.column(("label", f"only-{number}"))
-        made.nodes.column(("free", f"example.com/{number}"))
-        made.nodes.column(("imageSize", f"registry/{number}"))
-        made.pods.column(("label", f"job-{number}"))
+        made.nodes.lookup(("label", f"only-{number}"))
+        made.nodes.lookup(("free", f"example.com/{number}"))
+        made.nodes.lookup(("imageSize", f"registry/{number}"))
+        made.pods.lookup(("label", f"job-{number}"))
         made.nodes.image_nodes(f"registry/{number}")
-        made.nodes.column(("requested", "cpu"))
+        made.nodes.lookup(("requested", "cpu"))
         made.add_node(make_node("n", labels={"beat": str(number), "pool": str(number)}))
     nodes = made.nodes
     assert len(nodes.materialised) < 4 * MOST
@@ -44,13 +44,13 @@ def test_columns_come_and_go() -> None:
 def test_a_column_that_is_made_again_is_another_one() -> None:
     """A version of the old column never equals one of the new column."""
     made = cache()
-    before = made.nodes.column(("label", "zone")).version
+    before = made.nodes.lookup(("label", "zone")).version
     for number in range(3):
         for other in range(MOST * 4**number):
-            made.nodes.column(("label", f"{number}-{other}"))
+            made.nodes.lookup(("label", f"{number}-{other}"))
         made.add_node(make_node("n", labels={"beat": str(number)}))
     assert ("label", "zone") not in made.nodes.materialised
-    assert made.nodes.column(("label", "zone")).version > before
+    assert made.nodes.lookup(("label", "zone")).version > before
 
 
 def test_one_amount_of_a_resource_keeps_the_others() -> None:
@@ -58,12 +58,29 @@ def test_one_amount_of_a_resource_keeps_the_others() -> None:
     made = cache()
     free = made.nodes.column(("free", "cpu"))
     for number in range(4 * MOST):
-        made.nodes.column(("label", f"only-{number}"))
+        made.nodes.lookup(("label", f"only-{number}"))
         made.add_node(make_node("n", labels={"beat": str(number)}))
     made.add_pod(PodInfo.of(make_pod("p", cpu="1", node_name="n")))
     assert free.view[0] == 3000
-    assert made.nodes.column(("requested", "cpu")).view[0] == 1000
+    assert made.nodes.lookup(("requested", "cpu")).view[0] == 1000
     assert made.check() == []
+
+
+def test_a_column_that_is_held_stays() -> None:
+    """A rule or a plugin that opened a column goes on reading what nodes and pods say."""
+    made = cache()
+    zone, jobs = made.nodes.column(("label", "zone")), made.pods.column(("label", "job"))
+    image = made.nodes.column(("imagePresent", "registry/one:latest"))
+    for number in range(8 * MOST):
+        made.nodes.lookup(("label", f"only-{number}"))
+        made.pods.lookup(("label", f"job-{number}"))
+        made.add_node(make_node("n", labels={"zone": str(number)}))
+    made.add_pod(PodInfo.of(make_pod("p", labels={"job": "x"}, node_name="n")))
+    assert made.nodes.lookup(("label", "zone")) is zone
+    assert made.nodes.lookup(("imagePresent", "registry/one:latest")) is image
+    assert made.nodes.strings.text(zone.view[0]) == str(8 * MOST - 1)
+    assert made.pods.strings.text(jobs.view[0]) == "x"
+    assert len(made.nodes.materialised) < 4 * MOST
 
 
 def test_sets_of_ports_that_are_nobodys_are_used_again() -> None:
