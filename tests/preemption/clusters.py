@@ -10,9 +10,9 @@ import msgspec
 from hypothesis import strategies as st
 
 from policy_sched.framework.evaluate.nominated_pods import Nominations
+from policy_sched.framework.evaluate.results import FEASIBLE
 from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo, QueuedPod
-from policy_sched.framework.evaluate.results import FEASIBLE
 from policy_sched.plugins.rules import bind
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import PreemptionRules, rules_of
