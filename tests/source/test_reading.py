@@ -44,7 +44,7 @@ def test_a_sparse_file_is_not_read(tmp_path: Path) -> None:
             load_traces([path]).diagnostics,
         ):
             assert [f"it has {1 << 40} bytes, more than" in one.message for one in told] == [True]
-    with pytest.raises(OSError, match="more than 8388608; split it"):
+    with pytest.raises(OSError, match="more than 1048576; split it"):
         run_files([str(tmp_path / "a.yaml")])
     with open(tmp_path / "zero.yaml", "wb") as file:
         file.truncate(MAX_BYTES)
