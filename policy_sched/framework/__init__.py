@@ -5,9 +5,17 @@ authors import. runtime/ runs pipelines, evaluate/ filters and scores nodes over
 """
 
 from policy_sched.framework import hookspecs
-from policy_sched.framework.async_status import TOO_LATE, PendingStatus, Wait
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.diagnosis import NO_NODES, Diagnosis, histogram
+from policy_sched.framework.diagnosis import (
+    NO_NODES,
+    NOTHING,
+    Diagnosis,
+    Rejections,
+    StatusTable,
+    histogram,
+    rows_with,
+    tally,
+)
 from policy_sched.framework.extender import (
     EXTENDER,
     Extender,
@@ -19,8 +27,6 @@ from policy_sched.framework.extender import (
 from policy_sched.framework.extension_points import CONFIGURED, POINTS, Combine, Point
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
-from policy_sched.framework.node_to_status import NOTHING, Rejections, StatusTable, rows_with, tally
-from policy_sched.framework.permit_recheck import PermitCondition, asked_of, asking
 from policy_sched.framework.results import (
     PASSES,
     Codes,
@@ -41,8 +47,23 @@ from policy_sched.framework.results import (
     Scores,
     Signature,
 )
-from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.framework.waiting_pods import WaitingPod, WaitingPods
+from policy_sched.framework.status import (
+    SKIP,
+    SUCCESS,
+    TOO_LATE,
+    WAIT,
+    Code,
+    PendingStatus,
+    Status,
+    Wait,
+)
+from policy_sched.framework.waiting_pods import (
+    PermitCondition,
+    WaitingPod,
+    WaitingPods,
+    asked_of,
+    asking,
+)
 
 __all__ = [
     "CONFIGURED",

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import pluggy
 
-from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.results import (
@@ -28,7 +27,7 @@ from policy_sched.framework.results import (
     Scores,
     Signature,
 )
-from policy_sched.framework.status import Status
+from policy_sched.framework.status import PendingStatus, Status
 from policy_sched.model import ClusterEventWithHint, PodInfo, QueuedPod
 
 PROJECT = "policy_sched"

@@ -1,20 +1,113 @@
 """Pods that hold a node but are not bound: they wait for permission, or for their PreBind.
 
-A waiting pod waits for one or more Permit plugins; when all have allowed it, it continues; when one
-rejects it or its time is up, it is undone. Both kinds can be preempted without anybody but the
-scheduler knowing of it. Times are nanoseconds since 1970, time-outs are seconds.
+Theory of operation. A waiting pod waits for one or more Permit plugins; when all have allowed it,
+it continues; when one rejects it or its time is up, it is undone. Both kinds can be preempted
+without a word to the API server. Times are nanoseconds since 1970, time-outs are seconds.
+
+A Permit plugin that returns Wait may also return a function that evaluates again. Pods that wait
+for the same condition, such as the members of a group, share a topic. The topic's version changes
+when anything that the results depend on changes, so an unchanged topic costs one comparison,
+however many pods wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from policy_sched.framework.async_status import PendingStatus
-from policy_sched.framework.permit_recheck import PermitRechecker
-from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.errors import PluginError
+from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
 from policy_sched.model import GroupKey, PodInfo
+
+Ask = Callable[[], Status]
+
+
+@dataclass(frozen=True, slots=True)
+class PermitCondition:
+    """A function that evaluates Permit again, and the version it depends on.
+
+    ``version``: equal values mean that no answer of the ``topic`` has changed. ``alike``: the
+    answer is the same for every pod of the topic.
+    """
+
+    ask: Ask
+    topic: Hashable
+    version: Callable[[], Hashable]
+    alike: bool = False
+
+    def __call__(self) -> Status:
+        """Return the plugin's answer."""
+        return self.ask()
+
+
+@dataclass(slots=True)
+class _Topic:
+    version: Hashable = None
+    pods: dict[str, tuple[WaitingPod, str, Ask]] = field(default_factory=dict)
+
+
+class PermitRechecker:
+    """The waiting pods whose Permit plugins can be evaluated again."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Hashable, _Topic] = {}
+
+    def add(self, waiting: WaitingPod) -> None:
+        """Add a pod that begins to wait."""
+        for plugin, ask in waiting.again.items():
+            topic = self._topics.setdefault(_topic(plugin, ask), _Topic())
+            topic.pods[waiting.pod.uid] = (waiting, plugin, ask)
+
+    def remove(self, waiting: WaitingPod) -> None:
+        """Drop a pod that waits no longer."""
+        for plugin, ask in waiting.again.items():
+            key = _topic(plugin, ask)
+            topic = self._topics.get(key)
+            if topic is not None:
+                topic.pods.pop(waiting.pod.uid, None)
+                if not topic.pods:
+                    del self._topics[key]
+
+    def ask(self) -> None:
+        """Evaluate the pods of every topic whose version has changed."""
+        for topic in tuple(self._topics.values()):
+            _, _, ask = next(iter(topic.pods.values()))
+            alike = False
+            if isinstance(ask, PermitCondition):
+                version = ask.version()
+                if version == topic.version:
+                    continue
+                topic.version, alike = version, ask.alike
+            for waiting, plugin, again in tuple(topic.pods.values()):
+                if waiting.answered or plugin not in waiting.pending_plugins:
+                    continue
+                try:
+                    status = again()
+                except PluginError as error:
+                    status = Status(Code.ERROR, (str(error),))
+                if status.ok:
+                    waiting.allow(plugin)
+                elif status.code is not Code.WAIT:
+                    waiting.reject(plugin, status.message())
+                elif alike:
+                    break
+
+
+def asked_of(again: Ask) -> Ask:
+    """Return the function that answers, by itself."""
+    return again.ask if isinstance(again, PermitCondition) else again
+
+
+def asking(again: Ask, ask: Ask) -> Ask:
+    """Return ``again`` with another function that answers."""
+    return replace(again, ask=ask) if isinstance(again, PermitCondition) else ask
+
+
+def _topic(plugin: str, ask: Ask) -> Hashable:
+    return (plugin, ask.topic) if isinstance(ask, PermitCondition) else plugin
+
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
 MAX_TIMEOUT: Final = 15 * 60.0

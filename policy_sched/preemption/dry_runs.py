@@ -22,11 +22,40 @@ from policy_sched.cluster.tables import DYNAMIC
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
-from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.dry_run_sequential import search_each
-from policy_sched.preemption.dry_run_vectorized import search_all, why_not
-from policy_sched.preemption.reprieve import in_order_of_sparing
+from policy_sched.preemption.budgets import Budgets, running_count
+from policy_sched.preemption.dry_run import search_all, search_each, why_not
 from policy_sched.preemption.rules import Candidates, PreemptionRules
+
+
+def in_order_of_sparing(
+    rows: NDArray[np.intp],
+    block: NDArray[np.intp],
+    evictable: NDArray[np.bool_],
+    budgets: Budgets,
+) -> Victims:
+    """Leave out pods that may not be evicted, and order those first that violate a budget.
+
+    ``block``: the pods on the rows by importance, shape (depth, m). ``evictable``: pods that may be
+    evicted.
+    """
+    breaking = budgets.violating(block, evictable)
+    if breaking is None and evictable.all():
+        return Victims(rows, block, np.zeros(rows.size, np.int64))
+    if breaking is None:
+        breaking = np.zeros(block.shape, np.bool_)
+    violating, evicted = breaking.sum(axis=0), evictable.sum(axis=0)
+    line = np.where(
+        breaking,
+        running_count(breaking) - 1,
+        running_count(evictable ^ breaking) + (violating - 1),
+    )
+    if not evictable.all():
+        stays = running_count(~evictable) + (evicted - 1)
+        line, block = np.where(evictable, line, stays), np.where(evictable, block, -1)
+    spared = np.empty(block.shape, np.intp)
+    spared.reshape(-1)[line * rows.size + np.arange(rows.size)] = block
+    return Victims(rows, spared[: int(evicted.max(initial=0))], violating)
+
 
 NO_VICTIMS: Final = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.counts.counts import ROW
 from policy_sched.cluster.counts.selector_counts import Part, PodMatch
-from policy_sched.cluster.counts.topology_domains import ROW
 from policy_sched.cluster.pod_states import PodState
 from policy_sched.cluster.tables.column import Column, Eviction
 from policy_sched.cluster.tables.schema import Key, Kind

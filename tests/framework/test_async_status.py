@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.framework.async_status import TOO_LATE, PendingStatus
-from policy_sched.framework.status import SUCCESS, Code, Status
+from policy_sched.framework.status import SUCCESS, TOO_LATE, Code, PendingStatus, Status
 
 NO = Status(Code.ERROR, ("no",))
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from policy_sched.framework.diagnosis import Rejections, StatusTable, rows_with, tally
 from policy_sched.framework.evaluate.results import Explained, Explanations
-from policy_sched.framework.node_to_status import Rejections, StatusTable, rows_with, tally
 from policy_sched.framework.status import Code, Status
 
 STATUSES = [

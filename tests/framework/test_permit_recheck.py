@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.permit_recheck import PermitCondition
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
-from policy_sched.framework.waiting_pods import WaitingPod, WaitingPods
+from policy_sched.framework.waiting_pods import PermitCondition, WaitingPod, WaitingPods
 from policy_sched.model.pod_group import LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod

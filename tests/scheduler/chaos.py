@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import (
@@ -20,7 +19,7 @@ from policy_sched.framework.results import (
     Rows,
     Scores,
 )
-from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, PendingStatus, Status
 from policy_sched.model.cluster_event import (
     UPDATE,
     ClusterEvent,

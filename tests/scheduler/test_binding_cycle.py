@@ -7,12 +7,11 @@ import pytest
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Done
 from policy_sched.errors import ClusterError, PluginError
-from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.extension_points import POINTS
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult, PodsToActivate
-from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, PendingStatus, Status
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler

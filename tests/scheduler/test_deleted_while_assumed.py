@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult
-from policy_sched.framework.status import WAIT, Code, Status
+from policy_sched.framework.status import WAIT, Code, PendingStatus, Status
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler

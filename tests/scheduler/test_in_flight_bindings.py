@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from policy_sched.framework.async_status import PendingStatus
-from policy_sched.framework.status import SUCCESS
+from policy_sched.framework.status import SUCCESS, PendingStatus
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod_info import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind

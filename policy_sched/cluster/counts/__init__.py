@@ -4,12 +4,10 @@ Counts per node, per topology domain and per selector. A property test compares 
 recount.
 """
 
-from policy_sched.cluster.counts.counts import Counts
+from policy_sched.cluster.counts.counts import ROW, Counts, Domain, Domains
 from policy_sched.cluster.counts.existing_terms import TermCounts
 from policy_sched.cluster.counts.registry import PodCounts
-from policy_sched.cluster.counts.selector_counts import Part, PodMatch
-from policy_sched.cluster.counts.selector_index import SelectorIndex
-from policy_sched.cluster.counts.topology_domains import ROW, Domain, Domains
+from policy_sched.cluster.counts.selector_counts import Part, PodMatch, SelectorIndex
 
 __all__ = [
     "ROW",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from policy_sched.cluster.counts.counts import Counts
-from policy_sched.cluster.counts.selector_index import SelectorIndex
+from policy_sched.cluster.counts.selector_counts import SelectorIndex
 from policy_sched.model import AffinityTerm, Namespace, PodInfo, PodTerms
 
 #: For how many sets of labels it is remembered which terms mean them.

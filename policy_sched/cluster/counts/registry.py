@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policy_sched.cluster.counts.counts import Counts
+from policy_sched.cluster.counts.counts import Counts, Domains
 from policy_sched.cluster.counts.existing_terms import CarriedTerms
 from policy_sched.cluster.counts.selector_counts import SelectorCounts
-from policy_sched.cluster.counts.topology_domains import Domains
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.model import PodInfo
 

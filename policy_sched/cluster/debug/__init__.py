@@ -3,8 +3,7 @@
 Each function recomputes from scratch and returns differences.
 """
 
-from policy_sched.cluster.debug.consistency import differences
-from policy_sched.cluster.debug.count_consistency import count_differences
+from policy_sched.cluster.debug.consistency import count_differences, differences
 
 __all__ = [
     "count_differences",

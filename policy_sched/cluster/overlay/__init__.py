@@ -3,9 +3,7 @@
 An overlay adds or removes pods for the duration of a dry run and restores the rows afterwards.
 """
 
-from policy_sched.cluster.overlay.added_pods import WhatIfGuests
-from policy_sched.cluster.overlay.overlay import WhatIf
-from policy_sched.cluster.overlay.rows import WhatIfRows
+from policy_sched.cluster.overlay.overlay import WhatIf, WhatIfGuests, WhatIfRows
 
 __all__ = [
     "WhatIf",

@@ -20,7 +20,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | a plugin breaks | the result is dropped |
 | the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
 
-Results are kept by the 2Q policy (evaluation_cache.py). In the most frequent case, where a few
+Results are kept by the 2Q policy (caches.py). In the most frequent case, where a few
 rows stay feasible, the rules run as the generated functions of row_functions.py.
 """
 
@@ -40,8 +40,8 @@ from policy_sched.framework import (
     Extender,
     Scope,
 )
+from policy_sched.framework.evaluate.caches import EvaluationCache
 from policy_sched.framework.evaluate.entry import Entry, read_only
-from policy_sched.framework.evaluate.evaluation_cache import EvaluationCache
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
 from policy_sched.framework.evaluate.passes import Passes

@@ -28,6 +28,7 @@ from policy_sched.framework import (
     Scores,
     Status,
 )
+from policy_sched.framework.evaluate.caches import StaticResultCache
 from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
@@ -40,7 +41,6 @@ from policy_sched.framework.evaluate.results import (
     Scoring,
 )
 from policy_sched.framework.evaluate.row_functions import RowFunctionCache, RowFunctions
-from policy_sched.framework.evaluate.static_cache import StaticResultCache
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 

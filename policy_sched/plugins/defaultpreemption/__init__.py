@@ -3,8 +3,7 @@
 The search for victims is in `preemption`.
 """
 
-from policy_sched.plugins.defaultpreemption.evaluator import Preempting
-from policy_sched.plugins.defaultpreemption.plugin import Preemption
+from policy_sched.plugins.defaultpreemption.plugin import Preempting, Preemption
 
 __all__ = [
     "Preempting",

@@ -10,8 +10,7 @@ from policy_sched.framework import NamedVictims, NodeVictims, Passed, Skips
 from policy_sched.model import Node, PodInfo
 from policy_sched.plugins.extenders import wire
 from policy_sched.plugins.extenders.connection import Connection
-from policy_sched.plugins.extenders.settings import ExtenderSettings
-from policy_sched.plugins.extenders.tls import client_context
+from policy_sched.plugins.extenders.settings import ExtenderSettings, client_context
 
 T = TypeVar("T")
 

@@ -30,6 +30,8 @@ from policy_sched.model import (
     PodInfo,
 )
 from policy_sched.plugins.interpodaffinity.filtering import (
+    OwnTerms,
+    TermCache,
     TopologyPairCounts,
     moved,
     topology_pair_counts,
@@ -41,7 +43,6 @@ from policy_sched.plugins.interpodaffinity.scoring import (
     preferred_terms,
     score,
 )
-from policy_sched.plugins.interpodaffinity.terms import OwnTerms, TermCache
 
 NAME: Final = "InterPodAffinity"
 

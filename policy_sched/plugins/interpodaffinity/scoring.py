@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.counts import Domain, PodCounts
 from policy_sched.framework import Rows, Scores
 from policy_sched.model import PodInfo
-from policy_sched.plugins.interpodaffinity.terms import OwnTerms
+from policy_sched.plugins.interpodaffinity.filtering import OwnTerms
 
 BEST = 100
 

@@ -5,7 +5,7 @@ translate results to Status.
 """
 
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
-from policy_sched.plugins.rules.normalize_context import Scored
+from policy_sched.plugins.rules.bound_score import Scored
 from policy_sched.plugins.rules.plugin import rule_plugin
 
 __all__ = [

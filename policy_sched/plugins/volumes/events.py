@@ -21,11 +21,11 @@ from policy_sched.model import (
     VolumeAttachment,
     quantity,
 )
-from policy_sched.plugins.volumes.conflicts import pods_conflict
 from policy_sched.plugins.volumes.listers import namespace_of, waits_for_pod
 from policy_sched.plugins.volumes.migration import IN_TREE, MIGRATED_PLUGINS
+from policy_sched.plugins.volumes.restrictions import pods_conflict
 from policy_sched.plugins.volumes.storage_view import largest_volume
-from policy_sched.plugins.volumes.zone_labels import topologies_of
+from policy_sched.plugins.volumes.zone import topologies_of
 
 QUEUE: Final = QueueingHint.QUEUE
 SKIP: Final = QueueingHint.SKIP

@@ -15,7 +15,6 @@ from policy_sched.model import (
     StorageClass,
     quantity,
 )
-from policy_sched.plugins.volumes.assume_cache import AssumeCache
 from policy_sched.plugins.volumes.listers import STORAGE, StorageLookup
 from policy_sched.plugins.volumes.migration import (
     InTree,
@@ -24,7 +23,7 @@ from policy_sched.plugins.volumes.migration import (
     translated_affinity,
 )
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
-from policy_sched.plugins.volumes.volume_index import VolumeIndex, selector_of
+from policy_sched.plugins.volumes.volume_index import AssumeCache, VolumeIndex, selector_of
 
 
 class StorageView:

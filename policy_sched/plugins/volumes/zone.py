@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,46 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
-from policy_sched.model import ClusterEventWithHint, PodInfo
+from policy_sched.model import ClusterEventWithHint, PersistentVolume, PodInfo
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import StorageLookup, class_of, not_found, waits_for_pod
+from policy_sched.plugins.volumes.migration import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    ZONE_SEPARATOR,
+)
 from policy_sched.plugins.volumes.node_labels import NodeLabels
-from policy_sched.plugins.volumes.zone_labels import TOPOLOGY_LABELS, Topology, topologies_of
+
+TOPOLOGY_LABELS: Final[Mapping[str, str]] = {
+    BETA_ZONE: ZONE,
+    BETA_REGION: REGION,
+    ZONE: ZONE,
+    REGION: REGION,
+}
+"""Labels of volumes and nodes that say where they are, and what each is called today."""
+
+
+class Topology(NamedTuple):
+    """A label that a node must have with one of some values."""
+
+    key: str
+    values: frozenset[str]
+
+
+def topologies_of(volume: PersistentVolume) -> list[Topology]:
+    """Return what a volume's labels ask of a node; a label with an empty zone in it is no label."""
+    found = []
+    for key in TOPOLOGY_LABELS:
+        value = volume.metadata.labels.get(key)
+        if value is None:
+            continue
+        values = frozenset(part.strip() for part in value.split(ZONE_SEPARATOR))
+        if "" not in values:
+            found.append(Topology(key, values))
+    return found
+
 
 NAME: Final = "VolumeZone"
 REASON_CONFLICT: Final = "node(s) had no available volume zone"

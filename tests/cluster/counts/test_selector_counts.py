@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.counts import selector_counts
+from policy_sched.cluster.counts.counts import ROW
 from policy_sched.cluster.counts.selector_counts import PodMatch
-from policy_sched.cluster.counts.topology_domains import ROW
 from policy_sched.model.meta import EPOCH
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import EVERYTHING, NOTHING, Selector, equality_selector

@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.counts.counts import ROW
 from policy_sched.cluster.counts.selector_counts import PodMatch
-from policy_sched.cluster.counts.topology_domains import ROW
-from policy_sched.cluster.overlay.added_pods import WhatIfGuests
-from policy_sched.cluster.overlay.overlay import WhatIf
-from policy_sched.cluster.overlay.rows import WhatIfRows
+from policy_sched.cluster.overlay.overlay import WhatIf, WhatIfGuests, WhatIfRows
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import equality_selector
 from policy_sched.testing import make_node, make_pod

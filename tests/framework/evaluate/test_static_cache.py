@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate.static_cache import StaticResultCache
+from policy_sched.framework.evaluate.caches import StaticResultCache
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import Rows, Scope, Scores, Signature
 from policy_sched.framework.runtime.pipeline import Hook, freeze, plugin_manager

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.overlay.overlay import WhatIf
-from policy_sched.cluster.overlay.rows import WhatIfRows
+from policy_sched.cluster.overlay.overlay import WhatIf, WhatIfRows
 from policy_sched.language.expression import BoundExpression
 from policy_sched.language.runtime import incremental_counts as counts
 from policy_sched.model.pod_info import PodInfo

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.errors import ClusterError
-from policy_sched.framework.async_status import PendingStatus
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.status import SUCCESS, Status
+from policy_sched.framework.status import SUCCESS, PendingStatus, Status
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, Phase

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy_sched.cluster.overlay.overlay import WhatIf
-from policy_sched.cluster.overlay.rows import WhatIfRows
+from policy_sched.cluster.overlay.overlay import WhatIf, WhatIfRows
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.volumes.restrictions import REASON_ONE_POD, VolumeRestrictions

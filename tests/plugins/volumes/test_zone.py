@@ -7,8 +7,7 @@ import pytest
 
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.meta import ApiObject
-from policy_sched.plugins.volumes.zone import VolumeZone
-from policy_sched.plugins.volumes.zone_labels import topologies_of
+from policy_sched.plugins.volumes.zone import VolumeZone, topologies_of
 from policy_sched.testing import make_node
 from tests.plugins.volumes.world import (
     ZONE,

@@ -1,0 +1,161 @@
+"""The dry run of preemption: the victims of a node, node by node or for all nodes at once.
+
+Theory of operation. Where a filter looks beyond a node, nodes are tried one after the other.
+Plugins that keep counts for the attempt (spread, pod affinity) get RemovePod and AddPod for every
+pod, on a copy of their state; also for pods nominated to the node.
+
+Where every filter looks at nothing but its own node, all possible victims are removed from all
+nodes, and the filters run once. Then, line by line, the next victim of every feasible node is put
+back and the filters run; where the pod no longer fits, the victim is removed for good. A later,
+smaller pod can be reprieved after a bigger one was not, so this is a sweep and no search for a
+prefix. On nodes with nominated pods the filters run twice, the second time with those pods added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.overlay import WhatIf, WhatIfGuests, WhatIfRows
+from policy_sched.framework import CycleState, Status
+from policy_sched.framework.evaluate import rejections_with_nominated_pods
+from policy_sched.model import PodInfo
+from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
+
+
+def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
+    """Return what becomes of the pod on each node, and why it does not fit."""
+    infos = attempt.cache.pods.infos
+    fits = np.zeros(victims.rows.size, np.bool_)
+    gone = np.zeros(victims.block.shape, np.bool_)
+    statuses: dict[int, Status] = {}
+    promised = attempt.nominations.nominated_pods_on(attempt.pod, victims.rows.tolist())
+    for place, row in enumerate(victims.rows.tolist()):
+        column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
+        pods = [pod for pod in column if pod is not None]
+        answer = _OneNode(attempt, row, promised.get(row, ())).spare(pods)
+        if isinstance(answer, Status):
+            statuses[row] = answer
+        else:
+            fits[place] = True
+            gone[answer, place] = True
+    return DryRunResult(fits, gone, statuses)
+
+
+class _OneNode:
+    """One node from which pods go; everything is as before when `spare` returns."""
+
+    def __init__(self, attempt: PreemptionAttempt, row: int, rivals: tuple[PodInfo, ...]) -> None:
+        self._attempt = attempt
+        self._row = row
+        self._rivals = rivals
+        self._state: CycleState = attempt.state.clone()
+
+    def spare(self, pods: list[PodInfo]) -> list[int] | Status:
+        """Return the positions of the pods that must go, or why all of them do not suffice."""
+        with WhatIf(self._attempt.cache) as what_if:
+            for pod in pods:
+                self._remove(what_if, pod)
+            rejection = self._rejection()
+            if rejection is not None:
+                return rejection
+            victims = []
+            for position, pod in enumerate(pods):
+                what_if.add(self._row, pod)
+                self._attempt.filter_dry_run.add_pod(self._state, self._attempt.pod, pod, self._row)
+                if not self._fits():
+                    self._remove(what_if, pod)
+                    victims.append(position)
+            return victims
+
+    def _remove(self, what_if: WhatIf, pod: PodInfo) -> None:
+        what_if.remove(self._row, pod)
+        self._attempt.filter_dry_run.remove_pod(self._state, self._attempt.pod, pod, self._row)
+
+    def _rejection(self) -> Status | None:
+        """Return why the pod does not fit, with its nominated pods or without them."""
+        attempt = self._attempt
+        found = self._with_nominated_pods() or attempt.filter_dry_run.rejections(
+            self._state, attempt.pod, np.array([self._row], np.intp)
+        )
+        return found[self._row][1] if found else None
+
+    def _fits(self) -> bool:
+        attempt = self._attempt
+        if self._with_nominated_pods():
+            return False
+        rows = np.array([self._row], np.intp)
+        return bool(attempt.filter_dry_run.fits(self._state, attempt.pod, rows, moved=True)[0])
+
+    def _with_nominated_pods(self) -> dict[int, tuple[int, Status]]:
+        if not self._rivals:
+            return {}
+        attempt = self._attempt
+        promised = {self._row: self._rivals}
+        return rejections_with_nominated_pods(
+            attempt.cache, attempt.filter_dry_run, self._state, attempt.pod, promised
+        )
+
+
+def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
+    """Return what becomes of the pod on each node; why it does not fit is not asked."""
+    gone = np.zeros(victims.block.shape, np.bool_)
+    with WhatIfRows(attempt.cache, victims.rows, victims.block) as what_if:
+        what_if.remove_all()
+        asking = _Asking(attempt, what_if)
+        fits = asking.fits(None)
+        open_places = np.flatnonzero(fits)
+        for step in range(victims.block.shape[0] if open_places.size else 0):
+            places = open_places[victims.block[step, open_places] >= 0]
+            if not places.size:
+                break
+            some = None if places.size == victims.rows.size else places
+            what_if.put_back(step, some)
+            lost = places[~asking.fits(some, moved=True)]
+            if lost.size:
+                what_if.remove(step, lost)
+                gone[step, lost] = True
+    return DryRunResult(fits, gone, {})
+
+
+def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
+    """Return by row why the pod does not even fit without the victims, where it does not."""
+    pod, state, filter_dry_run = attempt.pod, attempt.state, attempt.filter_dry_run
+    rows = victims.rows
+    with WhatIfRows(attempt.cache, rows, victims.block) as what_if:
+        what_if.remove_all()
+        promised = attempt.nominations.nominated_pods_on(pod, rows.tolist())
+        found = rejections_with_nominated_pods(attempt.cache, filter_dry_run, state, pod, promised)
+        rest = rows[~np.isin(rows, list(found))] if found else rows
+        found |= filter_dry_run.rejections(state, pod, rest)
+    return {row: status for row, (_, status) in found.items()}
+
+
+class _Asking:
+    """The filters, asked about nodes from which pods went, with and without promised pods."""
+
+    def __init__(self, attempt: PreemptionAttempt, what_if: WhatIfRows) -> None:
+        self._attempt = attempt
+        self._what_if = what_if
+        promised = attempt.nominations.nominated_pods_on(attempt.pod, what_if.rows.tolist())
+        self._guests = WhatIfGuests(attempt.cache, promised) if promised else None
+        if self._guests is not None:
+            self._shared = np.array([row in promised for row in what_if.rows.tolist()])
+
+    def fits(self, places: NDArray[np.intp] | None, *, moved: bool = False) -> NDArray[np.bool_]:
+        """Return whether the pod fits at some places, or at all; see `FilterDryRun.fits`."""
+        pod, state, filter_dry_run = (
+            self._attempt.pod,
+            self._attempt.state,
+            self._attempt.filter_dry_run,
+        )
+        rows = self._what_if.rows if places is None else self._what_if.rows[places]
+        whole = places is None and self._what_if.whole
+        found = filter_dry_run.fits(state, pod, rows, whole=whole, moved=moved)
+        if self._guests is None:
+            return found
+        again = np.flatnonzero(found & (self._shared if places is None else self._shared[places]))
+        if again.size:
+            with self._guests:
+                found[again] = filter_dry_run.fits(state, pod, rows[again], moved=True)
+        return found
