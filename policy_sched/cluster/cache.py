@@ -108,7 +108,7 @@ class Cache:
             self._namespaces_changed()
 
     def _namespaces_changed(self) -> None:
-        """Tell everybody: no row is changed, but any answer may be."""
+        """Note a change that may affect every answer, though no row changed."""
         self.counts.namespaces_changed()
         self.nodes.journal.append(0, STRUCTURE)
 
@@ -120,7 +120,7 @@ class Cache:
         return PodState.INITIAL if record is None else record.state
 
     def is_assumed(self, uid: str) -> bool:
-        """Tell whether a pod is assumed, its binding finished or not, and not yet confirmed."""
+        """Return whether a pod is assumed, its binding finished or not, and not yet confirmed."""
         record = self._records.get(uid)
         return record is not None and record.state is not PodState.ADDED
 

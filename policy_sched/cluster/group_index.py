@@ -58,7 +58,7 @@ class GroupIndex:
 
 
 def group_differences(index: GroupIndex, pods: Iterable[PodInfo]) -> list[str]:
-    """Index ``pods`` anew; return the groups of which the index says otherwise, [] if none."""
+    """Index ``pods`` anew; return the groups whose index differs, [] if none."""
     fresh = GroupIndex()
     for pod in pods:
         fresh.add(pod)

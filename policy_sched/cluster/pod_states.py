@@ -48,7 +48,7 @@ class PodEvent(Enum):
 
 
 class PodStateError(PolicySchedError):
-    """An event reached a pod in a state that does not know it: the caller lost track."""
+    """An event reached a pod in a state without a transition for it: the caller lost track."""
 
 
 TRANSITIONS: Final[dict[tuple[PodState, PodEvent], PodState]] = {

@@ -21,7 +21,7 @@ smaller numbers come first. They may read nothing but the pods' own columns."""
 
 
 class PodOrder:
-    """Pods by node and importance. ``keys`` says what importance is."""
+    """Pods by node and importance. ``keys`` defines importance."""
 
     def __init__(self, cache: Cache, keys: Keys) -> None:
         self._cache = cache

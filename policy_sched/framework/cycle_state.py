@@ -28,7 +28,7 @@ class CycleState:
         return cast("T | None", self._values.get(kind))
 
     def same(self, other: CycleState) -> bool:
-        """Tell whether the other state holds the very same values."""
+        """Return whether the other state holds the very same values."""
         mine, theirs = self._values, other._values
         return mine.keys() == theirs.keys() and all(mine[k] is theirs[k] for k in mine)
 

@@ -112,7 +112,7 @@ class Diagnosis:
 
     ``statuses``: row of the node table to the status that rejected it (live rows only).
     ``pre_filter``: the rejection of the whole pod, if a PreFilter plugin rejected it.
-    ``node_count``: live nodes. ``post_filter``: what PostFilter plugins said, if they ran.
+    ``node_count``: live nodes. ``post_filter``: the status of the PostFilter plugins, if they ran.
     ``narrowed_by``: PreFilter plugins that left only some nodes to look at.
     """
 

@@ -83,7 +83,7 @@ class Extender(Protocol):
 
     @property
     def preempts(self) -> bool:
-        """Whether it has a say in preemption."""
+        """Whether it takes part in preemption."""
 
     @property
     def binds(self) -> bool:

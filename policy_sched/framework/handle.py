@@ -22,7 +22,7 @@ class Handle:
     ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
     ``objects`` are the other API objects, by kind.
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
-    ``extenders`` are the services that have a say in filtering, scoring, preempting and binding,
+    ``extenders`` are the services that take part in filtering, scoring, preemption and binding,
     now; a reload of policies may change them.
     ``groups`` counts the pods of each pod group.
     ``random`` is for plugins' choices among equals; its seed comes from the scheduler's.

@@ -26,10 +26,10 @@ Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], list[Status]]
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What a filter says of many nodes at once.
+    """The result of a filter for many nodes at once.
 
     ``codes``: int16, one per asked row; 0 = passes, anything else is the plugin's own number
-    for a reason. None: every asked row passes. ``describe`` turns rows and their codes into
+    for a reason. None: every row passes. ``describe`` turns rows and their codes into
     statuses; it runs only when the reasons are needed, at the latest before the next change of the
     node table.
     """
@@ -43,7 +43,7 @@ class FilterResult:
     single one. Used to explain the effect of each."""
     fatal: frozenset[int] = frozenset()
     """Codes of rows on which the filter broke: the attempt ends, unless such a row was rejected by
-    a plugin before. Their status says what happened."""
+    a plugin before. Their status has the error."""
 
     @staticmethod
     def of(codes: Codes, *statuses: Status) -> FilterResult:
@@ -161,7 +161,7 @@ class Scope(IntEnum):
     CLUSTER = 2
     """Also what runs elsewhere: any change can change any node's answer."""
     VOLATILE = 3
-    """Also the time, or anything else that moves by itself: every attempt asks anew."""
+    """Also the time, or anything else that moves by itself: every attempt runs the plugin again."""
 
 
 @dataclass(frozen=True, slots=True)

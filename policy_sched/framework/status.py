@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 
 class Code(Enum):
-    """The kind of an answer; each member says what happens next. Names are kube-scheduler's."""
+    """The kind of an answer; each member names what happens next. Names are kube-scheduler's."""
 
     SUCCESS = "Success"
     """Go on."""
@@ -28,7 +28,7 @@ class Code(Enum):
     WAIT = "Wait"
     """Permit only: hold the pod until it is allowed, rejected or timed out."""
     SKIP = "Skip"
-    """Not concerned: PreFilter and PreScore leave the plugin out; Bind asks the next one."""
+    """Not concerned: PreFilter and PreScore leave the plugin out; the next Bind plugin runs."""
     PENDING = "Pending"
     """Unschedulable until something outside the scheduler happens; the pod pays no backoff."""
 

@@ -116,11 +116,11 @@ _NOBODY: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
 
 
 class WaitingPod:
-    """One pod that Permit plugins told to wait; the plugins hold this object.
+    """One pod that waits for Permit plugins; the plugins hold this object.
 
     ``waits``: the plugins with their time-outs. ``again``: functions that plugins would answer
-    with if they were asked again: Success allows, a rejection rejects, Wait waits on. ``reasons``:
-    what the plugins said when they told the pod to wait.
+    with when they run again: Success allows, a rejection rejects, Wait waits on. ``reasons``:
+    the reasons of the plugins' Wait.
     """
 
     polled = False

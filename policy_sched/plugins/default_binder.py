@@ -34,7 +34,7 @@ class DefaultBinder:
 
 
 class Answer(PendingStatus):
-    """What the cluster says to a binding."""
+    """The API server's answer to a binding."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""DynamicResources as far as it goes here: what it says of a pod without resource claims.
+"""DynamicResources as far as it goes here: its answers for a pod without resource claims.
 
 Pods with claims are refused before any plugin runs (`unbuilt`). Of the others kube-scheduler's
 plugin says something in PostFilter only: no claim of theirs could be given back to make room. If a

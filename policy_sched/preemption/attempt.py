@@ -15,7 +15,7 @@ from policy_sched.model import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class PreemptionAttempt:
-    """A pod that fits nowhere, and how to ask about it.
+    """A pod that fits nowhere, and what its dry runs need.
 
     ``state`` is what the failed attempt's PreFilter plugins left; it is not changed.
     ``nominations``: the pods that it gives way to are those nominated that come before it.

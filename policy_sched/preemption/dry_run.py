@@ -98,7 +98,7 @@ class _OneNode:
 
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
-    """Return what becomes of the pod on each node; why it does not fit is not asked."""
+    """Return what becomes of the pod on each node; without the reasons where it does not fit."""
     gone = np.zeros(victims.block.shape, np.bool_)
     with WhatIfRows(attempt.cache, victims.rows, victims.block) as what_if:
         what_if.remove_all()
@@ -132,7 +132,7 @@ def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
 
 
 class _Asking:
-    """The filters, asked about nodes from which pods went, with and without promised pods."""
+    """Runs the filters on nodes without their victims, with and without nominated pods."""
 
     def __init__(self, attempt: PreemptionAttempt, what_if: WhatIfRows) -> None:
         self._attempt = attempt

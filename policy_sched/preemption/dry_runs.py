@@ -131,7 +131,7 @@ class DryRun:
         self._reasons = np.zeros(n, np.intp)
 
     def refresh(self, attempt: PreemptionAttempt) -> None:
-        """Forget what is no longer true, and the row that is promised to the pod itself."""
+        """Forget what is no longer true, and the row that the pod itself is nominated to."""
         nodes = self._search.cache.nodes
         changes = nodes.journal.since(self._version)
         moved = self._rivals.moved()
@@ -152,7 +152,7 @@ class DryRun:
             self._reasons[rows] = NOTHING
 
     def hopeless(self) -> bool:
-        """Tell whether all rows that were looked at are no candidates."""
+        """Return whether all rows that were looked at are no candidates."""
         found = self._found
         return bool((found == INFEASIBLE).any()) and not (found == CANDIDATE).any()
 
@@ -240,7 +240,7 @@ def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]
 
 
 class DryRuns:
-    """The dry runs of one profile, by kind of pod; the one not asked for longest goes first.
+    """The dry runs of one profile, by kind of pod; the least recently used is evicted first.
 
     They belong to the active filters: after a reload everything is evaluated again.
     """

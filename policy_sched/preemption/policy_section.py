@@ -73,7 +73,7 @@ class BoundPreemption:
         self._node_order = [bound(choice) for choice in choices.node_order]
 
     def eligible(self, pod: PodInfo, now: int) -> bool:
-        """Tell whether the pod may evict others at all."""
+        """Return whether the pod may evict others at all."""
         return bool(self._eligible.one(pod, Case(now), 0))
 
     def victim(self, pod: PodInfo, now: int, rows: Rows) -> npt.NDArray[np.bool_]:

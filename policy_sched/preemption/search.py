@@ -88,7 +88,7 @@ class PreemptionSearch:
 
         A status alone: there were candidates, and an extender failed or none of them was left.
         ``rows``: the rows that removing pods may help, ascending, shape (m,). A row's status of
-        code Error says that a filter contradicted itself.
+        code Error means that a filter contradicted itself.
         """
         if not rows.size:
             return {}

@@ -92,7 +92,7 @@ class TermCounts:
 
 
 class CarriedTerms:
-    """What the pods on nodes ask of others: required anti-affinity and affinity, preferences.
+    """What the pods on nodes require of others: required anti-affinity and affinity, preferences.
 
     Counts of the required terms are carriers; counts of ``preferred`` are sums of weights, those
     of anti-affinity below zero.

@@ -1,4 +1,4 @@
-"""Everything that is counted of pods by selector or term, in one place for the cache to tell.
+"""Everything that is counted of pods by selector or term, in one place that the cache updates.
 
 Theory of operation: only pods on live rows are counted. The cache says when a pod comes to or
 leaves a row, when nodes come, go or change, and when a namespace's labels change.

@@ -89,7 +89,7 @@ class PodMatch:
         )
 
     def selects(self, pod: PodInfo) -> bool:
-        """Tell whether every part selects the pod, terminating or not."""
+        """Return whether every part selects the pod, terminating or not."""
         return all(
             (namespaces is None or pod.namespace in namespaces) and selector.matches(pod.labels)
             for namespaces, selector in self.parts

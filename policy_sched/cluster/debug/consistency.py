@@ -157,7 +157,7 @@ def _placement(nodes: NodeTable, held: Held) -> Iterator[str]:
 
 
 def _node_columns(nodes: NodeTable, held: Held) -> Iterator[str]:
-    """Every materialised column holds on every row what its node and its pods say."""
+    """Every materialised column holds on every row the values of its node and its pods."""
     on: dict[str, list[PodInfo]] = {}
     for info, name, _ in held.values():
         on.setdefault(name, []).append(info)
@@ -250,7 +250,7 @@ def _pod_rows(nodes: NodeTable, pods: PodTable, held: Held) -> Iterator[str]:
 
 
 def _pod_columns(pods: PodTable) -> Iterator[str]:
-    """Every materialised column of the pod table holds what the pods say."""
+    """Every materialised column of the pod table holds the pods' values."""
     for key, column in pods.materialised.items():
         if key == ("node",):
             continue

@@ -259,7 +259,7 @@ class WhatIfRows:
         return pod
 
     def _pods_on(self, row: int) -> Mapping[str, PodInfo]:
-        """Return what ``NodeTable.pods_on`` says meanwhile."""
+        """Return what ``NodeTable.pods_on`` returns meanwhile."""
         nodes = self._nodes
         if not self._place_of:
             self._place_of = {row: place for place, row in enumerate(self.rows.tolist())}
@@ -349,7 +349,7 @@ class WhatIfGuests:
                 usage.used_ports.view[row] = usage.port_sets.set_of_ids(tuple(ids))
 
     def _pods_on(self, row: int) -> Mapping[str, PodInfo]:
-        """Return what ``NodeTable.pods_on`` says meanwhile."""
+        """Return what ``NodeTable.pods_on`` returns meanwhile."""
         nodes = self._nodes
         nodes.hypothesis = self._before
         pods = nodes.pods_on(row)
@@ -359,5 +359,5 @@ class WhatIfGuests:
 
 
 def _sum(amounts: Iterable[int]) -> int:
-    """Return the sum of what guests ask for, as a column can hold it."""
+    """Return the sum of the pods' requests, as a column can hold it."""
     return min(sum(amounts), MAX_UNITS)

@@ -39,9 +39,9 @@ class Column:
 
     ``values`` is a one-dimensional array of the family's dtype as long as the table's capacity;
     slice it to the table's ``n``. Both ``values`` and ``view`` are replaced when the table grows.
-    ``version`` rises when a value of a static column changes; dynamic columns leave it, and tell
-    the journal. ``asked``: whether it was looked up since the last eviction. ``held``: whether it
-    is never given up.
+    ``version`` rises when a value of a static column changes; dynamic columns leave it and append
+    to the journal. ``asked``: whether it was looked up since the last eviction. ``held``: whether
+    it is never given up.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Column:
         self.view = _view(values)
 
     def put(self, row: int, value: int) -> bool:
-        """Store a value of a static column, raise its version if it is new, say whether it is."""
+        """Store a value of a static column, raise its version and return True if it is new."""
         view = self.view
         if view[row] == value:
             return False
@@ -84,7 +84,7 @@ class Column:
         return True
 
     def distinct(self, n: int) -> Distinct:
-        """Return what `distinct` says of the first ``n`` rows of a static column.
+        """Return the `distinct` values of the first ``n`` rows of a static column.
 
         It is worked out when the column has changed; it must not be written to.
         """

@@ -78,7 +78,7 @@ class Images:
                     del states[name]
 
     def outdated(self, row: int, node: Node) -> bool:
-        """Tell whether the last node with an image says another size than the first one did.
+        """Return whether the last node with an image says another size than the first one did.
 
         As upstream counts a node's images anew whenever it changes, it is believed then.
         """

@@ -62,7 +62,7 @@ class Journal:
             self._dropped += cut
 
     def since(self, version: int) -> Changes | None:
-        """Return what changed after ``version``; None if that is too long ago to say.
+        """Return what changed after ``version``; None if that is too long ago.
 
         The result is shared when empty: do not change its lists.
         """

@@ -118,7 +118,7 @@ class Usage:
             self.count(row, info, 1)
 
     def refresh_free(self, row: int) -> bool:
-        """Work out ``free`` anew after the node's allocatable changed; say whether it changed."""
+        """Work out ``free`` anew for new allocatable amounts; return whether it changed."""
         changed = False
         for requested, free, allocatable in self.amounts.values():
             value = allocatable.view[row] - requested.view[row]

@@ -154,7 +154,7 @@ class StaticResultCache:
 
 
 def _same(point: str, plugin: str, one: Runner, other: Runner) -> bool:
-    """Tell whether a plugin is the same in two pipelines: a reload leaves what did not change."""
+    """Return whether a plugin is the same in two pipelines: a reload leaves what did not change."""
     functions = [
         [hook.function for hook in runner.pipeline.at(point) if hook.plugin == plugin]
         for runner in (one, other)

@@ -100,7 +100,7 @@ def preferences(
 ) -> dict[str, Scores]:
     """Return what each extender adds to the totals, by its name; int64, shape (n,).
 
-    Nothing of an extender that fails: others decide then. Rows that were not asked for add 0.
+    Nothing of an extender that fails: the others decide then. Rows without a score add 0.
     """
     asked = [extender for extender in extenders if extender.prioritizes]
     nodes = _nodes(table, rows.tolist())
@@ -143,7 +143,7 @@ def bind(
 
 
 class _Answer(PendingStatus):
-    """What extenders say that are to bind a pod; asking them may be done in another thread."""
+    """Answers of extenders that bind a pod; the requests may run in another thread."""
 
     __slots__ = ("_extenders", "_node", "_pod", "_said")
 

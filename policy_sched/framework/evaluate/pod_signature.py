@@ -13,7 +13,7 @@ Key = tuple[object, ...]
 
 
 def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
-    """Return the function from a pod to what ``signature`` tells it by, hashable and ordered."""
+    """Return the function from a pod to the values that ``signature`` names, as a tuple."""
     of_fields = _fields_getter(signature.fields)
     keys = signature.keys
     if not keys:
@@ -59,5 +59,5 @@ def _of_namespace(path: tuple[str, ...]) -> bool:
 
 
 def _attribute(path: tuple[str, ...]) -> str:
-    # A namespace's labels are those of its name until the journal says that they changed.
+    # A namespace's labels are those of its name until the journal has a change of them.
     return "namespace" if _of_namespace(path) else field_key(path[0])

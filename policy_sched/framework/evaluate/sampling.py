@@ -1,7 +1,7 @@
 """Sample: how kube-scheduler stops looking for nodes once it has found enough of them.
 
 Looking at all nodes is the default here, for it costs nothing: nodes are columns, and all of
-them are filtered and scored anyway. A sample is for those who want kube-scheduler's decisions,
+them are filtered and scored anyway. A sample gives kube-scheduler's decisions,
 which depend on it. Theory of operation: nodes are taken from where the last pod's search ended,
 in kube-scheduler's order (a node of each zone in turn), until enough of them are feasible; the
 others count as not looked at. kube-scheduler looks in parallel and may stop some nodes later;
@@ -33,7 +33,7 @@ OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 
 def looks_at_all(percentage: Percentage) -> bool:
-    """Tell whether a percentage means that no node is left out."""
+    """Return whether a percentage means that no node is left out."""
     return percentage in (0, 100)
 
 

@@ -47,8 +47,8 @@ class Pipeline:
     """What pod time runs for the pods of one ``schedulerName``.
 
     ``hooks``: extension point to its implementations, in profile order. ``signatures``: what
-    each filtering or scoring plugin reads; a plugin that does not say is missing there.
-    ``generation`` and ``content_hash`` tell which set of files made it.
+    each filtering or scoring plugin reads; a plugin without a signature is missing there.
+    ``generation`` and ``content_hash`` identify the set of files that made it.
     """
 
     scheduler_name: str
@@ -63,12 +63,12 @@ class Pipeline:
         return self.hooks.get(point, ())
 
     def scope(self, plugin: str) -> Scope:
-        """Return how far a change can reach the plugin's answers; Volatile if it does not say."""
+        """Return how far a change can reach the plugin's answers; Volatile without a signature."""
         signature = self.signatures.get(plugin)
         return Scope.VOLATILE if signature is None else signature.scope
 
     def signature(self) -> Signature | None:
-        """Return what decides about a pod: all fields read; None if a plugin does not say."""
+        """Return all fields of a pod that plugins read; None if a plugin has no signature."""
         fields: set[tuple[str, ...]] = set()
         keys: list[Callable[[PodInfo], Hashable]] = []
         scope = Scope.STATIC
@@ -161,7 +161,7 @@ def freeze(
 
 
 def _read_out(manager: pluggy.PluginManager) -> dict[str, dict[str, Callable[..., object]]]:
-    """Return the implementations that a manager knows: by point, then by plugin."""
+    """Return the implementations of a manager's plugins: by point, then by plugin."""
     return {
         point: {
             impl.plugin_name: _full_arguments(impl)

@@ -56,7 +56,7 @@ class Preempting:
         self._lowest: int | None = None
 
     def __call__(self, pod: PodInfo) -> bool:
-        """Tell whether the pod is nominated, or may evict one of lower priority on a node."""
+        """Return whether the pod is nominated, or may evict one of lower priority on a node."""
         if self._nominator.node_of(pod.uid):
             return True
         pods = self._pods
@@ -91,9 +91,9 @@ class BoundRules(Protocol):
 
 
 class Preemption:
-    """Answers PostFilter with a node and its victims, or says why nothing can be done.
+    """Answers PostFilter with a node and its victims, or the reason why preemption does not help.
 
-    The policy's params minCandidateNodesPercentage and minCandidateNodesAbsolute say how many
+    The policy's params minCandidateNodesPercentage and minCandidateNodesAbsolute bound how many
     candidates are enough, as the arguments of kube-scheduler's plugin do.
     """
 
@@ -175,7 +175,7 @@ class Preemption:
         return TERMINATING if self._waits_for_victims(pod, row) else ""
 
     def _waits_for_victims(self, pod: PodInfo, row: int) -> bool:
-        """Tell whether pods that the pod could evict are leaving its nominated node already."""
+        """Return whether pods that the pod could evict are leaving its nominated node already."""
         leaving = filter(_leaves_by_preemption, self._handle.nodes.pods_on(row).values())
         return bool(self._evictable(pod, leaving))
 

@@ -1,4 +1,4 @@
-"""HttpExtender: an extender behind an address, asked as kube-scheduler asks it."""
+"""HttpExtender: an extender behind an address, called as kube-scheduler calls it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policy_sched.plugins.extenders.settings import ExtenderSettings, client_con
 
 T = TypeVar("T")
 
-#: Nodes whose JSON is kept, beyond twice as many as were last asked about.
+#: Nodes whose JSON is kept, beyond twice as many as in the last request.
 SPARE_NODES: Final = 1024
 
 
@@ -64,7 +64,7 @@ class HttpExtender:
 
     @property
     def preempts(self) -> bool:
-        """Whether it has a say in preemption."""
+        """Whether it takes part in preemption."""
         return bool(self._settings.preempt_verb)
 
     @property
@@ -73,7 +73,7 @@ class HttpExtender:
         return bool(self._settings.bind_verb)
 
     def interested(self, pod: PodInfo) -> bool:
-        """Tell whether its selector chooses the pod, and a container asks for its resources."""
+        """Return whether its selector chooses the pod, and a container requests its resources."""
         if not self._settings.pod_selector.matches(pod.labels):
             return False
         managed = self._settings.managed_resources

@@ -29,7 +29,7 @@ class TlsSettings:
 class ExtenderSettings:
     """One extender.
 
-    ``timeout``: seconds. ``managed_resources``: only pods that ask for one of these are its
+    ``timeout``: seconds. ``managed_resources``: only pods that request one of these are its
     concern; empty: all pods. ``pod_selector``: the same by labels.
     """
 

@@ -173,7 +173,7 @@ def binding_error(body: Body) -> str:
 
 
 def _on(pod: Pod, node: str) -> Pod:
-    """Return the pod with its node, which a pod that is being bound does not say yet."""
+    """Return the pod with its node, which a pod that is being bound does not have yet."""
     if pod.spec.node_name == node:
         return pod
     spec = msgspec.structs.replace(pod.spec, node_name=node)

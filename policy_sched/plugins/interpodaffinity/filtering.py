@@ -26,7 +26,7 @@ KEPT: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class OwnTerms:
-    """What a pod asks of the pods around it.
+    """What a pod requires of the pods around it.
 
     ``affinity``: the pods that all required terms mean, None without such terms, and the labels
     by which one of them must be near. ``anti_affinity`` and ``preferred`` term by term.

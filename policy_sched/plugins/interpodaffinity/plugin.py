@@ -1,4 +1,4 @@
-"""InterPodAffinity: keeps pods near pods, and away from pods, as their affinity terms ask."""
+"""InterPodAffinity: keeps pods near pods, and away from pods, as their affinity terms require."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class InterPodAffinity:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Tell pods apart by what they ask of others, and what others may ask of them."""
+        """Distinguish pods by their own terms, and by what the terms of others select."""
         return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
 
     @hookimpl

@@ -113,7 +113,7 @@ class ConstraintCache:
         return found
 
     def may_hold(self, pod: PodInfo) -> bool:
-        """Tell, at little cost, whether constraints may hold for the pod."""
+        """Return quickly whether constraints may hold for the pod."""
         if pod.pod.spec.topology_spread_constraints:
             return True
         if self._has_defaults and self._version != self._objects.version:

@@ -1,4 +1,4 @@
-"""PodTopologySpread: spreads pods over the values of node labels, as their constraints ask."""
+"""PodTopologySpread: spreads pods over the values of node labels, as their constraints require."""
 
 from __future__ import annotations
 

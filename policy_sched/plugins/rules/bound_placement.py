@@ -32,7 +32,7 @@ class BoundPlacement:
 
         A node where the rule fails, or is empty, is in none.
         """
-        assert self._domain is not None, "the policy says what a domain is"
+        assert self._domain is not None, "the policy has a domain rule"
         table = self._table
         n = table.n
         out = self._domain.vector(pod, cycle, None, n)

@@ -144,11 +144,11 @@ class BoundPolicy:
     # Before nodes are looked at.
 
     def matches(self, pod: PodInfo, cycle: Activation) -> bool:
-        """Tell whether all matchConditions hold; RuleError if none is false but one fails."""
+        """Return whether all matchConditions hold; RuleError if none is false but one fails."""
         return self._all(self._match, pod, cycle)
 
     def matches_score(self, pod: PodInfo, cycle: Activation) -> bool:
-        """Tell whether all matchConditions of the score hold; raises as `matches`."""
+        """Return whether all matchConditions of the score hold; raises as `matches`."""
         return self._all(self._score_match, pod, cycle)
 
     def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Activation) -> bool:

@@ -189,7 +189,7 @@ class BoundScore:
 
         ``rows``: the feasible rows; None: all of them. Scores that `raw` shared are normalised
         once; what is returned may be read-only. Raises RuleError where a normalize expression
-        fails whose policy says Abort.
+        fails and the policy has Abort.
         """
         if not self._shares or scores is not self._last:
             return self._normalized(scores, pod, cycle, rows)

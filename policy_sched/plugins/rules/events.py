@@ -96,9 +96,9 @@ _OF_A_GROUP: Final = (
 )
 
 Helps = Callable[[PodInfo, str], bool]
-"""Tell whether a policy has nothing against a pod on the node of that name, as it is now."""
+"""Return whether a policy has nothing against a pod on the node of that name, as it is now."""
 MayEvict = Callable[[PodInfo], bool]
-"""Tell whether there are pods that a pod could evict."""
+"""Return whether there are pods that a pod could evict."""
 OwnHint = Callable[[str, str], Hint]
 """From the kind of an object and what was done to it to the policy's own hint about that."""
 
@@ -187,7 +187,7 @@ def _nobody(_pod: PodInfo) -> bool:
 
 
 def _asks_again(helps: Helps, may_evict: MayEvict) -> Hint:
-    """Return the hint that asks the policy about the node on which something changed."""
+    """Return the hint that evaluates the policy on the node that changed."""
 
     def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
         if may_evict(pod):
@@ -233,7 +233,7 @@ def _is_its_namespace(pod: PodInfo, old: object, new: object) -> QueueingHint:
 def _is_of_its_group(pod: PodInfo, old: object, new: object) -> QueueingHint:
     """Queue for the pod's own group: another pod of it, or the object that describes it.
 
-    What is only said of a group, in its status, is no news.
+    A change of only a group's status is no event.
     """
     kinds = PodGroup | CoschedulingGroup
     if isinstance(old, kinds) and isinstance(new, kinds) and old.spec == new.spec:

@@ -37,7 +37,7 @@ class BoundStep:
         self._timeout = None if step.timeout is None else BoundUnit(step.timeout, runtime)
 
     def holds(self, pod: PodInfo, cycle: Activation, row: int) -> bool:
-        """Tell whether the rule holds, or errs where errors are allowed; raises as `ask`."""
+        """Return whether the rule holds, or errs where errors are allowed; raises as `ask`."""
         value = _value(self._unit, pod, cycle, row)
         return self._tolerated(value) if isinstance(value, Failure) else bool(value)
 
@@ -62,7 +62,7 @@ class BoundStep:
         return str(value)
 
     def _tolerated(self, failure: Failure) -> bool:
-        """Tell whether an error counts as a yes; raise RuleError where it ends the attempt."""
+        """Return whether an error counts as a yes; raise RuleError where it ends the attempt."""
         if self._step.on_error == "Abort":
             raise RuleError(self._words(failure))
         return self._step.on_error == "Allow"
@@ -94,7 +94,7 @@ class BoundLifeCycle:
         self._hint = _unit(life.hint, runtime)
 
     def hint(self, pod: PodInfo, cycle: Activation) -> bool:
-        """Tell whether ``cycle.event`` justifies an attempt; RuleError if the hint fails."""
+        """Return whether ``cycle.event`` justifies an attempt; RuleError if the hint fails."""
         assert self._hint is not None, "the policy has no hint"
         value = _value(self._hint, pod, cycle, 0)
         if isinstance(value, Failure):

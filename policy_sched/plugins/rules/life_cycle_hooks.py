@@ -96,7 +96,7 @@ class _LifeCycle:
                 waiting.reject(self._name, text)
 
     def _takes_part(self, pod: PodInfo) -> bool:
-        """Tell whether no matchCondition is false of a pod."""
+        """Return whether no matchCondition is false of a pod."""
         try:
             return self._bound.matches(pod, self._cycle(pod, apart=True))
         except RuleError:
@@ -104,7 +104,7 @@ class _LifeCycle:
 
     @hookimpl
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> PermitResult:
-        """Allow the binding, or let the pod wait for as long as the policy says."""
+        """Allow the binding, or let the pod wait for the policy's timeout."""
         section = self._sections.permit
         assert section is not None, "only policies with the section have this hook"
         cycle = self._cycle(pod, apart=True)

@@ -143,7 +143,7 @@ class _Rules:
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Gate the pod if a preEnqueue rule says no."""
+        """Gate the pod if a preEnqueue rule rejects it."""
         found = self._bound.pre_enqueue(pod, self._now(pod))
         if found is None:
             return SUCCESS
@@ -223,10 +223,10 @@ class _Rules:
         return self._bound.normalize(scores, pod, cycle, rows)
 
     def _helps(self, pod: PodInfo, node: str) -> bool:
-        """Tell whether the rules have nothing against the pod on one node, as it is now.
+        """Return whether the rules have nothing against the pod on one node, as it is now.
 
-        What happens on a node is told of every pod that was rejected: of those that the rules
-        cannot tell apart one is asked about.
+        An event on a node concerns every rejected pod; of pods that the rules cannot distinguish
+        one is evaluated.
         """
         at = self._handle.nodes.journal.version, node
         if self._helped_at != at:

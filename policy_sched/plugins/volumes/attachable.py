@@ -31,7 +31,7 @@ NO_VOLUMES: Final[frozenset[Attachable]] = frozenset()
 class Resolver:
     """Follows claims to volumes or classes, and in-tree disks to their drivers.
 
-    Only nodes that say what their CSI drivers can attach have limits, and on those every in-tree
+    Only nodes whose CSI drivers publish a limit have limits, and on those every in-tree
     plugin is migrated.
     """
 
@@ -39,7 +39,7 @@ class Resolver:
         self._lookup = StorageLookup(objects)
 
     def new_pod(self, pod: PodInfo) -> tuple[frozenset[Attachable], Status]:
-        """Return the volumes that a pending pod needs attached, or why that cannot be said."""
+        """Return the volumes that a pending pod needs attached, or why that is unknown."""
         if pod.volumes is None:
             return NO_VOLUMES, SUCCESS
         namespace = pod.volumes.namespace

@@ -63,7 +63,7 @@ _ASK: Final = PreFilterResult()
 
 @dataclass(slots=True)
 class PodClaims:
-    """A pod's claims, and the plan for all rows once a filter has asked."""
+    """A pod's claims, and the plan for all rows once a filter has run."""
 
     claims: Claims
     plan: Plan | None = None

@@ -85,7 +85,7 @@ def _more_attachable(_pod: PodInfo, old: object, new: object) -> QueueingHint:
 
 
 def _capacity_unchecked(pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A driver of the pod's inline volumes no longer asks to look at capacity."""
+    """A driver of the pod's inline volumes no longer uses capacity tracking."""
     if not isinstance(old, CsiDriver) or not isinstance(new, CsiDriver):
         return SKIP
     drivers = {v.csi.driver for v in pod.pod.spec.volumes if v.csi is not None}
@@ -104,14 +104,14 @@ def _more_capacity(_pod: PodInfo, old: object, new: object) -> QueueingHint:
 
 
 def _volume_moved(_pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A volume came, or says that it is elsewhere."""
+    """A volume was added, or its topology changed."""
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
         return QUEUE
     return _hint(topologies_of(old) != topologies_of(new))
 
 
 def _released(pod: PodInfo, old: object, _new: object) -> QueueingHint:
-    """A pod went that held a disk or a claim which the waiting pod wants."""
+    """A pod went that used a disk or a claim of the waiting pod."""
     if not isinstance(old, PodInfo) or old.volumes is None or pod.volumes is None:
         return SKIP
     if old.namespace != pod.namespace:

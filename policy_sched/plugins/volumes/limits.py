@@ -52,7 +52,7 @@ class AttachLimits:
         self._limits: dict[str, NDArray[np.int64]] = {}
 
     def has(self, driver: str) -> bool:
-        """Tell whether any node limits a driver."""
+        """Return whether any node limits a driver."""
         self._refresh()
         return driver in self._limits
 
@@ -62,7 +62,7 @@ class AttachLimits:
         return self._limits[driver]
 
     def known(self, driver: str, rows: Rows) -> NDArray[np.bool_]:
-        """Tell which of the asked rows limit a driver."""
+        """Return which of the rows limit a driver."""
         limits = self.of(driver)
         return (limits if rows is None else limits[rows]) < UNLIMITED
 
@@ -87,7 +87,7 @@ class AttachLimits:
 
 
 class Attachments:
-    """The volumes that VolumeAttachment objects say are attached, or about to be."""
+    """The volumes that VolumeAttachment objects name as attached, or about to be."""
 
     def __init__(self, objects: ApiObjects, table: NodeTable) -> None:
         self._objects = objects

@@ -48,7 +48,7 @@ class StorageLookup:
         return self._objects.named(StorageClass, "", name)
 
     def csi_node(self, name: str) -> CsiNode | None:
-        """Return what the CSI drivers of a node say, None if they say nothing."""
+        """Return a node's CSINode object, None without one."""
         return self._objects.named(CsiNode, "", name)
 
 
@@ -59,12 +59,12 @@ def class_of(one: PersistentVolume | PersistentVolumeClaim) -> str:
 
 
 def fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a claim has a volume, and both sides know."""
+    """Return whether a claim is bound to a volume, and the volume to it."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def waits_for_pod(found: StorageClass | None) -> bool:
-    """Tell whether claims of a class are bound when a pod is scheduled.
+    """Return whether claims of a class are bound when a pod is scheduled.
 
     A class that is not known binds at once, as does one without a mode: the API server fills
     Immediate in.

@@ -29,7 +29,7 @@ BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 ZONE_SEPARATOR: Final = "__"
 
 Handle: TypeAlias = Callable[[DiskVolume, Mapping[str, str]], str]
-"""From a disk and its volume's labels to the driver's name for it; "" if it cannot be said."""
+"""From a disk and its volume's labels to the driver's name for it; "" if there is none."""
 
 
 class InTree(NamedTuple):
@@ -100,7 +100,7 @@ def in_tree(volume: PersistentVolume) -> tuple[InTree, DiskVolume] | None:
 
 
 def knows_migration(node: CsiNode, plugin: str) -> bool:
-    """Tell whether a node's kubelet leaves a plugin's volumes to the CSI driver."""
+    """Return whether a node's kubelet leaves a plugin's volumes to the CSI driver."""
     return plugin in node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
 
 

@@ -1,4 +1,4 @@
-"""Which nodes have the labels that volumes and topologies ask for, for all rows at once.
+"""Which nodes have the labels that volumes and topologies require, for all rows at once.
 
 Theory of operation: a requirement is one comparison of a label column. The rows that reach free
 volumes are kept until a node changes, since every pod that looks for a volume asks for them.

@@ -97,7 +97,7 @@ class Binder:
         return look() or PendingStatus(look, deadline)
 
     def _all_bound(self, reservation: Reservation) -> bool:
-        """Tell whether all claims are bound; ClusterError if that will not come about."""
+        """Return whether all claims are bound; ClusterError if that will not come about."""
         return all(
             self._volume_bound(volume, claim, reservation.node)
             for volume, claim in reservation.bindings
@@ -161,6 +161,6 @@ def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pers
 
 
 def selected(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
-    """Return a copy of a claim that asks for a volume to be made for a node."""
+    """Return a copy of a claim that requests provisioning for a node."""
     annotations = claim.metadata.annotations | {SELECTED_NODE: node}
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations))

@@ -40,17 +40,17 @@ EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", 
 
 
 def has_exclusive_disk(volumes: PodVolumes) -> bool:
-    """Tell whether a pod names a disk that could conflict with another pod's."""
+    """Return whether a pod names a disk that could conflict with another pod's."""
     return any(one.source in EXCLUSIVE for one in volumes.disks)
 
 
 def pods_conflict(wanted: PodVolumes, held: PodVolumes) -> bool:
-    """Tell whether a disk of one pod keeps another pod off its node."""
+    """Return whether a disk of one pod keeps another pod off its node."""
     return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
 
 
 def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
-    """Tell whether two volumes are one disk, and not both only read it.
+    """Return whether two volumes are one disk, and not both only read it.
 
     EBS volumes conflict even then.
     """
@@ -176,7 +176,7 @@ class VolumeRestrictions:
         return FilterResult.of(codes, *_STATUSES)
 
     def _with_taken_disks(self, volumes: PodVolumes, rows: Rows) -> list[int]:
-        """Return the places among the asked rows where a pod holds a disk of `volumes`."""
+        """Return the places among the rows where a pod holds a disk of `volumes`."""
         if rows is None and self._table.hypothesis is None:
             candidates = iter(self._in_use.rows())
         else:

@@ -42,7 +42,7 @@ class Claims(NamedTuple):
 
 
 class Storage(Protocol):
-    """What the search asks of the cluster, assumed bindings included."""
+    """What the search reads of the cluster, assumed bindings included."""
 
     @property
     def labels(self) -> NodeLabels:
@@ -65,7 +65,7 @@ class Storage(Protocol):
         """Return a storage class by name."""
 
     def room(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> Mask | None:
-        """Tell from where there is room for a claim; None if the driver does not say."""
+        """Return the topologies with capacity for a claim; None if the driver publishes none."""
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, pla
 def _cannot_provide(
     claim: PersistentVolumeClaim, asked: Mask, storage: Storage, plan: Plan
 ) -> Mask:
-    """Note where of the asked rows no volume can be made for the claim, and return them."""
+    """Note on which of the rows no volume can be made for the claim, and return them."""
     storage_class = storage.storage_class(class_of(claim))
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         plan.codes[asked] |= BIND_CONFLICT

@@ -80,7 +80,7 @@ class StorageView:
         return answer
 
     def room(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> Mask | None:
-        """Tell from where there is room for a claim; None if the driver does not say."""
+        """Return the topologies with capacity for a claim; None if the driver publishes none."""
         asked = claim.spec.resources.requests.get(STORAGE)
         driver = self._objects.named(CsiDriver, "", storage_class.provisioner)
         if asked is None or driver is None or not driver.spec.storage_capacity:

@@ -61,7 +61,7 @@ class AssumeCache(Generic[T]):
         return [self._assumed[key][1] for key in self.names()]
 
     def waits_for_watch(self, namespace: str, name: str) -> bool:
-        """Tell whether the API server has not shown the object since it was assumed."""
+        """Return whether the API server has not shown the object since it was assumed."""
         return (namespace, name) in self._assumed and self.get(
             namespace, name
         ) is not self._objects.named(self._kind, namespace, name)
@@ -189,14 +189,14 @@ def selector_of(volume: PersistentVolume) -> NodeSelector | None:
 
 
 def size_of(one: PersistentVolume | PersistentVolumeClaim) -> int:
-    """Return a volume's capacity or a claim's request in nano-bytes; 0 if it does not say."""
+    """Return a volume's capacity or a claim's request in nano-bytes; 0 without one."""
     if isinstance(one, PersistentVolume):
         return nanos(one.spec.capacity.get(STORAGE, 0))
     return nanos(one.spec.resources.requests.get(STORAGE, 0))
 
 
 def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume is bound to a claim, or kept for it by name."""
+    """Return whether a volume is bound to a claim, or kept for it by name."""
     reference = volume.spec.claim_ref
     return (
         reference is not None

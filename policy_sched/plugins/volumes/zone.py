@@ -1,4 +1,4 @@
-"""VolumeZone: a pod runs where the zone and region labels of its bound volumes say."""
+"""VolumeZone: a pod runs in the zone and region of its bound volumes' labels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOPOLOGY_LABELS: Final[Mapping[str, str]] = {
     ZONE: ZONE,
     REGION: REGION,
 }
-"""Labels of volumes and nodes that say where they are, and what each is called today."""
+"""Zone and region labels of volumes and nodes, and the current name of each."""
 
 
 class Topology(NamedTuple):
@@ -50,7 +50,7 @@ class Topology(NamedTuple):
 
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """Return what a volume's labels ask of a node; a label with an empty zone in it is no label."""
+    """Return what a volume's labels require of a node; one with an empty zone is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         value = volume.metadata.labels.get(key)
@@ -111,7 +111,7 @@ class VolumeZone:
 
     @hookimpl
     def filter(self, state: CycleState, rows: Rows) -> FilterResult:
-        """Refuse nodes that say where they are, and are not where a volume is."""
+        """Refuse nodes in another zone or region than a volume."""
         topologies = state.read(Topologies)
         if not topologies:
             return PASSES
