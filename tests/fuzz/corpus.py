@@ -236,7 +236,7 @@ def _doubling(step: str, rule: str) -> str:
     return _policy_text({"variables": variables, "filter": [{"message": "m", "expression": rule}]})
 
 
-_MANY: Final = 20_000
+_MANY: Final = 3_000
 
 RAW: Final[dict[str, tuple[str, ...]]] = {
     "policy": (
@@ -273,7 +273,7 @@ RAW: Final[dict[str, tuple[str, ...]]] = {
             }
         ),
         _policy_text({f"x{i}": i for i in range(_MANY)}),
-        _policy_text({"filter": [{"expresion": "true"}] * 5_000}),
+        _policy_text({"filter": [{"expresion": "true"}] * 1_000}),
         _doubling("[V, V]", "variables.v59 == variables.v58.map(x, x)"),
         _doubling("V + V", "variables.v59 == variables.v59"),
         _doubling('{"a": V, "b": V}', "size(variables.v59) > 1"),
