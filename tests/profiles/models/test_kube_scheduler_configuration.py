@@ -13,7 +13,7 @@ from policy_sched.profiles.models.kube_scheduler_configuration import SECOND
 from policy_sched.profiles.resolve.plan import resolve
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-CONFORMANCE = sorted((Path(__file__).parent.parent / "conformance").glob("*.jsonl.gz"))
+CONFORMANCE = sorted((Path(__file__).parents[2] / "conformance").glob("*.jsonl.gz"))
 
 
 def test_an_empty_configuration_has_upstreams_defaults() -> None:
