@@ -90,7 +90,7 @@ class Access:
             known = ", ".join(MODES)
             raise ClusterError(f"--authorization-mode {self.mode}: not one of {known}")
         if self.mode == RBAC and not self.knows:
-            needed = "--token-auth-file or --client-ca-file: who is who"
+            needed = "--token-auth-file or --client-ca-file to identify users"
             raise ClusterError(f"--authorization-mode RBAC needs {needed}")
         if bool(self.certificate) != bool(self.key):
             raise ClusterError("--tls-cert-file and --tls-private-key-file go together")
