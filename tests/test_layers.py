@@ -198,7 +198,7 @@ def test_every_package_has_a_place() -> None:
     assert nested == {name for name in planned if not name.endswith("/.")}
 
 
-def test_every_package_says_what_belongs_there() -> None:
+def test_every_package_documents_its_contents() -> None:
     """A package's docstring has a sentence and a paragraph."""
     inits = [path for path in SOURCES if path.name == "__init__.py" and path.parent != PACKAGE]
     short = [
@@ -261,7 +261,7 @@ def test_files_and_functions_stay_short(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES + TESTS, ids=identify)
-def test_modules_say_what_they_are_for(path: Path) -> None:
+def test_every_module_has_a_docstring(path: Path) -> None:
     """The first statement of a module is its docstring."""
     if path.name == "__init__.py" and not path.read_text(encoding="utf-8"):
         assert path.is_relative_to(ROOT / "tests"), "an empty package"

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_run_says_what_the_page_shows(folder: Path) -> None:
+def test_run_prints_what_the_page_shows(folder: Path) -> None:
     """Every record that is shown comes, in this order; the policy is broken after the second."""
     (command,) = [line for line in COMMANDS if line.startswith("policy-sched run ")]
     shown = [json.loads(line) for text in RECORDS for line in text.splitlines()]

@@ -147,7 +147,7 @@ def test_no_two_distinct_pods_are_alike() -> None:
     assert len({pod.tolerations for pod in pods}) == 500
 
 
-def test_node_affinity_asks_for_the_zone_of_the_nodes() -> None:
+def test_node_affinity_requires_the_zone_of_the_nodes() -> None:
     """Every node is in zone1, every pod asks for zone1 or zone2."""
     node = msgspec.json.decode(node_json(NODE_AFFINITY, 0), type=Node)
     pod = PodInfo.of(msgspec.json.decode(pod_json(NODE_AFFINITY, 0), type=Pod))

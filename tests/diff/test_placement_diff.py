@@ -78,7 +78,7 @@ def compare(body: str, seed: int) -> PlacementDiff:
     return compare_placements(plans(), plans(body), cluster(8), seed)
 
 
-def test_a_pod_that_a_filter_refuses_is_told_as_the_policy_s() -> None:
+def test_a_pod_that_a_filter_rejects_is_attributed_to_the_policy() -> None:
     """It becomes unschedulable, and schedulable the other way round."""
     found = compare(REFUSES, 0)
     assert causes(found)["p0"] is Cause.POLICY
@@ -89,7 +89,7 @@ def test_a_pod_that_a_filter_refuses_is_told_as_the_policy_s() -> None:
     assert causes(back)["p0"] is Cause.POLICY
 
 
-def test_several_seeds_tell_a_difference_from_noise() -> None:
+def test_several_seeds_separate_a_difference_from_noise() -> None:
     """A pod less with every seed is a difference; which nodes are in use is not."""
     found = compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
     measures = {one.name: one.values for one in found.measures}

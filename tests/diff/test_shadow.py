@@ -177,7 +177,7 @@ def test_the_text_names_the_causes_and_what_is_left_out(tmp_path: Path) -> None:
     assert "Why pods would be elsewhere:" not in list(summary(tmp_path).text_lines())
 
 
-def test_the_verb_fails_a_build_where_that_is_asked_for(
+def test_fail_on_regression_exits_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A pod without a node, or a decision that breaks, is a regression; a move is none."""
@@ -217,7 +217,7 @@ def test_lines_that_were_broken_off_are_named_and_left_out(
         (["--shadow", "EMPTY"], "there are no records"),
     ],
 )
-def test_wrong_usage_is_said(
+def test_wrong_usage_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     """Exit code 2, and what is wrong."""

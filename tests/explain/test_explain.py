@@ -37,7 +37,7 @@ def explained(pod: Pod, nodes: Sequence[Node], disabled: str = "", point: str = 
     return explain(scheduler, PodInfo.of(pod), top=50)
 
 
-def test_a_pod_that_fits_has_its_scores_told() -> None:
+def test_a_pod_that_fits_has_its_scores_shown() -> None:
     """The best node comes first, and its plugins' shares add up to its total."""
     found = explained(make_pod("p", cpu="1"), [make_node("a", cpu="2"), make_node("b", cpu="8")])
     assert found.best == ["b"]
@@ -47,7 +47,7 @@ def test_a_pod_that_fits_has_its_scores_told() -> None:
     assert found.filters[-1].left == found.feasible == 2
 
 
-def test_rules_of_one_policy_are_told_apart() -> None:
+def test_rules_of_one_policy_are_listed_one_by_one() -> None:
     """Each with what it removes by itself and after those before it."""
     nodes = [make_node("a", cpu="1", taints=[TAINT]), make_node("b", cpu="1")]
     found = explained(make_pod("p", cpu="2", node_selector={"disk": "ssd"}), nodes)
@@ -61,7 +61,7 @@ def test_rules_of_one_policy_are_told_apart() -> None:
     assert found.alternatives == []  # no rule alone keeps the pod from running
 
 
-def test_what_a_pod_would_have_to_ask_less() -> None:
+def test_the_smaller_request_that_would_fit() -> None:
     """The least that is missing, and where."""
     nodes = [make_node("a", cpu="1"), make_node("b", cpu="1500m"), make_node("c", cpu="1500m")]
     found = explained(make_pod("p", cpu="2"), nodes)
@@ -156,7 +156,7 @@ def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
     return found
 
 
-def test_a_group_that_is_placed_as_a_whole_has_its_placements_told() -> None:
+def test_a_group_that_is_placed_as_a_whole_has_its_placements_listed() -> None:
     """Each with how many found a node there and its score; the pod is told of the chosen one."""
     found = gang(cpus=[2, 4, 3])
     told = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
@@ -167,7 +167,7 @@ def test_a_group_that_is_placed_as_a_whole_has_its_placements_told() -> None:
     assert found.alternatives == []
 
 
-def test_a_group_without_room_says_so() -> None:
+def test_a_group_without_room_has_a_reason() -> None:
     """There is no placement, and the message is that of the pod."""
     found = gang(cpus=[2, 1])
     assert (found.placement, found.best, found.failed) == ("", [], False)

@@ -52,7 +52,7 @@ def client_certificate(name: str, group: str) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM) + private
 
 
-def test_a_client_certificate_says_who_asks(served: Served, tmp_path: Path) -> None:
+def test_a_client_certificate_authenticates_the_caller(served: Served, tmp_path: Path) -> None:
     """If the authority that we were told of signed it."""
     certificate, key = self_signed(["127.0.0.1"], time.time_ns())
     pem = tmp_path / "client.pem"

@@ -62,7 +62,7 @@ def node_of(instance: EmbeddedInstance, name: str) -> str:
     return str(instance.cluster.store.get(POD, "default", name).data["spec"].get("nodeName") or "")
 
 
-def test_the_api_answers_while_an_extender_is_asked(tmp_path: Path) -> None:
+def test_the_api_answers_during_an_extender_call(tmp_path: Path) -> None:
     """The cluster lives on: objects come, watches tell of them, and the scheduler hears later."""
 
     async def play() -> None:

@@ -22,7 +22,7 @@ from tests.instance.test_remote_extenders import FITS, configured, gated, schedu
 Ask = Callable[[str], Coroutine[None, None, str]]
 
 
-def test_requests_are_answered_while_an_extender_is_asked() -> None:
+def test_requests_are_answered_during_an_extender_call() -> None:
     """Health at once; an explanation when the decision is made, which asks the extender as well."""
 
     async def play(world: World) -> None:

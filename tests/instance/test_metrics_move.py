@@ -126,7 +126,7 @@ def test_every_family_moves() -> None:
     assert names - seen - MOMENTARY == NEVER.keys()
 
 
-def test_a_standby_does_not_gather_what_it_is_told() -> None:
+def test_a_standby_does_not_accumulate_events() -> None:
     """Nobody asks for its numbers, and it decides nothing: they are folded all the same."""
     world = Measured()
     attempts = world.metrics.attempts

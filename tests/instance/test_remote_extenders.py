@@ -101,7 +101,7 @@ def renewed(world: World) -> str:
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
-def test_the_lease_is_renewed_while_an_extender_is_asked(verb: str) -> None:
+def test_the_lease_is_renewed_during_an_extender_call(verb: str) -> None:
     """Again and again; the pod is bound when the extender has answered."""
     said: Mapping[str, Any] = {"filter": {"NodeNames": ["a", "b"]}, "prioritize": [], "bind": {}}
 
@@ -145,7 +145,7 @@ def test_what_comes_meanwhile_waits_until_the_decision_is_made() -> None:
     acted(play)
 
 
-def test_a_binding_is_carried_out_while_an_extender_is_asked() -> None:
+def test_bindings_are_sent_during_an_extender_call() -> None:
     """The request goes on; what came of it is applied when the decision is made."""
 
     async def play(world: World) -> None:
@@ -254,7 +254,7 @@ def test_a_victim_is_chosen_with_an_extender_that_takes_its_time() -> None:
     acted(play)
 
 
-def test_a_lost_lease_ends_it_while_an_extender_is_asked() -> None:
+def test_a_lost_lease_ends_it_during_an_extender_call() -> None:
     """It does not wait for the answer, and what the answer leads to is never written."""
 
     async def play(world: World) -> None:
@@ -305,7 +305,7 @@ def test_the_end_waits_for_an_extender() -> None:
     acted(play)
 
 
-def test_what_is_given_up_at_the_end_holds_nobody() -> None:
+def test_abandoned_calls_do_not_delay_the_exit() -> None:
     """An extender that does not answer in time is not waited for."""
 
     async def play(world: World) -> None:
@@ -378,7 +378,7 @@ async def shadowing(world: World) -> AsyncIterator[ShadowInstance]:
         instance.close()
 
 
-def test_a_shadow_asks_extenders_beside_everything_else() -> None:
+def test_a_shadow_calls_extenders_without_blocking() -> None:
     """A comparison waits for the answer, and so does what comes after it; nothing else does."""
 
     async def play(world: World) -> None:

@@ -98,7 +98,7 @@ def test_pods_of_other_schedulers_take_their_room() -> None:
     acted(play)
 
 
-def test_a_pod_that_somebody_else_binds_first_is_his() -> None:
+def test_a_pod_bound_first_by_another_scheduler_stays_there() -> None:
     """The binding is refused; the pod is read again, and counted where it really is."""
 
     async def play(world: World) -> None:

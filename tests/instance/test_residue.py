@@ -186,7 +186,7 @@ def cut(instance: ClusterInstance) -> None:
             connection.transport.abort()
 
 
-def test_neither_does_who_learns_it_from_an_api_server() -> None:
+def test_objects_watched_from_an_api_server_leave_no_residue_either() -> None:
     """Watches that are cut again and again, events, bindings and leases included."""
     found: set[str] = set()
 

@@ -76,7 +76,7 @@ def test_a_rejection_is_an_event_and_a_condition() -> None:
     acted(play)
 
 
-def test_without_nodes_it_is_said_so() -> None:
+def test_an_empty_cluster_has_its_own_message() -> None:
     """As kube-scheduler says it."""
 
     async def play(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_long_message_is_cut_in_the_event_only() -> None:
     acted(play)
 
 
-def test_a_victim_is_told_by_whom_and_why() -> None:
+def test_a_victims_event_names_the_preemptor() -> None:
     """A condition before it is deleted, and an event that names the pod that needs the room."""
 
     async def play(world: World) -> None:

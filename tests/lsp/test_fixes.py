@@ -80,7 +80,7 @@ def test_nothing_is_offered_that_does_not_mend(spec: str) -> None:
     assert mended(spec) == []
 
 
-def test_only_the_lines_that_are_asked_about() -> None:
+def test_only_the_requested_lines() -> None:
     """An editor asks for one line at a time."""
     text = HEAD + rule("node.unschedulabel") + "  scores: {}\n"
     assert [fix.problem.code for fix in fixes(text, 5, 5, CHECK)] == ["PS102"]

@@ -88,7 +88,7 @@ def with_editor(folder: Path, use: Use) -> None:
     asyncio.run(session())
 
 
-def test_problems_are_told_as_one_types(tmp_path: Path) -> None:
+def test_problems_are_published_with_code_hint_and_range(tmp_path: Path) -> None:
     """With code, hint and a place in UTF-16 units; they go when they are mended."""
 
     async def use(editor: Editor) -> None:

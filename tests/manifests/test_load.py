@@ -489,7 +489,7 @@ def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
-def test_an_object_longer_than_any_is_told_by_its_line(tmp_path: Path, suffix: str) -> None:
+def test_an_oversized_object_is_reported_by_its_line(tmp_path: Path, suffix: str) -> None:
     """Looking for the places in 8 MiB, to tell of a wrong apiVersion, took 18 s and 700 MB."""
     resources = {f"k{number}": "v" * 100 for number in range(MAX_LOOK // 100)}
     long = {"apiVersion": "v2", "kind": "Pod", "metadata": {"name": "p", "labels": resources}}

@@ -59,7 +59,7 @@ Check = Callable[[str], Iterable[str]]
         (formats.port_name, "a--b", ["must not contain consecutive hyphens"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(check: Check, text: str, words: list[str]) -> None:
+def test_violations_are_reported(check: Check, text: str, words: list[str]) -> None:
     """Nothing of what is right."""
     assert list(check(text)) == words
 

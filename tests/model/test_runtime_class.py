@@ -139,7 +139,7 @@ def test_manifests_without_the_class_stay_as_they_are(tmp_path: Path) -> None:
     assert one.spec.overhead == {"cpu": "1"}
 
 
-def test_a_conflict_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_conflict_is_reported_with_its_place(tmp_path: Path) -> None:
     """File, line and the words of the admission plugin."""
     file = write(tmp_path, SANDBOXED, pod(nodeSelector={"sandbox": "no"}))
     (problem,) = load([file]).diagnostics

@@ -180,7 +180,7 @@ def test_conditions_hold_where_one_point_alone_enables_the_policy(
     assert cluster.decide("batch", labels={"tier": "batch"}, cpu="500m").node == "n2"
 
 
-def test_a_member_to_which_the_policy_does_not_apply_sends_nobody_back(tmp_path: Path) -> None:
+def test_a_failed_member_without_the_policy_rejects_no_other_member(tmp_path: Path) -> None:
     """A group's pods wait for a policy; one of the group to which it does not apply is undone."""
     permit = "permit: {allow: 'pod.priority > 9', timeout: 10m, message: waits}\n"
     cluster = Cluster(tmp_path, BATCH + permit)

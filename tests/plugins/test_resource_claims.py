@@ -71,7 +71,7 @@ CONFLICT: dict[str, Any] = {
         (("DynamicResources",), f"{MISSING} {NOBODY}"),
     ],
 )
-def test_a_pod_that_pre_filter_rejects_is_told_not_found(
+def test_a_pod_that_pre_filter_rejects_has_not_found_in_its_message(
     disabled: tuple[str, ...], text: str
 ) -> None:
     """A missing claim was told with words of preemption; kube-scheduler 1.36 runs no PostFilter
@@ -84,7 +84,7 @@ def test_a_pod_that_pre_filter_rejects_is_told_not_found(
     assert outcome.status.code is Code.UNSCHEDULABLE
 
 
-def test_terms_that_contradict_each_other_are_told_alike() -> None:
+def test_contradicting_terms_have_the_same_message() -> None:
     """Whichever plugin before DynamicResources rejects the pod in PreFilter."""
     text = "0/1 nodes are available: pod affinity terms conflict. not found"
     assert outcome_of((), affinity=CONFLICT).message == text

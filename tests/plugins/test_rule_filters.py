@@ -66,7 +66,7 @@ def test_a_node_that_another_plugin_rejected_does_no_harm(scheduler: Scheduler) 
     assert schedule(scheduler, "r").node == "open"
 
 
-def test_a_change_that_ends_the_error_wakes_nobody_wrongly(scheduler: Scheduler) -> None:
+def test_a_change_that_ends_the_error_requeues_only_its_pods(scheduler: Scheduler) -> None:
     """A node on which the rule fails is worth an attempt: it may not fail there any more."""
     scheduler.cache.add_node(make_node("low", labels={"rank": "1"}))
     outcome = schedule(scheduler)

@@ -16,7 +16,7 @@ from tests.plugins.test_match_conditions import Cluster
 NOMINATED = "filter: [{expression: 'pod.nominatedNodeName == node.name', message: elsewhere}]\n"
 
 
-def test_a_rule_about_the_nominated_node_is_asked_when_one_is_named(tmp_path: Path) -> None:
+def test_a_rule_about_the_nominated_node_is_evaluated_when_one_is_set(tmp_path: Path) -> None:
     """The pod waited five minutes for the periodic flush, though its rule had become true."""
     cluster = Cluster(tmp_path, NOMINATED)
     assert not cluster.decide("p").node

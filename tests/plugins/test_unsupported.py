@@ -25,7 +25,7 @@ def test_a_disabled_plugin_refuses_nothing() -> None:
     ).reason(pod)
 
 
-def test_a_refusal_names_the_plugin_and_what_the_pod_asks_for() -> None:
+def test_a_refusal_names_the_plugin_and_the_pods_field() -> None:
     """It names the pod and the plugin, and says that nothing was guessed."""
     rules = [{"action": "RestartAllContainers"}]
     containers = [{"name": "c", "restartPolicyRules": rules}]

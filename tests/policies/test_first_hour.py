@@ -16,7 +16,7 @@ OPENB = "policy-sched diff policies/default mine --cluster openb_nodes.csv.gz"
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="OpenB's files are not here")
-def test_the_answer_on_openb_is_what_the_tutorial_says(tmp_path: Path) -> None:
+def test_the_answer_on_openb_is_the_tutorials(tmp_path: Path) -> None:
     """The page leaves out the lines of single pods."""
     files = [file for block in blocks(TUTORIAL) if (file := named_file(block, "mine"))]
     *_, policy = (text for name, text in files if name == "policy.yaml")
@@ -29,7 +29,7 @@ def test_the_answer_on_openb_is_what_the_tutorial_says(tmp_path: Path) -> None:
     assert "".join(one for one in lines if not one.startswith("  default/")) == expected
 
 
-def test_the_tutorial_goes_as_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_tutorial_print_what_the_page_shows(tmp_path: Path) -> None:
     """Files are written as they are shown, and commands run in order."""
     folder = tmp_path / "mine"
     folder.mkdir()

@@ -82,7 +82,7 @@ def test_the_nominated_node_is_taken_without_looking_at_others() -> None:
 
 
 @pytest.mark.parametrize("node", ["n1", "gone"])
-def test_where_it_no_longer_fits_all_nodes_are_asked(node: str) -> None:
+def test_all_nodes_are_evaluated_when_the_nominated_node_no_longer_fits(node: str) -> None:
     """A nomination to a full or a vanished node is no obstacle."""
     scheduler = two_nodes()
     scheduler.cache.add_pod(PodInfo.of(make_pod("full", cpu="2", node_name="n1")))

@@ -276,7 +276,7 @@ NOT_PLANNED: Final = (
 
 
 @pytest.mark.parametrize("text", PLANNED)
-def test_what_is_asked_of_all_at_once(text: str) -> None:
+def test_sections_evaluated_for_all_victims_at_once(text: str) -> None:
     """Fields, labels, annotations and amounts of victims are columns; texts are looked up once."""
     found = sections(victim=text)
     assert found is not None
@@ -284,7 +284,7 @@ def test_what_is_asked_of_all_at_once(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_PLANNED)
-def test_what_is_asked_one_by_one(text: str) -> None:
+def test_sections_evaluated_victim_by_victim(text: str) -> None:
     """Lists of a victim are not."""
     found = sections(victim=text)
     assert found is not None

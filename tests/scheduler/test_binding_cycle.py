@@ -137,7 +137,7 @@ class TestClientFailures:
     """The scheduler outlives whatever the cluster refuses."""
 
     @pytest.mark.parametrize("call", ["set_unschedulable", "record_event", "nominate"])
-    def test_what_is_only_told_does_not_matter(self, call: str) -> None:
+    def test_a_plugins_failure_in_post_bind_does_not_matter(self, call: str) -> None:
         """The pod is bound, or comes back, all the same."""
 
         def refuse(*_: object) -> None:
@@ -210,7 +210,7 @@ class TestPermission:
         assert client_of(scheduler).nominations == {}
         assert_nothing_left(scheduler)
 
-    def test_a_plugin_is_asked_again(self) -> None:
+    def test_a_pending_plugin_is_called_again(self) -> None:
         """Its answer counts as if it had said it itself."""
         answers = [WAIT, SUCCESS]
         held = PermitResult(WAIT, 60.0, lambda: answers.pop(0))
@@ -244,7 +244,7 @@ class TestPermission:
         assert queued.info.labels == {"a": "b"}
         assert_nothing_left(scheduler)
 
-    def test_a_pod_that_somebody_else_bound_does_not_come_back(self) -> None:
+    def test_a_pod_bound_by_another_scheduler_is_not_requeued(self) -> None:
         """What the watch shows stands; the attempt undoes only what it has done itself."""
         log: list[str] = []
         scheduler = scheduler_of(Recorder("a", log, permit=HOLD), nodes=2)
@@ -287,7 +287,7 @@ class TestPreBind:
         assert (bound.pod.name, bound.node) == ("p", "n0")
         assert len(scheduler.queue) == 0
 
-    def test_it_is_asked_once_a_second_and_when_an_object_changes(self) -> None:
+    def test_it_is_called_once_a_second_and_when_an_object_changes(self) -> None:
         """It is polled; no callback is needed."""
         asked: list[int] = []
         clock = FakeClock(EPOCH)
@@ -318,7 +318,9 @@ class TestPreBind:
             (lambda: 1 // 0, "integer division or modulo by zero"),
         ],
     )
-    def test_failure_and_lateness_are_told_under_its_name(self, ask: object, words: str) -> None:
+    def test_failures_and_timeouts_are_reported_under_its_name(
+        self, ask: object, words: str
+    ) -> None:
         """The pod backs off, and nothing is left on its node."""
         clock = FakeClock(EPOCH)
         work = PendingStatus(None, EPOCH + 600 * SECOND)
@@ -436,7 +438,7 @@ class TestSlowCluster:
         assert scheduler.cache.node_of("default/p") == "n0"
         assert len(scheduler.queue) == 0
 
-    def test_stopping_gives_up_what_the_cluster_was_not_asked_for(self) -> None:
+    def test_stopping_forgets_bindings_that_were_not_sent(self) -> None:
         """A binding that was sent ends by its answer; the others leave nothing."""
         client = SlowClient()
         permits = [PermitResult(), HOLD]

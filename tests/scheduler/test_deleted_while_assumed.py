@@ -131,7 +131,7 @@ def test_what_plugins_give_back_at_the_end_is_news_too() -> None:
     assert place_of(scheduler, "q") is QueueState.BACKOFF
 
 
-def test_who_is_bound_by_somebody_else_is_no_news_at_the_end() -> None:
+def test_a_pod_bound_elsewhere_causes_no_event_at_its_deletion() -> None:
     """It holds its node still; only the attempt has come to nothing."""
     scheduler = scheduler_of(Choosy(), client=SlowClient())
     assert run(scheduler).waiting

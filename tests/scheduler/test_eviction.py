@@ -63,7 +63,7 @@ def client_of(scheduler: Scheduler) -> MemoryClient:
     return client
 
 
-def test_victims_are_told_to_go_and_the_room_is_promised() -> None:
+def test_victims_are_evicted_and_the_node_is_nominated() -> None:
     """Condition, deletion, event, nomination: as upstream; the victims still run."""
     scheduler = full_node(low("a"), low("b"))
     pod = high()

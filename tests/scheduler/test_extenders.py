@@ -112,7 +112,7 @@ class TestFiltering:
             run(scheduler, "q", cpu="5")
         assert [sent["NodeNames"] for _, sent in calls.asked] == [["n0", "n2"]]
 
-    def test_rejections_are_told_beside_those_of_plugins(self) -> None:
+    def test_rejections_are_reported_beside_those_of_plugins(self) -> None:
         """An extender's reasons count in the message; unresolvable ones come before others."""
         answer = {
             "NodeNames": [],
@@ -322,7 +322,7 @@ class TestConcern:
             scheduler = scheduler_of(entry(calls, "filter", managedResources=managed))
             assert run(scheduler, requests={"x.com/gpu": "1"}).node == node
 
-    def test_equal_pods_are_asked_about_one_by_one(self) -> None:
+    def test_equal_pods_are_sent_one_by_one(self) -> None:
         """An extender's answer is for one pod: the next equal pod shares the plugins' only."""
         answers = iter(["n0", "n1", "n2", "n1"])
         with extender({"filter": lambda _: {"NodeNames": [next(answers)]}}) as calls:
@@ -363,7 +363,7 @@ class TestPreempting:
         assert outcome.decision.node == "n1"
         assert [victim.name for victim in outcome.decision.victims] == ["low-1"]
 
-    def test_extenders_are_asked_in_turn(self) -> None:
+    def test_extenders_are_called_in_order(self) -> None:
         """The second sees what the first left, and whole pods without a node cache."""
         left = {"NodeNameToMetaVictims": {"n2": {"Pods": [{"UID": "default/low-2"}]}}}
         back = {"NodeNameToMetaVictims": {"n2": {"Pods": [{"UID": "default/low-2"}]}}}
@@ -425,7 +425,7 @@ class TestNominated:
         scheduler = scheduler_of(entry(calls, "filter", "prioritize", **more))
         return run(scheduler, nominated_node_name="n2")
 
-    def test_the_extender_is_asked_about_it_alone(self) -> None:
+    def test_the_extender_receives_that_node_alone(self) -> None:
         """It passes, so no other node is evaluated and no plugin scores."""
         with extender({"filter": keeping("n0", "n2"), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n2"

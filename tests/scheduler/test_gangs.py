@@ -145,7 +145,7 @@ def test_a_time_out_frees_the_nodes() -> None:
     assert run.reason("a") == f"0/1 nodes are available: 1 {LATE}."
 
 
-def test_a_group_may_say_how_long_its_pods_wait() -> None:
+def test_a_group_sets_the_timeout_of_its_waiting_pods() -> None:
     """Its scheduleTimeoutSeconds count in place of the policy's time."""
     run = Run(2, [group("ring", 3, timeout=30)])
     run.add(member("a"), member("b"), member("c"))

@@ -54,7 +54,7 @@ def test_deadlines_are_looked_at_when_they_are_due() -> None:
     assert bindings.next_time() is None
 
 
-def test_who_has_to_be_asked_is_asked_once_a_second_or_after_a_change() -> None:
+def test_pre_bind_is_retried_once_a_second_or_after_a_change() -> None:
     """Not on every poll."""
     changes = [0]
     bindings = Bindings(lambda: changes[0])

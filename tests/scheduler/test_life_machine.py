@@ -353,7 +353,7 @@ def test_a_day_without_trouble() -> None:
     assert life.scheduler.idle()
 
 
-def test_a_nomination_that_cannot_come_true_keeps_nobody_away() -> None:
+def test_an_impossible_nomination_blocks_no_pod() -> None:
     """Another pod takes the room made by an eviction: the nominee gives up its node."""
     life = Life()
     life.pod("victim", 2, high=False, gated=False)

@@ -54,7 +54,7 @@ def test_a_nomination_that_moves_leaves_its_node(blocked: tuple[Scheduler, PodIn
     assert _place(scheduler) is QueueState.BACKOFF
 
 
-def test_a_nomination_that_is_repeated_wakes_nobody(blocked: tuple[Scheduler, PodInfo]) -> None:
+def test_a_repeated_nomination_requeues_no_pod(blocked: tuple[Scheduler, PodInfo]) -> None:
     """Nothing has become free."""
     scheduler, nominee = blocked
     pod_seen(scheduler, _nominee("n0", "2"))

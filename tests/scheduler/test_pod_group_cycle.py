@@ -160,7 +160,7 @@ class TestARackForAll:
             seen |= set(run.bound.values())
         assert seen == {"a0", "b0"}
 
-    def test_what_is_told_of_each_pod_is_what_was_found_for_it(self) -> None:
+    def test_each_pod_reports_its_own_result(self) -> None:
         """Not what is left when the last one of the group has its node."""
         run = Run(group("ring", 3), a=[1, 1, 1])
         run.add(member("x"), member("y"), member("z"))
@@ -210,7 +210,7 @@ class TestARackForAll:
 class TestNoRackForAll:
     """All members go back, and nothing is held in the meantime."""
 
-    def test_everybody_says_why(self) -> None:
+    def test_every_member_has_a_reason(self) -> None:
         """The pod that does not fit in the first domain reports it; the others report the group."""
         run = Run(group("ring", 3), a=[2], b=[1])
         run.add(member("x"), member("y"), member("z"))
@@ -336,7 +336,7 @@ class TestTheGroupsCondition:
         self.told(run)
         assert set(run.bound) == {"x", "y"}
 
-    def test_its_status_wakes_nobody(self) -> None:
+    def test_its_status_requeues_no_pod(self) -> None:
         """A group whose condition was written is not tried again for that."""
         run = Run(workload("ring", 2), a=[1])
         self.told(run)

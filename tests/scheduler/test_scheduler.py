@@ -63,7 +63,7 @@ def test_pods_leave_the_queue_by_the_queue_sort_plugin() -> None:
     assert (first.pod.name, first.node, second.node) == ("high", "n0", "")
 
 
-def test_a_pod_that_fits_nowhere_says_why() -> None:
+def test_a_pod_that_fits_nowhere_has_a_reason() -> None:
     """Message, condition and event carry kube-scheduler's text, preemption included."""
     scheduler = scheduler_of(nodes=2)
     outcome = run(scheduler, cpu="9")
@@ -79,7 +79,7 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
     assert_nothing_left(scheduler)
 
 
-def test_a_pod_that_never_preempts_says_so() -> None:
+def test_a_pod_that_never_preempts_has_that_message() -> None:
     """preemptionPolicy Never ends the question."""
     outcome = run(scheduler_of(), cpu="9", preemption_policy="Never")
     assert outcome.message.endswith(", preemption: not eligible due to preemptionPolicy=Never.")

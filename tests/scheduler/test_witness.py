@@ -31,7 +31,7 @@ def uids(life: Life) -> list[str]:
     return [pod.metadata.uid for pod in life.pods()]
 
 
-def test_two_who_have_not_heard_of_each_other_fill_a_node_twice() -> None:
+def test_two_schedulers_unaware_of_each_other_overcommit_a_node() -> None:
     """The scheduler decides by the events it has, and the kubelet rejects the last pod."""
     life = one_node("theirs", "ours")
     life.hear()
@@ -92,7 +92,7 @@ def test_what_one_of_two_knew_is_not_excused() -> None:
     assert not witness.excuses([first.uid, second.uid])
 
 
-def test_a_closed_node_and_one_that_is_gone_take_nobody() -> None:
+def test_an_unschedulable_or_deleted_node_receives_no_pod() -> None:
     """Nodes that take no pods have no room for those to come, and promises take room, too."""
     witness = Witness()
     pod = PodInfo.of(make_pod("p", cpu="1"))

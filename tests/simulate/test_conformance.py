@@ -93,7 +93,7 @@ expect:
 """
 
 
-def test_a_nominated_node_that_pre_filter_leaves_out_is_asked_about(tmp_path: Path) -> None:
+def test_a_nominated_node_that_pre_filter_leaves_out_is_evaluated(tmp_path: Path) -> None:
     """A pod was told that PreFilter leaves its nominated node out, though every filter passes."""
     (tmp_path / "policy.yaml").write_text(PINNED)
     (tmp_path / "tests.yaml").write_text(NOMINATED)

@@ -84,7 +84,7 @@ def test_a_pod_that_fits_nowhere_has_kube_schedulers_message() -> None:
     }
 
 
-def test_pods_that_never_enter_the_queue_say_why() -> None:
+def test_pods_that_never_enter_the_queue_have_a_reason() -> None:
     """Gated, of another scheduler, or on their way out."""
     leaving = make_pod("leaving")
     leaving.metadata.deletion_timestamp = make_pod(
@@ -136,7 +136,7 @@ def test_allocation_adds_up() -> None:
     assert list(found) == ["cpu", "memory", "pods", "example.com/x"]
 
 
-def test_preemption_nominates_and_tells_victims_to_go() -> None:
+def test_preemption_nominates_and_evicts_victims() -> None:
     """The important pod has no node yet; the victim runs on until its node has stopped it."""
     run = decided(
         make_node("n1", cpu="2"),

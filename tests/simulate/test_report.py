@@ -79,7 +79,7 @@ def test_jsonl_has_one_line_per_pod() -> None:
     assert json.loads(second) == {"pod": "a/second-pod", "node": None, "message": REFUSED}
 
 
-def test_json_and_yaml_say_the_same() -> None:
+def test_json_and_yaml_are_equivalent() -> None:
     """One document, two notations, and no times in it."""
     document = json.loads(json_text(RUN.document()))
     assert yaml.safe_load(yaml_text(RUN.document())) == document

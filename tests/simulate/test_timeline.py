@@ -235,7 +235,7 @@ def test_a_pod_that_fits_nowhere_is_tried_again_and_given_up() -> None:
     assert story.end == EPOCH + 10 * SECOND
 
 
-def test_pods_that_never_enter_a_cycle_say_why() -> None:
+def test_pods_that_never_enter_a_cycle_have_a_reason() -> None:
     """Another scheduler's pods, and gated ones."""
     story = played([node(), pod("other", 0, scheduler_name="x"), pod("gated", 0, gates=("wait",))])
     lives = lives_of(story)

@@ -107,7 +107,7 @@ def test_the_document_is_for_programs() -> None:
     assert found["neverPlaced"] == [{"pod": "default/c", "message": "0/1 nodes are available"}]
 
 
-def test_a_line_per_pod_tells_its_life() -> None:
+def test_one_line_per_pod_shows_its_life_cycle() -> None:
     """In order of arrival; what did not come to pass is null."""
     a, b, c = map(json.loads, jsonl_text(STORY.records()).splitlines())
     assert a == {

@@ -91,7 +91,7 @@ def test_a_job_of_philly_has_workers_of_up_to_eight_gpus(gpus: int, workers: lis
     assert {info.annotations[DURATION_ANNOTATION] for info in infos} == {"64s"}
 
 
-def test_all_bad_cells_of_a_row_are_told() -> None:
+def test_all_bad_cells_of_a_row_are_reported() -> None:
     """By the index of the column."""
     with pytest.raises(BadCellError) as caught:
         list(openb_pod(0, ["", "x", "1", "1", "1001", "", "LS", "Running", "10", "5", ""]))
@@ -129,14 +129,14 @@ def test_tables_are_known_by_their_header(tmp_path: Path) -> None:
     ]
 
 
-def test_tables_are_told_from_manifests_by_their_name() -> None:
+def test_tables_are_distinguished_from_manifests_by_their_name() -> None:
     """CSV, packed or not."""
     assert is_trace("a/b.csv")
     assert is_trace("b.csv.gz")
     assert not is_trace("b.yaml")
 
 
-def test_every_mistake_is_told_with_its_place(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_with_its_place(tmp_path: Path) -> None:
     """File, line and column of the cell, all of them at once."""
     path = written(
         tmp_path / "jobs.csv",

@@ -25,7 +25,7 @@ def test_time_stands_still_until_it_is_set() -> None:
     assert clock() == 7
 
 
-def test_the_client_remembers_whom_it_bound_and_told_to_leave() -> None:
+def test_the_client_answers_bindings_and_evictions_at_once() -> None:
     """Bindings are answered at once."""
     client, pod = VirtualClient(), PodInfo.of(make_pod("p"))
     answers: list[object] = []

@@ -227,7 +227,7 @@ def runtime_class(**scheduling: object) -> ApiObject:
     return msgspec.convert({**data, "scheduling": scheduling}, kind)
 
 
-def test_pods_of_workloads_have_what_their_runtime_class_says() -> None:
+def test_pods_of_workloads_have_the_overhead_of_their_runtime_class() -> None:
     """A controller's pods pass the admission, too; a conflict is told with the workload."""
     spec = {"runtimeClassName": "sandboxed", "containers": [{"name": "c"}]}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "nodeSelector": {"x": "1"}}}

@@ -90,7 +90,7 @@ def test_a_long_dump_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.records[-1]["pods"] == []
 
 
-def test_nothing_is_told_where_nothing_differs() -> None:
+def test_nothing_is_reported_where_nothing_differs() -> None:
     """One look is enough."""
     other = make_pod("theirs", scheduler_name="another")
     records = World().compare(Seen(NODES, [*PODS, other]))
@@ -130,7 +130,7 @@ def test_what_differs_once_was_on_its_way() -> None:
     assert not [record for record in records if record["msg"] == "Cache mismatch"]
 
 
-def test_a_cluster_that_cannot_be_read_is_told_of() -> None:
+def test_a_cluster_that_cannot_be_read_is_reported() -> None:
     """And nothing is compared with it."""
     records = World().compare()
     assert records[-1]["msg"] == "The cache cannot be compared"

@@ -186,7 +186,7 @@ async def until(what: Callable[[], T | None]) -> T:
     return found
 
 
-def test_pods_are_bound_and_told_about_through_the_api() -> None:
+def test_pods_are_bound_and_get_events_through_the_api() -> None:
     """Ours are bound, others' are left alone, one that fits nowhere says why."""
 
     async def play(world: World) -> None:

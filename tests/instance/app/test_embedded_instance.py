@@ -141,7 +141,7 @@ def test_an_edit_of_a_policy_moves_the_next_pod(world: World) -> None:
     assert world.said("Reloaded policies")[0]["policies"] == ["Keep"]
 
 
-def test_a_broken_policy_is_told_and_changes_nothing(world: World) -> None:
+def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
     """The problem has its line, numbers and status say so, and pods land where they did."""
     instance = world.start()
     world.policy('node.nam == "b"')
@@ -200,7 +200,7 @@ def test_mistakes_in_manifests(world: World) -> None:
     assert not instance.manifest_problems
 
 
-def test_a_policy_that_is_deleted_is_told(world: World) -> None:
+def test_a_deleted_policy_is_reported(world: World) -> None:
     """The default profile was all that was left, and the log said that policies were reloaded."""
     write(world.folder / "policies" / "other.yaml", keeping("Other", 'node.name == "a"'))
     world.start()

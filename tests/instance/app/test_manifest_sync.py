@@ -126,9 +126,7 @@ def test_what_the_cluster_refuses(tmp_path: Path, cluster: EmbeddedCluster) -> N
     assert cluster.store.find(POD, "default", "p") is not None
 
 
-def test_a_pod_that_somebody_deleted_stays_deleted(
-    tmp_path: Path, cluster: EmbeddedCluster
-) -> None:
+def test_a_deleted_pod_stays_deleted(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     """What was evicted comes back when its file says something new, not with every change."""
     files = ManifestFiles([str(tmp_path)])
     (tmp_path / "pod.yaml").write_text(POD_P, encoding="utf-8")

@@ -68,7 +68,7 @@ def test_a_token_is_reviewed_once_in_ten_seconds() -> None:
     asyncio.run(story())
 
 
-def test_an_unknown_token_is_nobody_and_remembered_too() -> None:
+def test_an_unknown_token_is_unauthenticated_and_cached() -> None:
     """Guessing costs the API server one review in ten seconds for each guess."""
 
     async def story() -> None:
@@ -83,7 +83,7 @@ def test_an_unknown_token_is_nobody_and_remembered_too() -> None:
 @pytest.mark.parametrize(
     "header", ["Basic YTpi", "Bearer", "Bearer  ", "good", "Bearer " + 20000 * "x"]
 )
-def test_what_is_no_token_is_not_even_asked_about(header: str) -> None:
+def test_malformed_tokens_are_not_reviewed(header: str) -> None:
     """Other schemes, nothing, and far too much."""
 
     async def story() -> None:
@@ -108,7 +108,7 @@ def test_who_shows_nothing_is_anonymous() -> None:
     asyncio.run(story())
 
 
-def test_what_somebody_may_is_asked_with_all_that_is_known() -> None:
+def test_access_reviews_carry_user_groups_and_extra() -> None:
     """Name, UID, groups and extras; a path, or a resource."""
 
     async def story() -> None:
@@ -139,7 +139,7 @@ def test_what_somebody_may_is_asked_with_all_that_is_known() -> None:
     asyncio.run(story())
 
 
-def test_an_api_server_that_is_away_is_asked_again() -> None:
+def test_a_failed_review_is_retried() -> None:
     """A token is nobody's meanwhile, and said so; rights cannot be told; neither is remembered."""
 
     async def story() -> None:

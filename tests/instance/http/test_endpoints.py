@@ -159,7 +159,7 @@ def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
     tell(story)
 
 
-def test_who_is_not_known_or_may_not_is_told_in_upstreams_words(served: Served) -> None:
+def test_unauthenticated_and_unauthorized_callers_get_upstreams_messages(served: Served) -> None:
     """401 for a token of nobody, 403 with name, verb, path and reason."""
 
     async def story() -> None:
@@ -257,7 +257,7 @@ def test_what_came_of_health_checks_is_counted(served: Served) -> None:
     tell(story)
 
 
-def test_a_reload_says_what_came_of_it(served: Served) -> None:
+def test_a_reload_returns_its_result(served: Served) -> None:
     """200 and nothing where it succeeded; the problems, with their places, where it did not."""
 
     async def story() -> None:
@@ -276,7 +276,7 @@ def test_a_reload_says_what_came_of_it(served: Served) -> None:
     tell(story)
 
 
-def test_a_pod_that_waits_is_explained_in_full_to_who_may_read_nodes(served: Served) -> None:
+def test_a_waiting_pod_is_explained_in_full_to_callers_that_may_read_nodes(served: Served) -> None:
     """As text, or as JSON; nothing of it counts as scheduling."""
 
     async def story() -> None:
@@ -334,7 +334,7 @@ def test_who_may_read_the_pod_alone_learns_what_keeps_it_out(served: Served) -> 
     tell(story)
 
 
-def test_a_pod_that_has_a_node_is_explained_by_what_was_said_then(served: Served) -> None:
+def test_a_bound_pod_is_explained_by_its_recorded_decision(served: Served) -> None:
     """As long as that is remembered; a pod that is not there is not found."""
 
     async def story() -> None:

@@ -84,7 +84,7 @@ def test_no_key_is_shown(store: PolicyStore) -> None:
     assert shown["componentconfig"]["extenders"][0]["tlsConfig"]["keyData"] == HIDDEN
 
 
-def test_policies_tell_what_is_in_force_and_why_not_the_last(
+def test_the_policies_page_shows_what_is_in_force_and_why_the_last_reload_failed(
     store: PolicyStore, tmp_path: Path
 ) -> None:
     """Generation, hashes and places; the problems of a reload that was refused."""
@@ -104,7 +104,7 @@ def test_policies_tell_what_is_in_force_and_why_not_the_last(
     assert shown["reloads"]["refused"] == 1
 
 
-def test_the_version_says_whose_decisions_these_are() -> None:
+def test_the_version_names_the_upstream_release() -> None:
     """kube-scheduler's minor, and our own version."""
     found = version()
     assert (found["major"], found["minor"]) == ("1", "36")

@@ -23,7 +23,7 @@ def served(tmp_path: Path) -> Served:
 @pytest.mark.parametrize(
     "accept", ["", "*/*", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5,*/*;q=0.1"]
 )
-def test_metrics_are_text_whatever_is_asked_for(served: Served, accept: str) -> None:
+def test_metrics_are_text_whatever_the_accept_header(served: Served, accept: str) -> None:
     """As kube-scheduler's: OpenMetrics is not offered, and Prometheus takes what it gets."""
 
     async def story() -> None:
@@ -36,7 +36,7 @@ def test_metrics_are_text_whatever_is_asked_for(served: Served, accept: str) -> 
     tell(story)
 
 
-def test_metrics_come_compressed_to_who_takes_that(served: Served) -> None:
+def test_metrics_are_compressed_when_the_client_accepts_it(served: Served) -> None:
     """Prometheus does, every time."""
 
     async def story() -> None:
@@ -66,7 +66,7 @@ def test_head_is_a_get_without_its_body(served: Served, path: str) -> None:
     tell(story)
 
 
-def test_what_is_running_is_told_to_people(served: Served) -> None:
+def test_statusz_and_flagz_are_plain_text(served: Served) -> None:
     """/statusz and /flagz, on by default since 1.36: text, and nothing but text."""
 
     async def story() -> None:

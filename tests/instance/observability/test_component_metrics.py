@@ -56,7 +56,7 @@ def test_the_platform_is_as_go_names_it() -> None:
     assert f'platform="{machine()}"' in Metrics().text()
 
 
-def test_features_are_told_with_their_stage() -> None:
+def test_features_are_reported_with_their_stage() -> None:
     """GA has none, as in component-base."""
     text = Metrics().text()
     assert 'kubernetes_feature_enabled{name="SchedulerQueueingHints",stage=""} 1\n' in text

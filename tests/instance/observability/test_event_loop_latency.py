@@ -100,7 +100,7 @@ def test_counting_begins_anew_after_the_first_reading() -> None:
     assert _value(turns, f"{NAME}_bucket", le="+Inf") >= 1
 
 
-def test_the_longest_turn_since_somebody_asked_is_told() -> None:
+def test_the_longest_turn_since_the_last_reading_is_reported() -> None:
     """Each answer is about the time since the one before."""
     turns = EventLoopLatency()
     _run(turns, lambda: _held(0.03), lambda: None)

@@ -80,7 +80,7 @@ def test_checks_can_be_excluded() -> None:
     )
 
 
-def test_a_check_by_its_name_says_what_is_wrong() -> None:
+def test_a_single_check_reports_its_failure() -> None:
     """Who may ask for it may know."""
     assert answer_of_one(PING) == Verdict(200, "ok")
     found = answer_of_one(SICK)

@@ -6,7 +6,7 @@ from policy_sched.instance.observability.log import CAUSES, LogThrottle
 from policy_sched.testing import FakeClock
 
 
-def test_a_cause_is_said_once_in_a_while_with_how_often_it_came() -> None:
+def test_a_repeated_cause_is_logged_at_intervals_with_its_count() -> None:
     """Seventeen watches that are refused are one line; another cause is another line."""
     clock = FakeClock()
     troubles = LogThrottle(clock)

@@ -127,7 +127,7 @@ def test_plugins_are_measured_in_one_cycle_of_ten() -> None:
     assert found == [0] * 9 + [1] * 10 + [2]
 
 
-def test_a_pod_that_fits_nowhere_is_counted_under_who_rejected_it() -> None:
+def test_an_unschedulable_pod_is_counted_under_the_rejecting_plugins() -> None:
     """Until it is popped again; what moves it is counted by queue and event."""
     world = Measured(cpu="1")
     world.schedule(pod_of("p", cpu="2"))
@@ -274,7 +274,7 @@ def test_many_attempts_are_one_label(attempts: int) -> None:
     assert world.page()[f"pod_scheduling_sli_duration_seconds_count{{attempts={label}}}"] == 1
 
 
-def test_the_watch_says_what_happened() -> None:
+def test_watch_events_are_counted_by_type() -> None:
     """Handlers return the events that they passed on, nothing for what concerns nobody here."""
     scheduler = scheduler_of(nodes=0)
     node, told = make_node("n"), [event.label for event in node_seen(scheduler, make_node("n"))]

@@ -77,7 +77,7 @@ def _labels_of(node: Node | None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("level", BY_LEVEL)
-def test_a_day_is_told_as_much_as_is_wanted(level: int) -> None:
+def test_each_verbosity_logs_its_lines(level: int) -> None:
     """What belongs to the verbosity and to those below, and nothing of those above."""
     world = World()
     told: list[Record] = world.records

@@ -122,7 +122,7 @@ def test_the_same_node_and_one_that_is_as_good_are_agreement() -> None:
     assert stage.last.theirs.score == stage.last.ours.score
 
 
-def test_a_worse_node_is_told_with_both_scores_and_what_makes_the_difference() -> None:
+def test_a_worse_node_is_reported_with_both_scores_and_their_difference() -> None:
     """The pod goes where it is fuller: by plugin how much better ours is; it adds up."""
     stage = Stage("a", "b")
     stage.bind(make_pod("first", cpu="2"), "a")
@@ -137,7 +137,7 @@ def test_a_worse_node_is_told_with_both_scores_and_what_makes_the_difference() -
     assert found.requests == {"cpu": 1000}
 
 
-def test_a_node_that_a_filter_of_ours_rejects_is_told_with_the_reason() -> None:
+def test_a_node_that_our_filter_rejects_is_reported_with_the_reason() -> None:
     """Plugin and words, as explain has them."""
     stage = Stage("a")
     node_seen(stage.scheduler, make_node("t", taints=[{"key": "k", "effect": "NoSchedule"}]))
@@ -196,7 +196,7 @@ def test_pods_that_one_of_us_cannot_place() -> None:
     assert (stage.last.theirs.message, stage.last.ours.node) == ("0/2 nodes", "b")
 
 
-def test_the_same_is_told_once_and_a_change_again() -> None:
+def test_a_repeated_disagreement_is_reported_once_and_a_new_one_again() -> None:
     """The other one's retries are no news, what comes of them is."""
     stage = Stage()
     pod = make_pod("p", cpu="1")
@@ -231,7 +231,7 @@ def test_room_that_is_made_is_compared() -> None:
     assert results(stage)[1:] == [("big", "agree"), ("big", "agree")]
 
 
-def test_who_has_to_make_room_is_behind_who_has_not() -> None:
+def test_a_node_that_needs_preemption_ranks_behind_one_that_does_not() -> None:
     """We would place at once what they evict others for."""
     stage = Stage("a", "b")
     stage.bind(make_pod("small", cpu="3", priority=1), "a")
@@ -240,7 +240,7 @@ def test_who_has_to_make_room_is_behind_who_has_not() -> None:
     assert (stage.last.ours.node, stage.last.theirs.node) == ("b", "a")
 
 
-def test_a_promise_counts_as_the_binding_that_it_tells_of() -> None:
+def test_a_nomination_counts_as_the_binding_that_it_announces() -> None:
     """Decided as if there were no nomination, once; a binding elsewhere is compared again."""
     stage = Stage("a", "b")
     stage.bind(make_pod("first", cpu="2"), "a")
@@ -406,7 +406,7 @@ def test_other_pods_respect_the_other_schedulers_promises() -> None:
     assert stage.last.result is Result.SCHEDULABLE
 
 
-def test_who_does_not_answer_is_told_once() -> None:
+def test_a_pod_the_other_scheduler_does_not_decide_is_reported_once() -> None:
     """After the patience is over: what we would do meanwhile."""
     stage = Stage("a")
     stage.see(make_pod("p", cpu="1"))
@@ -423,7 +423,7 @@ def test_who_does_not_answer_is_told_once() -> None:
     assert stage.last.result is Result.AGREE
 
 
-def test_what_is_nobodys_business_is_left_alone() -> None:
+def test_pods_of_other_schedulers_are_left_alone() -> None:
     """Other schedulers' pods, gated ones, those on their way out, and those bound before."""
     stage = Stage("a")
     stage.bind(make_pod("theirs", cpu="1", scheduler_name="third"), "a")

@@ -252,7 +252,7 @@ def test_pods_that_are_not_compared_are_noted_where_they_go(tmp_path: Path) -> N
     acted(play)
 
 
-def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """The shadow goes on; pods without a node leave without a trace."""
 
     async def play(world: World) -> None:

@@ -86,7 +86,7 @@ def test_a_file_that_is_large_makes_room(tmp_path: Path) -> None:
     assert seen == [f"node-{number}" for number in range(9)][-len(seen) :]
 
 
-def test_what_cannot_be_written_is_counted_and_told_once(tmp_path: Path) -> None:
+def test_write_failures_are_counted_and_logged_once(tmp_path: Path) -> None:
     """The directory is gone: lines are lost; when it is back they are written again."""
     folder = tmp_path / "logs"
     folder.mkdir()
@@ -134,7 +134,7 @@ def test_a_line_of_which_only_a_part_was_written_is_broken_off(tmp_path: Path) -
     assert [type(DECODER.decode(line)) for line in lines[2:]] == [Start, NodeSeen]
 
 
-def test_a_file_that_cannot_be_opened_is_said_at_once(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported_at_once(tmp_path: Path) -> None:
     """Before anything runs."""
     with pytest.raises(OSError, match="No such file"):
         log_of(tmp_path / "nowhere" / "log")

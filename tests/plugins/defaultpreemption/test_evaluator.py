@@ -23,7 +23,7 @@ def test_only_pods_above_the_lowest_may_evict() -> None:
     assert not preempting(pod)
 
 
-def test_a_nominated_pod_is_asked_again_though_it_can_evict_nobody() -> None:
+def test_a_nominated_pod_is_retried_without_possible_victims() -> None:
     """Else its nomination would keep others off a node on which it does not fit any more."""
     world = World()
     preempting = Preempting(world.handle)

@@ -119,7 +119,7 @@ def test_the_first_that_makes_room_has_done_it(tmp_path: Path) -> None:
     assert evicted(decision(found)) == ("Sparing", "n1", ["other"])
 
 
-def test_all_who_were_asked_say_why_not(tmp_path: Path) -> None:
+def test_every_evaluated_node_has_its_reason(tmp_path: Path) -> None:
     """Without room, the pod's message has the reasons of each plugin, the later ones by name."""
     none = document("Nobody", {"victim": "false"})
     config = profile(enabled=["Sparing", "Nobody"], disabled=["DefaultPreemption"])
@@ -147,7 +147,7 @@ def test_conditions_leave_the_policy_out(tmp_path: Path) -> None:
     assert evicted(decision(found, labels={"x": ""})) == ("Only", "n0", ["important"])
 
 
-def test_a_rule_says_who_is_eligible(tmp_path: Path) -> None:
+def test_a_rule_decides_which_pods_may_preempt(tmp_path: Path) -> None:
     """The message names the policy whose rule it was."""
     rich = document("Rich", {"eligible": "pod.priority > 100"})
     found = scheduler(tmp_path, [rich], profile(enabled=["Rich"], disabled=["DefaultPreemption"]))
@@ -166,7 +166,7 @@ def test_an_error_in_a_rule_is_an_error_of_the_attempt(tmp_path: Path) -> None:
     assert not isinstance(attempt, Preempt)
 
 
-def test_importance_may_depend_on_who_evicts(tmp_path: Path) -> None:
+def test_importance_may_depend_on_the_preemptor(tmp_path: Path) -> None:
     """Pods of the evicting pod's own namespace go first."""
     kin = document(
         "Kin",

@@ -133,7 +133,7 @@ class TestFilter:
             (NOISE, "malformed HTTP response"),
         ],
     )
-    def test_a_failure_says_what_failed(self, answer: object, words: str) -> None:
+    def test_a_failure_names_its_cause(self, answer: object, words: str) -> None:
         """Whatever the server does wrong is one error that names it."""
         with extender({"filter": answer}) as calls, pytest.raises(PluginError, match=words):
             client(calls, node_cache_capable=True).filter(POD, NODES)
@@ -258,7 +258,7 @@ class TestConnections:
             asked.filter(POD, NODES)
         assert len(calls.connections) == 2
 
-    def test_closed_while_it_is_asked(self) -> None:
+    def test_closed_during_a_call(self) -> None:
         """The call ends as it would have, and leaves nothing open."""
         begun, over = Event(), Event()
 

@@ -49,7 +49,7 @@ def test_a_pod_of_no_workload_has_none() -> None:
     assert book.of(PodInfo.of(make_pod(labels={"app": "web"}))) is NONE
 
 
-def test_services_that_select_the_pod_say_which_pods_are_spread() -> None:
+def test_services_that_select_the_pod_define_the_spread_selector() -> None:
     """The selectors of all of them together; system defaults are hostname and zone, softly."""
     book = ConstraintCache({}, ApiObjects([service(app="web"), service(tier="fe"), service()]))
     found = book.of(PodInfo.of(make_pod(labels={"app": "web", "tier": "fe", "x": "y"})))
@@ -79,7 +79,9 @@ def test_services_that_select_the_pod_say_which_pods_are_spread() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_controller_says_which_pods_are_spread(kind: str, api_version: str, owner: Any) -> None:
+def test_the_controller_defines_the_spread_selector(
+    kind: str, api_version: str, owner: Any
+) -> None:
     """Upstream looks the owner up: it must exist, in the right API group."""
     pod = owned(kind, api_version, app="web")
     found = ConstraintCache(LIST, ApiObjects([owner])).of(pod)
@@ -126,7 +128,7 @@ def test_match_label_keys_join_the_selector() -> None:
         assert not constraint.selector.matches({"app": "web", "hash": "3"})
 
 
-def test_an_empty_selector_counts_nobody_but_selects_the_pod() -> None:
+def test_an_empty_selector_counts_no_pod_but_selects_its_own() -> None:
     """kube-scheduler's own inconsistency, kept."""
     own = [
         {

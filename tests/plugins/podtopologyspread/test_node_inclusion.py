@@ -91,7 +91,7 @@ def test_affinity_is_the_matchers(
 
 
 @given(tolerations=TOLERATIONS)
-def test_taints_keep_off_who_does_not_bear_them(tolerations: list[dict[str, str]]) -> None:
+def test_taints_exclude_pods_that_do_not_tolerate_them(tolerations: list[dict[str, str]]) -> None:
     """NoSchedule and NoExecute count, PreferNoSchedule does not."""
     pod = PodInfo.of(make_pod(tolerations=tolerations))
     wanted = [

@@ -137,7 +137,7 @@ class TestScore:
         )
 
 
-def test_what_the_policy_says_of_itself() -> None:
+def test_the_values_of_the_policys_section() -> None:
     """Which parts it has, and what parts the nodes."""
     both = compiled('node.labels["rack"]', "50")
     assert both.has_placement_score

@@ -69,7 +69,7 @@ class TestAborting:
         scores = bound(self.TEXT, on_error="Abort").score(POD, NOW, rows)
         assert scores.tolist() == [FAILED if i % 2 else i for i in range(count)]
 
-    def test_the_first_feasible_row_that_failed_is_told(self) -> None:
+    def test_the_first_feasible_row_that_failed_is_reported(self) -> None:
         """With the node's name; rows that did not fail say nothing."""
         asked = bound(self.TEXT, on_error="Abort")
         rows = np.array([2, 5, 7], np.intp)
@@ -215,7 +215,7 @@ class TestDoubles:
         )
         assert check_policy(source)[0] is not None
 
-    def test_an_int_beside_the_doubles_is_told(self) -> None:
+    def test_an_int_beside_doubles_is_reported(self) -> None:
         """The type of the score is that of its rule."""
         source = ScoreSource(Text(self.RULE), normalize=Text("percent(score, scores.max)"))
         policy, problems = check_policy(PolicySource("Test", score=source))

@@ -55,7 +55,7 @@ def cluster(seed: int, size: int) -> Cache:
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**16), st.integers(FEW, 60))
 @pytest.mark.parametrize("words", WORDS)
-def test_many_rows_are_told_what_each_is_told(words: str, seed: int, size: int) -> None:
+def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int) -> None:
     """Reasons of all rows at once are those of each row by itself."""
     pod = PodInfo.of(make_pod("new", requests={"cpu": "1", "example.com/late": "1"}))
     asked = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
@@ -66,7 +66,7 @@ def test_many_rows_are_told_what_each_is_told(words: str, seed: int, size: int) 
     assert together == alone
 
 
-def test_one_of_each_kind_is_asked() -> None:
+def test_one_row_per_class_is_evaluated() -> None:
     """Where only columns are read, equal rows share one answer; else every row is asked."""
     cache = Cache()
     for i in range(40):

@@ -57,7 +57,7 @@ def expected(world: World, pod: PodInfo, row: int, spec: dict[str, Any]) -> bool
 
 @pytest.mark.parametrize("on_error", ["Reject", "Allow", "Abort", None])
 @given(text=rules("reserve", 2), situation=worlds())
-def test_a_section_is_asked_for_one_row(
+def test_a_section_is_evaluated_for_one_row(
     text: str, on_error: str | None, situation: Situation
 ) -> None:
     """The rule holds where the oracle says so; an error rejects, allows or ends the attempt."""
@@ -124,7 +124,7 @@ class TestPermit:
         group = GroupCounts("g", 3, 3, 0, waiting)
         assert section.ask(POD, Activation(pod_group=group), 0) == answer
 
-    def test_without_a_time_out_nobody_waits(self) -> None:
+    def test_without_a_timeout_no_pod_waits(self) -> None:
         """The pod is rejected with the message, or with the rule's name where there is none."""
         section = life(NOTHING, permit={"allow": "false"}).permit
         assert section is not None

@@ -131,7 +131,7 @@ class TestPermit:
         assert run.pod().message == "0/1 nodes are available: 1 never."
         assert run.free
 
-    def test_a_change_of_the_node_is_a_reason_to_ask_again(self, tmp_path: Path) -> None:
+    def test_a_change_of_the_node_calls_the_hook_again(self, tmp_path: Path) -> None:
         """A pod waits until its node is ready for it."""
         run = Run(tmp_path, "permit: {allow: '\"warm\" in node.labels', timeout: 10m}\n")
         assert run.pod().waiting

@@ -56,7 +56,7 @@ def parted(scheduler: Scheduler, pod: PodInfo) -> list[str] | None:
 class TestDomains:
     """Where a group may go."""
 
-    def test_every_domain_while_nobody_runs(self, scheduler: Scheduler) -> None:
+    def test_every_domain_is_offered_before_a_member_runs(self, scheduler: Scheduler) -> None:
         """A group whose conditions do not hold is no matter of domains."""
         assert parted(scheduler, member("x")) == ["a", "b", "c"]
         assert parted(scheduler, member("x", of="free")) is None

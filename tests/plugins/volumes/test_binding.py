@@ -238,7 +238,7 @@ def test_without_a_volume_one_is_provided_where_the_class_allows() -> None:
     assert answer(pod, klass, claim, make_volume("v", zones=["b"])) == [(), (), ()]
 
 
-def test_capacity_counts_where_the_driver_says_it() -> None:
+def test_capacity_is_checked_when_the_driver_publishes_it() -> None:
     """The largest possible volume decides; a driver that does not publish capacity is trusted."""
     klass, claim, pod = make_class(), make_claim("data", size="5Gi"), pod_with(uses("data"))
     capacities = (
@@ -290,7 +290,7 @@ def test_the_next_pod_sees_what_was_reserved() -> None:
     assert open_to(second)
 
 
-def test_other_rows_are_those_that_were_asked_for() -> None:
+def test_only_the_given_rows_are_evaluated() -> None:
     """A filter that is asked about some rows answers for these."""
     world = World(make_claim("a", volume="v"), make_volume("v", hosts=["n2"]))
     plugin = VolumeBinding({}, world.handle)

@@ -108,7 +108,7 @@ def test_a_driver_without_zones_of_its_own_keeps_the_affinity() -> None:
     assert translated_affinity(volume, found[0]) == volume.spec.node_affinity.required
 
 
-def test_a_node_that_left_the_plugin_to_its_driver_is_asked_for_the_drivers_label() -> None:
+def test_a_migrated_plugin_needs_the_drivers_label_on_the_node() -> None:
     """Only where its CSINode says so; the others are asked for the plain one."""
     world = World(
         make_claim("data", volume="v"),

@@ -212,7 +212,7 @@ def test_assuming_is_all_or_nothing() -> None:
     assert assumed.spec.claim_ref is None
 
 
-def test_a_state_of_somebody_else_is_not_taken_back() -> None:
+def test_the_state_of_another_pod_is_not_reverted() -> None:
     """Pods with equal claims share what was found for them, not what one of them reserved."""
     _, plugin, state = reserved(*STATIC, make_volume("v"))
     other = PodInfo.of(replace(POD.pod, metadata=replace(POD.pod.metadata, uid="other")))

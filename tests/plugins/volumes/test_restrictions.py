@@ -82,7 +82,7 @@ def test_a_claim_for_one_pod_refuses_all_nodes_while_it_is_in_use() -> None:
     assert answer(world, pod) == [(), (), ()]
 
 
-def test_a_taken_disk_is_said_before_a_taken_claim() -> None:
+def test_a_disk_conflict_is_reported_before_a_claim_conflict() -> None:
     """As kube-scheduler says it."""
     world = World(RWOP)
     world.run("n0", "a", gce("d"))

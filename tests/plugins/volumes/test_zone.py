@@ -111,7 +111,7 @@ def test_pods_without_anything_to_compare_are_skipped() -> None:
         assert rejection(ask(plugin, pod)[0]) == SKIP
 
 
-def test_rows_that_were_asked_for() -> None:
+def test_only_the_given_rows_are_evaluated() -> None:
     """Some rows get the same answers as all of them."""
     objects = (make_claim("data", volume="v"), make_volume("v", labels={ZONE: "b"}))
     plugin = VolumeZone({}, World(*objects).handle)

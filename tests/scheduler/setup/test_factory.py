@@ -37,7 +37,7 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def test_all_problems_of_a_configuration_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_configuration_are_reported_at_once(tmp_path: Path) -> None:
     """A wrong argument does not hide an unknown plugin."""
     config = write(tmp_path, "config.yaml", CONFIG % ("Liks", "Leest"))
     policy = write(tmp_path, "policy.yaml", POLICY)

@@ -139,7 +139,7 @@ class TestFilters:
         assert world.reload().result is Result.LOADED
         assert world.place(pod) is QueueState.UNSCHEDULABLE
 
-    def test_a_broken_reload_wakes_nobody_and_decides_nothing(self, world: World) -> None:
+    def test_a_failed_reload_requeues_no_pod_and_decides_nothing(self, world: World) -> None:
         """Decisions are the same as if the broken file had never been there."""
         world.put(nodes=frozenset("c"))
         world.reload()
