@@ -31,6 +31,8 @@ KEYS: Final = ("", "a", "\x00", "metadata", "spec", "x" * 300, "::error::", "$pa
 INDICATORS: Final = ('!!int "+"', "&a ", "*a", "<<: ", "--- ", "!x ")
 _MANY: Final = 2000
 _DEEP: Final = 300
+_LARGEST: Final = 10 << 20
+"""Characters that one mutation may add by repeating or copying a value."""
 
 
 def hostile(random: Random) -> Plain:
@@ -72,13 +74,29 @@ def _mutate(holder: Plain, random: Random) -> None:
         parent[random.choice(KEYS)] = parent.pop(key)
     elif choice == 5:
         other, there = random.choice(places)
-        parent[key] = copy.deepcopy(other[there]) if other is not holder else None
+        fits = other is not holder and _characters(other[there]) <= _LARGEST
+        parent[key] = copy.deepcopy(other[there]) if fits else None
     elif choice == 6 and isinstance(parent[key], list):
-        parent[key] = (parent[key] * 300)[:_MANY]
+        times = min(300, _LARGEST // _characters(parent[key]))
+        parent[key] = (parent[key] * times)[:_MANY]
     elif isinstance(parent[key], dict):
         parent[key][random.choice(KEYS)] = hostile(random)
     else:
         parent[key] = [parent[key]] if random.random() < 0.5 else {"a": parent[key]}
+
+
+def _characters(node: Plain) -> int:
+    """Return about how many characters a value has as JSON; counting ends beyond `_LARGEST`."""
+    if isinstance(node, str):
+        return len(node) + 2
+    if not isinstance(node, (dict, list)):
+        return 4
+    counted = 2
+    for one in node.items() if isinstance(node, dict) else node:
+        counted += sum(map(_characters, one)) if isinstance(one, tuple) else _characters(one)
+        if counted > _LARGEST:
+            break
+    return counted
 
 
 def _places(node: Plain, depth: int = 0) -> list[tuple[Plain, Plain]]:
