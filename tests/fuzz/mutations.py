@@ -32,7 +32,7 @@ INDICATORS: Final = ('!!int "+"', "&a ", "*a", "<<: ", "--- ", "!x ")
 _MANY: Final = 2000
 _DEEP: Final = 300
 _LARGEST: Final = 10 << 20
-"""Characters that one mutation may add by repeating or copying a value."""
+"""Characters of a mutated document; several times the largest body that a server reads."""
 
 
 def hostile(random: Random) -> Plain:
@@ -53,10 +53,12 @@ def hostile(random: Random) -> Plain:
 
 
 def mutated(document: Plain, random: Random, most: int = 4) -> Plain:
-    """Return a copy with a few changes in random places."""
+    """Return a copy with a few changes in random places; with none if they make it too large."""
     holder = {"": copy.deepcopy(document)}
     for _ in range(random.randint(1, most)):
         _mutate(holder, random)
+        if _characters(holder) > _LARGEST:  # equal items are one object, and grow together
+            return copy.deepcopy(document)
     return holder[""]
 
 
@@ -74,11 +76,9 @@ def _mutate(holder: Plain, random: Random) -> None:
         parent[random.choice(KEYS)] = parent.pop(key)
     elif choice == 5:
         other, there = random.choice(places)
-        fits = other is not holder and _characters(other[there]) <= _LARGEST
-        parent[key] = copy.deepcopy(other[there]) if fits else None
+        parent[key] = copy.deepcopy(other[there]) if other is not holder else None
     elif choice == 6 and isinstance(parent[key], list):
-        times = min(300, _LARGEST // _characters(parent[key]))
-        parent[key] = (parent[key] * times)[:_MANY]
+        parent[key] = (parent[key] * 300)[:_MANY]
     elif isinstance(parent[key], dict):
         parent[key][random.choice(KEYS)] = hostile(random)
     else:
@@ -88,7 +88,7 @@ def _mutate(holder: Plain, random: Random) -> None:
 def _characters(node: Plain) -> int:
     """Return about how many characters a value has as JSON; counting ends beyond `_LARGEST`."""
     if isinstance(node, str):
-        return len(node) + 2
+        return len(NUMBERS.get(node, node)) + 2
     if not isinstance(node, (dict, list)):
         return 4
     counted = 2
