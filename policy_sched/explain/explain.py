@@ -8,24 +8,36 @@ change the decision is found by deciding again without one rule or one score.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Final
+from types import MappingProxyType
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.explain.counterfactuals import Part, alternatives, filter_parts
 from policy_sched.explain.report import (
+    Alternative,
     Explanation,
     FilterStep,
     NodeScore,
     PlacementStep,
 )
-from policy_sched.framework import Code, Codes
-from policy_sched.framework.evaluate import Evaluation, skipped
+from policy_sched.framework import (
+    Code,
+    Codes,
+    CycleState,
+    Describe,
+    FilterResult,
+    PreFilterResult,
+    Rows,
+    Status,
+)
+from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
+from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.scheduler import (
     Attempt,
@@ -41,9 +53,213 @@ from policy_sched.scheduler import (
     verdicts,
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One filter plugin, or one rule of a policy: its codes over all rows, None if all pass."""
+
+    plugin: str
+    name: str
+    codes: Codes | None
+    describe: Describe | None = None
+
+    def rejected(self, n: int) -> NDArray[np.bool_]:
+        """Return which of the rows [0, n) it rejects."""
+        if self.codes is None:
+            return np.zeros(n, np.bool_)
+        found: NDArray[np.bool_] = self.codes != 0
+        return found
+
+
+def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
+    """Ask every filter about every row. PreFilter plugins that name nodes are parts of their own.
+
+    Raises PluginError if a plugin breaks.
+    """
+    state = CycleState()
+    found = runner.run("pre_filter", state, pod)
+    parts = [
+        _narrowing(runner, hook, table, pod)
+        for hook in runner.pipeline.at("pre_filter")
+        if hook.plugin in found.narrowed_by
+    ]
+    for hook in runner.active("filter", found.skipped):
+        verdict = cast("FilterResult", runner.call("filter", hook, state, pod, None))
+        pieces: Sequence[tuple[str, Codes | None]] = ((hook.plugin, verdict.codes),)
+        if verdict.parts is not None:
+            pieces = verdict.parts()
+        parts += [Part(hook.plugin, name, codes, verdict.describe) for name, codes in pieces]
+    return parts
+
+
+def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Part:
+    """Return the part of a PreFilter plugin that left only some nodes to look at."""
+    answer = cast("PreFilterResult", runner.call("pre_filter", hook, CycleState(), pod))
+    codes = np.ones(table.n, np.int16)
+    for name in answer.node_names or ():
+        if name in table.row_of:
+            codes[table.row_of[name]] = 0
+    status = Status(
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        (f"node(s) didn't satisfy plugin(s) [{hook.plugin}]",),
+        hook.plugin,
+    )
+    return Part(
+        hook.plugin, f"{hook.plugin} (preFilter)", codes, FilterResult.of(codes, status).describe
+    )
+
+
+#: The plugin that compares requests with what is free.
+FIT: Final = "NodeResourcesFit"
+#: How many nodes an alternative names at most.
+NAMED: Final = 3
+_SCORING: Final = ("pre_score", "score", "normalize_score")
+_FILTERING: Final = ("pre_filter", "filter")
+Mask = NDArray[np.bool_]
+
+
+def alternatives(
+    profile: Profile,
+    table: NodeTable,
+    pod: PodInfo,
+    evaluation: Evaluation,
+    parts: Sequence[Part],
+) -> list[Alternative]:
+    """Return what would let the pod fit, or fit elsewhere; nothing that changes nothing."""
+    sole = _rejected_by_one_only(table, evaluation, parts)
+    found = [
+        *_without_filters(profile, table, pod, evaluation, parts, sole),
+        *_without_scores(profile, table, pod, evaluation),
+    ]
+    if not evaluation.filtering.any_feasible():
+        found += _asking_for_less(table, pod, parts, sole)
+    return found
+
+
+def _rejected_by_one_only(
+    table: NodeTable, evaluation: Evaluation, parts: Sequence[Part]
+) -> list[Mask]:
+    """Return for each part the rows that no other part rejects."""
+    n = table.n
+    rejected = np.array([part.rejected(n) for part in parts], np.bool_).reshape(len(parts), n)
+    live = table.live.values[:n] & True
+    for row in evaluation.filtering.overrides:
+        live[row] = False
+    once = live & (rejected.sum(axis=0) == 1)
+    return [once & one for one in rejected]
+
+
+def _without_filters(
+    profile: Profile,
+    table: NodeTable,
+    pod: PodInfo,
+    evaluation: Evaluation,
+    parts: Sequence[Part],
+    sole: Sequence[Mask],
+) -> Iterator[Alternative]:
+    before = {int(row) for row in evaluation.best()}
+    for part, rows in zip(parts, sole, strict=True):
+        if not rows.any():
+            continue
+        pipeline = _without_part(profile.runner.pipeline, part)
+        other = _evaluated(pipeline, table, pod)
+        best = {int(row) for row in other.best()}
+        if best and not best & before:
+            yield _alternative("filter", part.name, other, best, table)
+
+
+def _without_scores(
+    profile: Profile, table: NodeTable, pod: PodInfo, evaluation: Evaluation
+) -> Iterator[Alternative]:
+    """Leave out each score plugin; only where there is a choice."""
+    before = {int(row) for row in evaluation.best()}
+    if evaluation.scoring is None or evaluation.filtering.feasible_rows().size < 2:
+        return
+    for hook in profile.runner.pipeline.at("score"):
+        pipeline = _without(profile.runner.pipeline, hook.plugin, _SCORING)
+        other = _evaluated(pipeline, table, pod)
+        best = {int(row) for row in other.best()}
+        if best and not best & before:
+            yield _alternative("score", hook.plugin, other, best, table)
+
+
+def _asking_for_less(
+    table: NodeTable, pod: PodInfo, parts: Sequence[Part], sole: Sequence[Mask]
+) -> Iterator[Alternative]:
+    """Find nodes that lack one resource only, and the least that is missing there."""
+    for part, rows in zip(parts, sole, strict=True):
+        if part.plugin != FIT or not rows.any():
+            continue
+        candidates = np.flatnonzero(rows)
+        missing = {
+            name: amount - table.lookup(("free", name)).values[candidates]
+            for name, amount in pod.requests.items()
+            if amount > 0
+        }
+        room = table.lookup(("podCount",)).values < table.lookup(("allocatable", "pods")).values
+        lacking = sum((short > 0).astype(np.int64) for short in missing.values())
+        for name, short in missing.items():
+            only = (short > 0) & (lacking == 1) & room[candidates]
+            if not only.any():
+                continue
+            least = int(short[only].min())
+            fits = candidates[only & (short == least)].tolist()
+            names = tuple(sorted(table.names[row] for row in fits))
+            yield Alternative("resource", name, len(fits), names[:NAMED], str(least))
+
+
+def _alternative(
+    kind: str, name: str, other: Evaluation, best: set[int], table: NodeTable
+) -> Alternative:
+    names = tuple(sorted(table.names[row] for row in best))
+    return Alternative(kind, name, int(other.filtering.feasible_rows().size), names[:NAMED])
+
+
+def _evaluated(pipeline: Pipeline, table: NodeTable, pod: PodInfo) -> Evaluation:
+    return Evaluator(Runner(pipeline), table, cached=False).evaluate(pod)
+
+
+def _without(pipeline: Pipeline, plugin: str, points: Sequence[str]) -> Pipeline:
+    """Return a pipeline in which a plugin is not enabled at some points."""
+    hooks = {
+        point: tuple(h for h in chain if point not in points or h.plugin != plugin)
+        for point, chain in pipeline.hooks.items()
+    }
+    return replace(pipeline, hooks=MappingProxyType(hooks))
+
+
+def _without_part(pipeline: Pipeline, part: Part) -> Pipeline:
+    """Return a pipeline without a filter, or with a filter of which one rule is left out."""
+    if part.name.startswith(part.plugin) and part.name in (
+        part.plugin,
+        f"{part.plugin} (preFilter)",
+    ):
+        return _without(pipeline, part.plugin, _FILTERING)
+    chain = tuple(
+        replace(hook, function=_rest(hook, part.name)) if hook.plugin == part.plugin else hook
+        for hook in pipeline.at("filter")
+    )
+    return replace(pipeline, hooks=MappingProxyType({**pipeline.hooks, "filter": chain}))
+
+
+def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
+    """Return a filter whose rule of that name rejects nothing."""
+
+    def filter_without(state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+        verdict = cast("FilterResult", hook.function(state, pod, rows))
+        if verdict.codes is None or verdict.parts is None:
+            return verdict
+        codes = np.zeros_like(verdict.codes)
+        for name, own in verdict.parts():
+            if name != left_out and own is not None:
+                codes = np.where(codes, codes, own)
+        return FilterResult(codes, verdict.describe)
+
+    return filter_without
+
+
 #: Sources of rejections of rows that pass every filter plugin.
 PROMISES: Final = "nominated pods and extenders"
-Mask = NDArray[np.bool_]
 
 
 def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -> Explanation:

@@ -9,8 +9,9 @@ What the policy around the cursor defines is read as far as its text can be whil
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from policy_sched.errors import PolicyError
 from policy_sched.language.check import check_beside
@@ -18,7 +19,7 @@ from policy_sched.language.diagnostics import PolicySource, Text
 from policy_sched.language.stdlib import DEFINITION, Section, policy_environment
 from policy_sched.language.values import Type
 from policy_sched.profiles.load import load_policy_document, parse, policy_source
-from policy_sched.source import SourceFile
+from policy_sched.source import Marked, SourceFile
 
 _NOTHING: Final = PolicySource("")
 _CHAIN: Final = r"[A-Za-z_]\w*(?:\.\??\w+|\[[^\[\]]*\]|\([^()]*\))*"
@@ -35,6 +36,22 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
 
     A line that breaks the YAML is left out.
     """
+    for document, _ in _documents_at(path, text, line):
+        loaded, _ = load_policy_document(document)
+        if loaded is None:
+            continue
+        try:
+            return policy_source(loaded)
+        except PolicyError:
+            return _NOTHING
+    return _NOTHING
+
+
+def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[Marked, bool]]:
+    """Yield the document around a line, then that without the line; and whether it is valid YAML.
+
+    The document with the line comes only if the YAML is valid.
+    """
     lines = text.split("\n")
     without = "\n".join([*lines[:line], "", *lines[line + 1 :]])
     for attempt in (text, without):
@@ -43,16 +60,8 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
             continue
         starts = [one.file.position(one.span(())[0])[0] for one in documents]
         before = [one for one, start in zip(documents, starts, strict=True) if start <= line + 1]
-        if not before:
-            continue
-        loaded, _ = load_policy_document(before[-1])
-        if loaded is None:
-            continue
-        try:
-            return policy_source(loaded)
-        except PolicyError:
-            return _NOTHING
-    return _NOTHING
+        if before:
+            yield before[-1], not problems
 
 
 def member_before(before: str) -> tuple[str, str] | None:
@@ -131,7 +140,7 @@ def place_at(text: str, line: int, character: int) -> CursorPosition:
     """Return the place of a cursor; line and character count from 0, in characters."""
     lines = text.split("\n")[: line + 1]
     head = lines[-1][:character] if lines else ""
-    above = [_read(one) for one in _document(lines[:-1])]
+    above = [_read(one) for one in _last_document(lines[:-1])]
     current = _read(head)
     block = _enclosing_block(above, len(head) - len(head.lstrip()))
     if block is not None:
@@ -167,7 +176,7 @@ def section_of(path: tuple[str, ...]) -> Section | None:
     return found if found is not None else sections.get(names[0]) if len(names) > 1 else None
 
 
-def _document(lines: list[str]) -> list[str]:
+def _last_document(lines: list[str]) -> list[str]:
     """Return the lines of the last document; those of earlier ones are emptied."""
     starts = [i for i, line in enumerate(lines) if line.startswith("---")]
     first = starts[-1] + 1 if starts else 0
@@ -237,3 +246,74 @@ def _unquoted(value: str) -> str:
     if value.startswith("'"):
         return value[1:].replace("''", "'")
     return value.removeprefix('"')
+
+
+Lines = tuple[int, int, int, int]
+"""First line and column, and those behind the last, all from 0, in characters."""
+
+
+def definition(path: str, text: str, line: int, character: int) -> Lines | None:
+    """Return where the name at a cursor (from 0, in characters) is defined, in the same text."""
+    lines = text.split("\n")
+    shown = lines[line] if line < len(lines) else ""
+    inside = re.match(r"\w*", shown[character:])
+    end = character + (inside.end() if inside else 0)
+    place = place_at(text, line, end)
+    if place.before is None or place.section is None:
+        return None
+    marked = next((one for one, valid in _documents_at(path, text, line) if valid), None)
+    if marked is None:
+        return None
+    found = _defined(marked, place, line)
+    if found is None:
+        return None
+    file = marked.file
+    (first, start), (last, after) = (file.position(at) for at in found)
+    return first - 1, start - 1, last - 1, after - 1
+
+
+def _defined(marked: Marked, place: CursorPosition, line: int) -> tuple[int, int] | None:
+    """Return the span of the key or name that defines what the place's text ends in."""
+    before = place.before or ""
+    member = member_before(before)
+    if member is not None:
+        base, name = member
+        if base == "params":
+            return _key(marked, ("spec", "params", name))
+        return _named(marked, "variables", name) if base == "variables" else None
+    name = word_before(before)
+    parameter = _parameter(marked, name, line) if "functions" in place.path else None
+    return parameter or _named(marked, "functions", name)
+
+
+def _key(marked: Marked, path: tuple[str | int, ...]) -> tuple[int, int] | None:
+    """Return the span of a key, if it is there; the line break behind it is left out."""
+    if marked.node(path) is None:
+        return None
+    start, _ = marked.key_span(path)
+    return start, start + len(str(path[-1]))
+
+
+def _items(marked: Marked, section: str) -> Sequence[Any]:
+    spec = marked.value.get("spec") if isinstance(marked.value, dict) else None
+    found = spec.get(section) if isinstance(spec, dict) else None
+    return found if isinstance(found, list) else ()
+
+
+def _named(marked: Marked, section: str, name: str) -> tuple[int, int] | None:
+    """Return the span of the name of a variable or function."""
+    for i, item in enumerate(_items(marked, section)):
+        if isinstance(item, dict) and item.get("name") == name:
+            return marked.span(("spec", section, i, "name"))
+    return None
+
+
+def _parameter(marked: Marked, name: str, line: int) -> tuple[int, int] | None:
+    """Return the span of a parameter of the function in which a line stands."""
+    for i, item in enumerate(_items(marked, "functions")):
+        path = ("spec", "functions", i)
+        first, last = (marked.file.position(at)[0] - 1 for at in marked.span(path))
+        params = item.get("params") if isinstance(item, dict) else None
+        if first <= line <= last and isinstance(params, dict) and name in params:
+            return _key(marked, (*path, "params", name))
+    return None

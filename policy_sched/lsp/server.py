@@ -18,9 +18,8 @@ from pygls.workspace.position_codec import ServerTextPosition, ServerTextRange
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import Entry
-from policy_sched.lsp.definitions import definition
-from policy_sched.lsp.fixes import Fix, fixes
-from policy_sched.lsp.suggestions import Kind, meaning, suggestions
+from policy_sched.lsp.place import definition
+from policy_sched.lsp.suggestions import Fix, Kind, fixes, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.format import format_file
 

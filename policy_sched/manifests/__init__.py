@@ -6,21 +6,18 @@ become pods as controllers would create them.
 
 from policy_sched.manifests import workload_expansion
 from policy_sched.manifests.decode import (
+    SYSTEM_PRIORITIES,
+    Priorities,
     decode_as,
     decode_json,
+    fill_in,
     list_items,
     object_key,
     quantities_valid,
-)
-from policy_sched.manifests.defaulting import (
-    SYSTEM_PRIORITIES,
-    Priorities,
-    fill_in,
     set_creation_times,
 )
 from policy_sched.manifests.load import SPLIT, SUFFIXES, ApiObject, Report, decode_object, load
-from policy_sched.manifests.places import ManifestPosition
-from policy_sched.manifests.struct_errors import BAD_VALUE, fit, fit_partly
+from policy_sched.manifests.struct_errors import BAD_VALUE, ManifestPosition, fit, fit_partly
 from policy_sched.manifests.workload_expansion import (
     JOB_INDEX,
     MOST_PODS,

@@ -20,18 +20,24 @@ import msgspec
 from policy_sched.errors import Diagnostic
 from policy_sched.manifests.decode import (
     UNKNOWN_KIND,
+    Priorities,
     decode_as,
     decode_json,
     decode_object,
+    fill_in,
     kind_name,
     kind_of,
     list_items,
     object_key,
     value_problem,
 )
-from policy_sched.manifests.defaulting import Priorities, fill_in
-from policy_sched.manifests.places import LocatedManifest, ManifestPosition
-from policy_sched.manifests.struct_errors import BAD_VALUE, Path, Report
+from policy_sched.manifests.struct_errors import (
+    BAD_VALUE,
+    LocatedManifest,
+    ManifestPosition,
+    Path,
+    Report,
+)
 from policy_sched.model import (
     KINDS,
     SKIPPED_KINDS,

@@ -4,13 +4,6 @@ One module per API group or concept; only what a scheduler reads. Files are read
 """
 
 from policy_sched.model import formats, job_indexes
-from policy_sched.model.affinity import (
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    TopologySpreadConstraint,
-)
 from policy_sched.model.cluster_event import (
     ALL,
     ASSIGNED_POD_ADD,
@@ -57,8 +50,13 @@ from policy_sched.model.meta import (
     Int64,
     LabelSelector,
     LabelSelectorRequirement,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     ObjectMeta,
     OwnerReference,
+    TopologySpreadConstraint,
     datetime_of,
     nanoseconds,
 )

@@ -6,8 +6,16 @@ from datetime import datetime
 
 from msgspec import field
 
-from policy_sched.model.affinity import Affinity, TopologySpreadConstraint
-from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int32, Int64, ObjectMeta
+from policy_sched.model.meta import (
+    Affinity,
+    ApiObject,
+    ApiStruct,
+    ApiValue,
+    Int32,
+    Int64,
+    ObjectMeta,
+    TopologySpreadConstraint,
+)
 from policy_sched.model.quantity import Amount
 from policy_sched.model.records import Condition, Toleration
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from policy_sched.model.affinity import NodeAffinity
-from policy_sched.model.meta import OwnerReference, nanoseconds
+from policy_sched.model.meta import NodeAffinity, OwnerReference, nanoseconds
 from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
 from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
 from policy_sched.model.pod_terms import (

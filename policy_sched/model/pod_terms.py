@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.model.affinity import (
+from policy_sched.model.meta import (
     Affinity,
     PodAffinity,
     PodAffinityTerm,

@@ -17,14 +17,14 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.model.affinity import (
+from policy_sched.model.formats import label_value, qualified, quoted
+from policy_sched.model.meta import (
+    LabelSelector,
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,
     PreferredSchedulingTerm,
 )
-from policy_sched.model.formats import label_value, qualified, quoted
-from policy_sched.model.meta import LabelSelector
 
 NAME_FIELD: Final = "metadata.name"
 """The only field of a node that a field requirement can read; any other is empty."""

@@ -11,8 +11,14 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import field
 
-from policy_sched.model.affinity import NodeSelector
-from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int32, LabelSelector
+from policy_sched.model.meta import (
+    ApiObject,
+    ApiStruct,
+    ApiValue,
+    Int32,
+    LabelSelector,
+    NodeSelector,
+)
 from policy_sched.model.pod import ClaimTemplateSpec, DiskVolume, IscsiVolume, RbdVolume, Volume
 from policy_sched.model.quantity import Amount
 

@@ -7,16 +7,22 @@ from policy_sched.simulate.one_shot import (
     MAIN_RESOURCES,
     explain_after_queue,
     explain_now,
+    load_cluster,
     resource_names,
     run_queue,
     waiting_with,
 )
-from policy_sched.simulate.policy_application import Application, Applied
-from policy_sched.simulate.report import Run, applied_text, policy_document, policy_lines
+from policy_sched.simulate.report import (
+    Application,
+    Applied,
+    Run,
+    applied_text,
+    policy_document,
+    policy_lines,
+)
 from policy_sched.simulate.timeline import play, waits
 from policy_sched.simulate.timeline_result import never_placed
 from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
-from policy_sched.simulate.virtual_cluster import load_cluster
 from policy_sched.simulate.workloads import ExpansionError, expand
 
 __all__ = [

@@ -36,15 +36,7 @@ from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND
 from policy_sched.scheduler import Outcome, Preempt, node_seen, pod_gone, pod_seen
 from policy_sched.scheduler.setup import EPOCH, assemble
-from policy_sched.simulate.one_shot import resource_names, turned_away
-from policy_sched.simulate.policy_application import Application
-from policy_sched.simulate.timeline_result import (
-    Eviction,
-    PodTimeline,
-    StepFunction,
-    TimelineResult,
-)
-from policy_sched.simulate.virtual_cluster import (
+from policy_sched.simulate.one_shot import (
     ENDED,
     VirtualClient,
     VirtualClock,
@@ -53,6 +45,15 @@ from policy_sched.simulate.virtual_cluster import (
     leaving_form,
     next_form,
     promised_form,
+    resource_names,
+    turned_away,
+)
+from policy_sched.simulate.report import Application
+from policy_sched.simulate.timeline_result import (
+    Eviction,
+    PodTimeline,
+    StepFunction,
+    TimelineResult,
 )
 
 #: Kubernetes' default of terminationGracePeriodSeconds.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import counted, datetime_of, quantity_text
 from policy_sched.report import Document, table
-from policy_sched.simulate.policy_application import Applied
-from policy_sched.simulate.report import policy_document, policy_lines
+from policy_sched.simulate.report import Applied, policy_document, policy_lines
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDi
 from policy_sched.diff.policy_diff import PolicyDiff
 from policy_sched.profiles.format.policy_diff import Difference
 from policy_sched.profiles.reload.inputs import PolicySet
-from policy_sched.simulate.policy_application import Applied
+from policy_sched.simulate.report import Applied
 
 SET = PolicySet(None, (), {})
 EVIL = "web`</code><img src=x onerror=a()>|[a](http://b) @octocat **x** <!-- \x1b[31m\n# h\n\\"

@@ -12,7 +12,7 @@ import pytest
 from policy_sched.cli.main import run
 from policy_sched.diff.placement_diff import Move
 from policy_sched.diff.shadow import ShadowSummary, summarize
-from policy_sched.instance.shadow.records import (
+from policy_sched.instance.shadow.log import (
     Comparison,
     NodeFill,
     NodeSeen,

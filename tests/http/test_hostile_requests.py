@@ -13,8 +13,8 @@ import pytest
 
 from policy_sched.instance.http.delegated_auth import AlwaysAllow
 from policy_sched.instance.http.endpoints import Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener
+from policy_sched.instance.http.status_pages import Explaining
 from tests.embedded.apiserver.world import PODS, serving
 from tests.instance.http.test_endpoints import Served
 

@@ -16,8 +16,8 @@ from cryptography.x509.oid import NameOID
 
 from policy_sched.errors import ClusterError
 from policy_sched.instance.http.endpoints import Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener, self_signed, server_context
+from policy_sched.instance.http.status_pages import Explaining
 from tests.instance.http.test_endpoints import EVERYTHING, Served, tell
 
 

@@ -12,8 +12,8 @@ from policy_sched.instance.app.cache_debugger import Comparer
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.http.delegated_auth import AlwaysAllow
 from policy_sched.instance.http.endpoints import Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener
+from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import Reload
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.model.affinity import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
+from policy_sched.model.meta import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import HostPort, Taint, Toleration
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from policy_sched.model.affinity import NodeSelectorRequirement
+from policy_sched.model.meta import NodeSelectorRequirement
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 

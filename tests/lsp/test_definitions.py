@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.lsp.definitions import definition
+from policy_sched.lsp.place import definition
 
 TEXT = """\
 apiVersion: policysched.dev/v1alpha1

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from policy_sched.lsp.fixes import fixes
+from policy_sched.lsp.suggestions import fixes
 from policy_sched.profiles.check.check import check_open
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\nspec:\n"

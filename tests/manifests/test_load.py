@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from policy_sched.manifests.load import SLOW_YAML, Manifests, decode_object, load
-from policy_sched.manifests.places import MAX_LOOK
+from policy_sched.manifests.struct_errors import MAX_LOOK
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS
 from policy_sched.model.pod import Pod
 from policy_sched.model.storage import CsiNode

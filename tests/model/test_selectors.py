@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy_sched.model.affinity import NodeAffinity
-from policy_sched.model.meta import LabelSelector
+from policy_sched.model.meta import LabelSelector, NodeAffinity
 from policy_sched.model.selectors import (
     EVERYTHING,
     NOTHING,

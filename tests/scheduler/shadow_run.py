@@ -20,10 +20,9 @@ from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.store.watch_history import DELETED
-from policy_sched.instance.app.embedded_informer import ENDED
-from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
+from policy_sched.instance.app.embedded_instance import ENDED, EmbeddedInstance, Sources
 from policy_sched.instance.shadow.comparison import Shadow
-from policy_sched.instance.shadow.records import Comparison, Result
+from policy_sched.instance.shadow.log import Comparison, Result
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import DELETED, Change
-from policy_sched.instance.app.embedded_informer import ENDED, Informer
+from policy_sched.instance.app.embedded_instance import ENDED, Informer
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod

@@ -20,11 +20,11 @@ from policy_sched.scheduler.setup.factory import assemble, build, read
 from policy_sched.simulate.one_shot import (
     explain_after_queue,
     explain_now,
+    load_cluster,
     run_cluster,
     waiting_with,
 )
 from policy_sched.simulate.report import Preemption, Run
-from policy_sched.simulate.virtual_cluster import load_cluster
 from policy_sched.testing import make_node, make_pod
 
 GANG = str(Path(__file__).parents[2] / "policies" / "gang")

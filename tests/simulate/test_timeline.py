@@ -17,10 +17,10 @@ from policy_sched.model.meta import ApiObject, OwnerReference
 from policy_sched.model.pod import Pod
 from policy_sched.report import json_text, jsonl_text
 from policy_sched.scheduler.setup.factory import EPOCH, read
+from policy_sched.simulate.one_shot import datetime_of
 from policy_sched.simulate.timeline import play
 from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
 from policy_sched.simulate.traces import generated_nodes, load_traces
-from policy_sched.simulate.virtual_cluster import datetime_of
 from policy_sched.testing import make_node, make_pod
 
 POLICIES = Path(__file__).parents[2] / "policies"

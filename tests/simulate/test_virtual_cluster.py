@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.simulate.virtual_cluster import (
+from policy_sched.simulate.one_shot import (
     VirtualClient,
     VirtualClock,
     bound_form,

@@ -15,8 +15,8 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
 )
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener, renew, self_signed, server_context
+from policy_sched.instance.http.status_pages import Explaining
 
 __all__ = [
     "ANONYMOUS",

@@ -32,11 +32,12 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
     certified,
 )
-from policy_sched.instance.http.explain import Explaining, Unknown
 from policy_sched.instance.http.listener import TAKEN, from_here, sent
 from policy_sched.instance.http.status_pages import (
     LONGEST_NUMBER,
     NOT_ACCEPTABLE,
+    Explaining,
+    Unknown,
     flagz,
     set_verbosity,
     statusz,

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from policy_sched import __version__
-from policy_sched.errors import as_data
-from policy_sched.instance.observability import UPSTREAM, Verbosity, machine
+from policy_sched.errors import PolicySchedError, as_data
+from policy_sched.explain import Explanation, explain
+from policy_sched.instance.app import Instance
+from policy_sched.instance.observability import UPSTREAM, Decided, Verbosity, machine
+from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import PolicyStore, StoreStatus
+from policy_sched.report import Document, Report
 
 Plain = dict[str, Any]
 
@@ -217,3 +223,101 @@ def set_verbosity(verbosity: Verbosity, body: bytes) -> tuple[int, str]:
         return 400, f"failed set klog.logging.verbosity {text[:LONGEST_NUMBER]}: not a number\n"
     verbosity.set(int(text))
     return 200, f"successfully set klog.logging.verbosity to {text}\n"
+
+
+class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
+    """No pod of that name waits here, or runs where we know of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """An explanation that names no node."""
+
+    found: Explanation
+
+    def text_lines(self) -> Iterable[str]:
+        found = self.found
+        if found.ignored:
+            yield f"{found.pod} is not scheduled here"
+        elif found.gated_by:
+            yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
+        else:
+            yield f"{found.pod} fits on {found.feasible} of {found.nodes} nodes"
+        if found.message:
+            yield f"  {found.message}"
+        for step in found.filters:
+            if step.removed:
+                reasons = ", ".join(f"{count} {why}" for why, count in step.reasons.items())
+                yield f"  {step.name} removes {step.removed}: {reasons}"
+
+    def document(self) -> Document:
+        found = self.found
+        return {
+            "pod": found.pod,
+            "profile": found.profile,
+            "nodes": found.nodes,
+            "feasible": found.feasible,
+            "message": found.message,
+            "gatedBy": found.gated_by,
+            "rejectedBy": found.rejected_by,
+            "filters": [asdict(step) for step in found.filters],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A pod that has a node, and what was said of its decision."""
+
+    pod: str
+    node: str
+    decided: Decided | None
+
+    def text_lines(self) -> Iterable[str]:
+        yield f"{self.pod} has a node: {self.node}"
+        if self.decided is None:
+            yield "  It was not decided here, or that was too long ago."
+        else:
+            yield f"  {self.decided.why} (generation {self.decided.generation})"
+
+    def document(self) -> Document:
+        decided = None if self.decided is None else asdict(self.decided)
+        return {"pod": self.pod, "node": self.node, "decided": decided}
+
+
+class Explaining:
+    """Explains the pods of one instance."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    async def of(self, namespace: str, name: str, *, detailed: bool) -> Report:
+        """Explain one pod. Raises Unknown if there is none of that name here."""
+        instance = self._instance
+        await instance.settled()
+        key = f"{namespace}/{name}"
+        pod = next((one for one in instance.pods() if _is(one, namespace, name)), None)
+        if pod is None:
+            raise Unknown(f"there is no pod {key}")
+        uid = pod.metadata.uid or key
+        node = pod.spec.node_name or instance.scheduler.cache.node_of(uid)
+        if node:
+            decided = next((d for d in reversed(instance.log.last) if d.pod == key), None)
+            if decided is not None and not detailed:
+                decided = replace(decided, node="", why="")
+            return _Placed(key, node, decided)
+        waiting = instance.waiting(uid)
+        if waiting is None:
+            scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+            raise Unknown(f"pod {key} does not wait here: the scheduler {scheduler} decides")
+        info, profile = waiting
+        found = await instance.undisturbed(partial(self._explained, info, profile))
+        return found if detailed else _Limited(found)
+
+    def _explained(self, pod: PodInfo, profile: str) -> Explanation:
+        with self._instance.metrics.unmeasured():
+            return explain(self._instance.scheduler, pod, by=profile)
+
+
+def _is(pod: Pod, namespace: str, name: str) -> bool:
+    meta = pod.metadata
+    return meta.name == name and (meta.namespace or "default") == namespace

@@ -3,8 +3,6 @@
 Names, labels and buckets of metrics are kube-scheduler's where it has them.
 """
 
-from policy_sched.instance.observability.buffered_writer import LineWriter
-from policy_sched.instance.observability.cluster_metrics import ClusterMetrics
 from policy_sched.instance.observability.event_loop_latency import EventLoopLatency, measured_loop
 from policy_sched.instance.observability.healthz import (
     HANDLED,
@@ -28,19 +26,21 @@ from policy_sched.instance.observability.kube_scheduler_metrics import (
 from policy_sched.instance.observability.log import (
     ERROR,
     INFO,
+    STEPS,
     WARNING,
     Decided,
     DecisionLog,
+    LineWriter,
     LogThrottle,
     Record,
+    VerboseLogging,
     Verbosity,
     Write,
 )
 from policy_sched.instance.observability.metric_families import Labels
 from policy_sched.instance.observability.registry import UPSTREAM, Metrics, machine
-from policy_sched.instance.observability.resource_metrics import pieces
+from policy_sched.instance.observability.resource_metrics import ClusterMetrics, pieces
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
-from policy_sched.instance.observability.verbose_log import STEPS, VerboseLogging
 
 __all__ = [
     "ERROR",

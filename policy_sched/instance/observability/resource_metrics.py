@@ -7,11 +7,17 @@ pieces; the event loop runs other tasks between two.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from policy_sched.instance.observability.metric_families import escaped, number
 from policy_sched.model import Pod, PodInfo
+
+if TYPE_CHECKING:
+    from policy_sched.embedded.store import ObjectStore
 
 EACH: Final = 250
 """Pods that are written at a time."""
@@ -79,3 +85,24 @@ def _lines(name: str, pod: PodInfo, amounts: Callable[[PodInfo], Mapping[str, in
 def _over(pod: Pod) -> bool:
     """Tell whether a pod ran and has ended: it asks for nothing any more."""
     return bool(pod.spec.node_name) and pod.status.phase in _ENDED
+
+
+SYNC_ERRORS: Final = "policy_sched_controller_sync_errors"
+SET_ASIDE: Final = "policy_sched_objects_set_aside"
+
+
+class ClusterMetrics:
+    """A collector of prometheus_client."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        text = "Failures of the embedded cluster's controllers, each of which is tried again."
+        errors = CounterMetricFamily(SYNC_ERRORS, text, labels=("controller",))
+        for controller, count in sorted(self._store.sync_errors.items()):
+            errors.add_metric((controller,), float(count))
+        yield errors
+        text = "Stored objects that cannot be read and are left out of the cluster."
+        yield GaugeMetricFamily(SET_ASIDE, text, float(len(self._store.set_aside)))

@@ -4,7 +4,7 @@ The comparison is pure; the instance watches the cluster and writes a log.
 """
 
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions
-from policy_sched.instance.shadow.records import (
+from policy_sched.instance.shadow.log import (
     Comparison,
     NodeSeen,
     PodGone,

@@ -18,7 +18,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Handle, Status
 from policy_sched.framework.evaluate import Evaluation
-from policy_sched.instance.shadow.records import Side
+from policy_sched.instance.shadow.log import Side
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.scheduler import (
     Attempt,

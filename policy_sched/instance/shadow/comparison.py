@@ -36,7 +36,7 @@ from random import Random
 from typing import Final
 
 from policy_sched.instance.shadow.choice import Choice, choose
-from policy_sched.instance.shadow.records import Comparison, Result, Side
+from policy_sched.instance.shadow.log import Comparison, Result, Side
 from policy_sched.model import Condition, PersistentVolumeClaim, PodInfo
 from policy_sched.plugins.volumes import SELECTED_NODE
 from policy_sched.scheduler import Profile, Scheduler

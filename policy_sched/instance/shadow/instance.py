@@ -22,15 +22,15 @@ from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app import ClusterInstance, in_event_loop, tell
 from policy_sched.instance.observability import ERROR, INFO, Decided, Write
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
-from policy_sched.instance.shadow.log import ShadowLog
-from policy_sched.instance.shadow.metrics import ShadowMetrics
-from policy_sched.instance.shadow.records import (
+from policy_sched.instance.shadow.log import (
     Comparison,
     NodeFill,
     NodeSeen,
     PodGone,
     PodPlaced,
     Result,
+    ShadowLog,
+    ShadowMetrics,
     ShadowRecord,
     Start,
 )

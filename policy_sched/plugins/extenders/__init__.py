@@ -3,8 +3,12 @@
 The wire format is kube-scheduler's extender/v1.
 """
 
-from policy_sched.plugins.extenders.http_extender import HttpExtender
-from policy_sched.plugins.extenders.settings import ExtenderSettings, TlsSettings, tls_faults
+from policy_sched.plugins.extenders.http_extender import (
+    ExtenderSettings,
+    HttpExtender,
+    TlsSettings,
+    tls_faults,
+)
 
 __all__ = [
     "ExtenderSettings",

@@ -9,25 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.counts import PodMatch, SelectorIndex
+from policy_sched.cluster.counts import ROW, Domain, PodCounts, PodMatch, SelectorIndex
+from policy_sched.cluster.tables import NodeTable
 from policy_sched.model import (
+    NAME_FIELD,
     NOTHING,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     PodInfo,
     ReplicaSet,
     ReplicationController,
+    Requirement,
     Selector,
     Service,
     SpreadConstraint,
     SpreadConstraints,
     StatefulSet,
+    Taint,
+    Toleration,
     TopologySpreadConstraint,
     equality_selector,
     label_selector,
+    node_term,
+    requirement,
     spread_constraints,
 )
 
@@ -46,7 +58,7 @@ SYSTEM_DEFAULTS: Final = spread_constraints(
 )
 
 #: How many different pods' constraints are kept.
-KEPT: Final = 8192
+KEPT_CONSTRAINTS: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ class ConstraintCache:
         key = (pod.namespace, pod.labels_key, pod.owner_key)
         found = self._default.get(key)
         if found is None:
-            if len(self._default) >= KEPT:
+            if len(self._default) >= KEPT_CONSTRAINTS:
                 self._default.clear()
             found = self._default[key] = self._of_workload(pod)
         return found
@@ -125,7 +137,7 @@ class ConstraintCache:
         key = (own, pod.namespace, pod.labels_key if reads_labels else ())
         found = self._own.get(key)
         if found is None:
-            if len(self._own) >= KEPT:
+            if len(self._own) >= KEPT_CONSTRAINTS:
                 self._own.clear()
             hard = tuple(_counted(c.for_labels(pod.labels), pod.namespace) for c in own.hard)
             soft = tuple(_counted(c.for_labels(pod.labels), pod.namespace) for c in own.soft)
@@ -193,3 +205,252 @@ def _counted(constraint: SpreadConstraint, namespace: str) -> Constraint:
     counted = selector if selector.requirements else NOTHING
     match = PodMatch(((frozenset((namespace,)), counted),), terminating=False)
     return Constraint(constraint, selector, match)
+
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+#: How many different answers of each kind are kept.
+KEPT_ANSWERS: Final = 512
+#: Effects that keep a pod off a node.
+_KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
+
+
+class NodeInclusion:
+    """Masks over the rows [0, n) of a node table; None is every row."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._version = -1
+        self._affine: dict[tuple[object, NodeAffinity | None], Mask] = {}
+        self._tolerated: dict[tuple[Toleration, ...], Mask | None] = {}
+
+    def affinity(self, pod: PodInfo) -> Mask | None:
+        """Return the rows that the pod's node selector and required node affinity allow."""
+        affinity = pod.node_affinity
+        required = affinity is not None and affinity.required is not None
+        if not pod.node_selector and not required:
+            return None
+        self._renew()
+        key = (pod.node_selector_key, affinity if required else None)
+        mask = self._affine.get(key)
+        if mask is None:
+            mask = self._selected(pod)
+            if affinity is not None and affinity.required is not None:
+                mask &= self._terms(affinity.required.node_selector_terms)
+            if len(self._affine) >= KEPT_ANSWERS:
+                self._affine.clear()
+            self._affine[key] = mask
+        return mask
+
+    def taints(self, pod: PodInfo) -> Mask | None:
+        """Return the rows without a taint that keeps the pod off."""
+        self._renew()
+        tolerations = pod.tolerations
+        if tolerations not in self._tolerated:
+            if len(self._tolerated) >= KEPT_ANSWERS:
+                self._tolerated.clear()
+            self._tolerated[tolerations] = self._borne(tolerations)
+        return self._tolerated[tolerations]
+
+    def _renew(self) -> None:
+        if self._version != self._table.static_version:
+            self._affine.clear()
+            self._tolerated.clear()
+            self._version = self._table.static_version
+
+    def _selected(self, pod: PodInfo) -> Mask:
+        mask = np.ones(self._table.n, np.bool_)
+        for key, value in pod.node_selector.items():
+            mask &= self._codes(key) == self._table.strings.find(value)
+        return mask
+
+    def _terms(self, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
+        """Return the rows that one of the terms matches; empty and invalid terms match none."""
+        found = np.zeros(self._table.n, np.bool_)
+        for term in terms:
+            try:
+                valid = node_term(term) is not None
+            except ValueError:
+                continue
+            if valid:
+                mask = np.ones(self._table.n, np.bool_)
+                for r in term.match_expressions:
+                    mask &= self._meets(requirement(r.key, r.operator, r.values))
+                for r in term.match_fields:
+                    mask &= self._field(r)
+                found |= mask
+        return found
+
+    def _meets(self, r: Requirement) -> Mask:
+        codes = self._codes(r.key)
+        if r.operator in ("In", "NotIn"):
+            among = np.isin(codes, [self._table.strings.find(value) for value in r.values])
+            return among if r.operator == "In" else ~among
+        if r.operator in ("Exists", "DoesNotExist"):
+            has: Mask = codes != 0
+            return has if r.operator == "Exists" else ~has
+        found, inverse = np.unique(codes, return_inverse=True)
+        texts = [self._table.strings.text(code) for code in found.tolist()]
+        met = np.array([r.matches({r.key: text}) for text in texts], np.bool_)
+        met &= found != 0
+        return met[inverse]
+
+    def _field(self, r: NodeSelectorRequirement) -> Mask:
+        wanted = r.operator == "In"
+        if r.key != NAME_FIELD:
+            return np.full(self._table.n, (r.values[0] == "") is wanted)
+        names = self._table.lookup(("name",)).values[: self._table.n]
+        same: Mask = names == self._table.strings.find(r.values[0])
+        return same if wanted else ~same
+
+    def _codes(self, key: str) -> NDArray[np.int32]:
+        codes: NDArray[np.int32] = self._table.lookup(("label", key)).values[: self._table.n]
+        return codes
+
+    def _borne(self, tolerations: tuple[Toleration, ...]) -> Mask | None:
+        table = self._table
+        ids = table.lookup(("taints",)).values[: table.n]
+        sets = table.taint_sets
+        borne = np.array(
+            [
+                all(_bears(tolerations, taint) for taint in sets.members(number))
+                for number in range(len(sets.sets))
+            ],
+            np.bool_,
+        )
+        return None if borne.all() else borne[ids]
+
+
+def _bears(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    return taint.effect not in _KEEPS_OFF or any(
+        toleration.tolerates(taint.key, taint.value, taint.effect) for toleration in tolerations
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """The rows that count for a constraint where not all do, and their domains.
+
+    ``mask``: bool, shape (n,). ``rows``: the same as numbers; ``ids``: the domain of each.
+    ``exists``: bool, shape (domain.count,): which domains have a row that counts.
+    """
+
+    mask: Mask
+    rows: NDArray[np.intp]
+    ids: NDArray[np.intp]
+    exists: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the pods of one constraint are spread now.
+
+    ``totals``: int64, shape (domain.count + 1,), pods by domain, a copy; the last is of nodes
+    without the label. ``included``: the rows that count, None for all.
+    """
+
+    domain: Domain
+    totals: NDArray[np.int64]
+    included: Included | None
+
+
+class SpreadCounter:
+    """Counts for the pods of one cluster; sets of rows are kept until a node changes."""
+
+    def __init__(self, table: NodeTable, counts: PodCounts) -> None:
+        self._table = table
+        self._counts = counts
+        self._nodes = NodeInclusion(table)
+        self._version = -1
+        self._numbers: dict[tuple[str, ...], int] = {(): 0}
+        self._last: tuple[tuple[str, ...], int] = (), 0
+        self._labelled: dict[int, Mask | None] = {}
+        self._included: dict[tuple[object, ...], Included | None] = {}
+
+    def domain(self, key: str) -> Domain:
+        """Return the domains of a label as they are now."""
+        return self._counts.domains.of(key)
+
+    def labelled(self, keys: tuple[str, ...]) -> Mask | None:
+        """Return the rows that have all of the labels; None if every node has them."""
+        self._renew()
+        number = self._number(keys)
+        if number not in self._labelled:
+            mask: Mask | None = None
+            for key in keys:
+                domain = self._counts.domains.of(key)
+                if not domain.complete:
+                    mask = domain.present if mask is None else mask & domain.present
+            self._labelled[number] = mask
+        return self._labelled[number]
+
+    def _number(self, keys: tuple[str, ...]) -> int:
+        """Return a number for labels: a pod of many constraints asks for each with all of them."""
+        if keys is not self._last[0]:
+            if len(self._numbers) >= KEPT_ANSWERS:
+                self._forget()
+            self._last = keys, self._numbers.setdefault(keys, len(self._numbers))
+        return self._last[1]
+
+    def spread(self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]) -> Spread:
+        """Count by domain over the rows with all labels `keys` that the policies leave."""
+        domain = self._counts.domains.of(constraint.spread.topology_key)
+        counts = self._counts.selected.of(constraint.match)
+        included = self._rows(pod, constraint, keys, domain)
+        if included is None:
+            return Spread(domain, counts.by(domain).copy(), None)
+        by_row = counts.by(self._counts.domains.of(ROW))[included.rows]
+        totals = np.bincount(included.ids, weights=by_row, minlength=domain.count + 1)
+        return Spread(domain, totals.astype(np.int64), included)
+
+    def by_row(self, constraint: Constraint) -> NDArray[np.int64]:
+        """Return the pods that count on each row itself, shape (n,)."""
+        return self._counts.selected.of(constraint.match).by(self._counts.domains.of(ROW))[:-1]
+
+    def _rows(
+        self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], domain: Domain
+    ) -> Included | None:
+        self._renew()
+        spread = constraint.spread
+        by_affinity = spread.honor_affinity and (pod.node_selector or pod.node_affinity is not None)
+        key = (
+            domain.key,
+            self._number(keys),
+            (pod.node_selector_key, pod.node_affinity) if by_affinity else None,
+            pod.tolerations if spread.honor_taints else None,
+        )
+        if key not in self._included:
+            if len(self._included) >= KEPT_ANSWERS:
+                self._included.clear()
+            mask = self.labelled(keys)
+            if by_affinity:
+                mask = _both(mask, self._nodes.affinity(pod))
+            if spread.honor_taints:
+                mask = _both(mask, self._nodes.taints(pod))
+            self._included[key] = None if mask is None else _included(mask, domain)
+        return self._included[key]
+
+    def _renew(self) -> None:
+        if self._version != self._table.static_version:
+            self._version = self._table.static_version
+            self._forget()
+
+    def _forget(self) -> None:
+        self._numbers = {(): 0}
+        self._last = (), 0
+        self._labelled.clear()
+        self._included.clear()
+
+
+def _included(mask: Mask, domain: Domain) -> Included:
+    rows = np.flatnonzero(mask)
+    ids = domain.ids[rows]
+    exists = np.zeros(domain.count + 1, np.bool_)
+    exists[ids] = True
+    return Included(mask, rows, ids, exists[:-1])
+
+
+def _both(one: Mask | None, other: Mask | None) -> Mask | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other

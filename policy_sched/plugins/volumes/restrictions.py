@@ -33,7 +33,7 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import StorageLookup, not_found
-from policy_sched.plugins.volumes.volume_users import VolumePods
+from policy_sched.plugins.volumes.volume_index import VolumePods
 
 #: Sources whose disks are looked at; other inline disks never conflict.
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})

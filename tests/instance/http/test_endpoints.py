@@ -22,8 +22,8 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
 )
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
-from policy_sched.instance.http.explain import Explaining
 from policy_sched.instance.http.listener import Listener
+from policy_sched.instance.http.status_pages import Explaining
 from tests.instance.app.test_embedded_instance import World, pod
 
 Plain = dict[str, Any]

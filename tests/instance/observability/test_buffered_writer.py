@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.instance.observability.buffered_writer import LineWriter
+from policy_sched.instance.observability.log import LineWriter
 
 
 class File(io.BytesIO):

@@ -21,7 +21,7 @@ from policy_sched.instance.shadow.comparison import (
     SETTLING,
     Shadow,
 )
-from policy_sched.instance.shadow.records import Comparison, Result
+from policy_sched.instance.shadow.log import Comparison, Result
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import CoschedulingGroup, CoschedulingSpec

@@ -19,10 +19,10 @@ from policy_sched.client.kube.rest.client import Api, Environment, Settings, Wri
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
-from policy_sched.instance.http.explain import Explaining
+from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.instance.observability.log import Record
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions, why
-from policy_sched.instance.shadow.records import (
+from policy_sched.instance.shadow.log import (
     Comparison,
     NodeSeen,
     PodGone,
@@ -31,7 +31,7 @@ from policy_sched.instance.shadow.records import (
     Side,
     Start,
 )
-from policy_sched.instance.shadow.records import Result as Compared
+from policy_sched.instance.shadow.log import Result as Compared
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore, Result
 from tests.instance.app.test_cluster_instance import (

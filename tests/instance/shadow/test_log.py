@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policy_sched.instance.shadow.log import LARGEST, ShadowLog
-from policy_sched.instance.shadow.records import NodeSeen, ShadowRecord, Start
+from policy_sched.instance.shadow.log import LARGEST, NodeSeen, ShadowLog, ShadowRecord, Start
 
 DECODER = msgspec.json.Decoder(ShadowRecord)
 

@@ -14,8 +14,7 @@ from policy_sched.framework.extender import NamedVictims, NodeVictims
 from policy_sched.model.meta import LabelSelector
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import label_selector
-from policy_sched.plugins.extenders.http_extender import HttpExtender
-from policy_sched.plugins.extenders.settings import ExtenderSettings, TlsSettings
+from policy_sched.plugins.extenders.http_extender import ExtenderSettings, HttpExtender, TlsSettings
 from policy_sched.testing import make_node, make_pod
 from tests.plugins.extenders.server import (
     CERTIFICATE,

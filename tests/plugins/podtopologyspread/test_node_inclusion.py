@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import node_matcher
-from policy_sched.plugins.podtopologyspread.node_inclusion import NodeInclusion
+from policy_sched.plugins.podtopologyspread.constraints import NodeInclusion
 from policy_sched.testing import make_node, make_pod
 
 NODES = [

@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.model.affinity import (
+from policy_sched.model.meta import (
+    LabelSelector,
+    LabelSelectorRequirement,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
 )
-from policy_sched.model.meta import LabelSelector, LabelSelectorRequirement
 from policy_sched.model.selectors import required_matches
 from policy_sched.model.storage import TopologyRequirement, TopologySelectorTerm
 from policy_sched.plugins.volumes.node_labels import NodeLabels

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.model.affinity import NodeAffinity
 from policy_sched.model.cluster_objects import Node
+from policy_sched.model.meta import NodeAffinity
 from policy_sched.model.quantity import nanos
 from policy_sched.model.selectors import required_matches
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
