@@ -311,7 +311,7 @@ def test_nothing_is_decided_while_we_do_not_hear_of_nodes_or_pods(kind: str) -> 
             async with world.served():
                 await until(lambda: instance.may_begin)
             await until(lambda: not instance.may_begin)
-            said = "Trouble with a watch"
+            said = "Watch failed"
             troubles = await until(lambda: [one for one in world.records if one["msg"] == said])
             assert troubles[0]["level"] == "warning"
             assert troubles[0]["error"].startswith("GET /")

@@ -75,7 +75,7 @@ def test_a_node_that_cannot_be_read_is_left_out_until_it_can_be() -> None:
             assert condition["message"] == "no nodes available to schedule pods"
             assert unready(instance) == "Node a"
             assert unreadable_nodes(instance) == "1"
-            said = [r for r in world.records if r.get("msg") == "Trouble with a watch"]
+            said = [r for r in world.records if r.get("msg") == "Watch failed"]
             assert said[-1]["error"] == (
                 "a: a Node that cannot be read: spec.taints: taints must be a list, not the number"
                 " 5; it is left out until it can be read"

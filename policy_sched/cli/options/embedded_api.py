@@ -132,5 +132,5 @@ class Serving:
                     text = kubeconfig(server.address, access, server.tokens)
                     write_kubeconfig(self.kubeconfig, text)
                     facts["kubeconfig"] = self.kubeconfig
-                instance.log.say(INFO, "Serving the API", **facts)
+                instance.log.write(INFO, "Serving the API", **facts)
                 yield

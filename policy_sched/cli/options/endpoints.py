@@ -187,7 +187,7 @@ async def endpoints(
         port = PORT if flags.secure_port is None else flags.secure_port
         listener = Listener(Endpoints(offered, door).answer, (host, port), context)
         await stack.enter_async_context(listener)
-        instance.log.say(INFO, "Serving securely" if context else "Serving", url=listener.url)
+        instance.log.write(INFO, "Serving securely" if context else "Serving", url=listener.url)
         if context is not None and given.certificate is not None:
             following = asyncio.create_task(_follow(context, given, pair, instance.log))
             stack.callback(following.cancel)
@@ -262,9 +262,9 @@ async def _follow(
             found = _read(given)
             if found != pair:
                 renew(context, *found)
-                log.say(INFO, "The endpoints have another certificate")
+                log.write(INFO, "The endpoints have another certificate")
         except ClusterError as error:
-            log.say(WARNING, "The endpoints keep their certificate", error=str(error))
+            log.write(WARNING, "The endpoints keep their certificate", error=str(error))
             continue
         pair = found
 
@@ -308,8 +308,8 @@ async def _door(
     )
     if not door.reviews_anonymous:
         text = "The API server requires no credentials; endpoints listen on loopback by default"
-        instance.log.say(WARNING, f"{text}, and serve only health to other machines")
-    door.failed = lambda why: instance.log.say(WARNING, "Cannot review a token", error=why)
+        instance.log.write(WARNING, f"{text}, and serve only health to other machines")
+    door.failed = lambda why: instance.log.write(WARNING, "Cannot review a token", error=why)
     return door
 
 

@@ -34,7 +34,7 @@ def writer(logging_format: str) -> Write:
 
     def write(record: Record) -> None:
         nonlocal told
-        if lines.lost > told and lines.room:
+        if lines.lost > told and lines.writable:
             text = "Lines of the log are lost: there was no room for them"
             facts = {"ts": record["ts"], "level": WARNING, "msg": text}
             lines(form({**facts, "lines": lines.lost - told}))
@@ -69,7 +69,7 @@ class _Gathering(logging.Handler):
         facts: dict[str, object] = {"source": record.name}
         if record.exc_info is not None and record.exc_info[1] is not None:
             facts["error"] = repr(record.exc_info[1])
-        self._log.say(level, record.getMessage(), **facts)
+        self._log.write(level, record.getMessage(), **facts)
 
 
 def as_json(record: Record) -> bytes:

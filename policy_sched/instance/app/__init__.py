@@ -1,4 +1,4 @@
-"""The process around a scheduler: event loop, informers, manifests, reload, end.
+"""The process around a scheduler: event loop, informers, manifests, reload, shutdown.
 
 Effects happen here; decisions are made in `scheduler`. `EmbeddedInstance` is imported when it is
 first used, so that a scheduler on a real cluster does not load the embedded one.
@@ -6,7 +6,12 @@ first used, so that a scheduler on a real cluster does not load the embedded one
 
 from typing import TYPE_CHECKING, Any
 
-from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance, LeaseLost, tell
+from policy_sched.instance.app.cluster_instance import (
+    Candidacy,
+    ClusterInstance,
+    LeaseLost,
+    handle_change,
+)
 from policy_sched.instance.app.gc_tuning import freeze_loaded, tuned_gc
 from policy_sched.instance.app.instance import Instance, Sources
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
@@ -25,8 +30,8 @@ __all__ = [
     "RunLoop",
     "Sources",
     "freeze_loaded",
+    "handle_change",
     "in_event_loop",
-    "tell",
     "tuned_gc",
 ]
 

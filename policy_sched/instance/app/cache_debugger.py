@@ -1,9 +1,9 @@
-"""What SIGUSR2 asks for: cache and queue into the log, and whether the cache is what the API has.
+"""The cache debugger: on SIGUSR2, dumps cache and queue to the log and compares them with the API.
 
-Theory of operation. Messages and fields are those of kube-scheduler's cache dumper and comparer; as
-its dump can be long it is written in pieces, with turns for others in between. The cluster is read
-anew, not from the watch, which is what is to be checked. What changes meanwhile looks like a
-difference, so only what differs twice, some time apart, is told.
+Theory of operation. Messages and fields are those of kube-scheduler's cache dumper and comparer. A
+dump can be long, so it is written in pieces, and the event loop runs other tasks in between. The
+cluster is listed anew, because the watch is what the comparison checks. A change during the
+comparison looks like a mismatch, so only mismatches that two comparisons find are reported.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Plain = dict[str, Any]
 T = TypeVar("T")
 
 NODES: Final = 25
-"""Nodes, with their pods, that are written at a time."""
+"""Nodes that are written at a time, with their pods."""
 PODS: Final = 250
 COMPARED: Final = 2000
 """Pods that are compared at a time."""
 PAUSE: Final = 2.0
-"""Seconds between two looks at the cluster."""
+"""Seconds between the two comparisons."""
 _SCALARS: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is: names of nodes, and pods that have not ended."""
+    """The objects of the cluster: names of nodes, and pods that have not ended."""
 
     nodes: Sequence[str]
     pods: Sequence[Pod]
@@ -43,7 +43,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """What the cache lacks, and what it has too much; nodes by name, pods by UID."""
+    """Objects that the cache lacks, and objects only the cache has; nodes by name, pods by UID."""
 
     missed_nodes: frozenset[str]
     redundant_nodes: frozenset[str]
@@ -51,7 +51,7 @@ class Mismatch:
     redundant_pods: frozenset[str]
 
     def both(self, other: Mismatch) -> Mismatch:
-        """Return what both say."""
+        """Return the mismatches that both comparisons found."""
         return Mismatch(
             self.missed_nodes & other.missed_nodes,
             self.redundant_nodes & other.redundant_nodes,
@@ -64,9 +64,9 @@ class Mismatch:
 
 
 async def dump(scheduler: Scheduler, log: DecisionLog) -> None:
-    """Write what the cache and the queue hold."""
+    """Log the contents of the cache and the queue."""
     for nodes in _pieces(_nodes(scheduler), NODES):
-        log.say(INFO, "Dump of cached NodeInfo", nodes=nodes)
+        log.write(INFO, "Dump of cached NodeInfo", nodes=nodes)
         await asyncio.sleep(0)
     queue = scheduler.queue
     lengths = queue.lengths()
@@ -77,7 +77,7 @@ async def dump(scheduler: Scheduler, log: DecisionLog) -> None:
     pods = [queued.info for queued in _waiting(scheduler)]
     for piece in _pieces(pods, PODS) if pods else [[]]:
         shown = [_pod(pod) for pod in piece]
-        log.say(INFO, "Dump of scheduling queue", summary=summary, pods=shown)
+        log.write(INFO, "Dump of scheduling queue", summary=summary, pods=shown)
         await asyncio.sleep(0)
 
 
@@ -90,28 +90,28 @@ class Comparer:
         self._pause = pause
 
     async def run(self, look: Callable[[], Awaitable[Seen]]) -> Mismatch | None:
-        """Compare twice and write what differs both times; None if the cluster cannot be read."""
+        """Compare twice and log what differs both times; None if the cluster cannot be read."""
         log = self._log
-        log.say(INFO, "Cache comparer started")
+        log.write(INFO, "Cache comparer started")
         try:
             found = await self._compare(await look())
             if found:
                 await asyncio.sleep(self._pause)
                 found = found.both(await self._compare(await look()))
         except ClusterError as error:
-            log.say(WARNING, "The cache cannot be compared", error=str(error))
+            log.write(WARNING, "Cannot compare the cache", error=str(error))
             return None
         if found.missed_nodes or found.redundant_nodes:
             missed, redundant = sorted(found.missed_nodes), sorted(found.redundant_nodes)
-            log.say(WARNING, "Cache mismatch", missedNodes=missed, redundantNodes=redundant)
+            log.write(WARNING, "Cache mismatch", missedNodes=missed, redundantNodes=redundant)
         if found.missed_pods or found.redundant_pods:
             missed, redundant = sorted(found.missed_pods), sorted(found.redundant_pods)
-            log.say(WARNING, "Cache mismatch", missedPods=missed, redundantPods=redundant)
-        log.say(INFO, "Cache comparer finished")
+            log.write(WARNING, "Cache mismatch", missedPods=missed, redundantPods=redundant)
+        log.write(INFO, "Cache comparer finished")
         return found
 
     async def _compare(self, seen: Seen) -> Mismatch:
-        """Compare piece by piece; what changes in between does not differ twice."""
+        """Compare in pieces; a change in between is not found twice."""
         scheduler = self._scheduler
         ours = scheduler.profiles
         pods: set[str] = set()
@@ -143,7 +143,7 @@ def _waiting(scheduler: Scheduler) -> list[QueuedPod]:
 
 
 def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
-    """Yield what is kept of each node, those that are gone and still have pods included."""
+    """Yield the entry of each node; deleted nodes that still have pods are included."""
     table, nominator = scheduler.cache.nodes, scheduler.handle.nominator
     for name in [*table.row_of, *table.pods_without_node]:
         row = table.row_of.get(name)
@@ -167,7 +167,7 @@ def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
 
 
 def _requested(table: NodeTable, row: int | None, pods: Iterable[PodInfo]) -> dict[str, int]:
-    """Return what the cache believes to be taken: its own sums where it keeps them."""
+    """Return the requested amounts; for a live node they are the sums that the cache keeps."""
     sums: dict[str, int] = {}
     for pod in pods:
         for resource, amount in pod.requests.items():
@@ -181,7 +181,7 @@ def _requested(table: NodeTable, row: int | None, pods: Iterable[PodInfo]) -> di
 
 
 def _resources(amounts: Mapping[str, int], pods: int = 0) -> Plain:
-    """Return amounts as kube-scheduler dumps a framework.Resource."""
+    """Return amounts in the form of kube-scheduler's dump of a framework.Resource."""
     return {
         "milliCPU": amounts.get("cpu", 0),
         "memory": amounts.get("memory", 0),

@@ -1,18 +1,18 @@
-"""A scheduler on a cluster behind an API server: informers in, decisions out, while it leads.
+"""A scheduler of a cluster behind an API server: informers, leader election, writes.
 
-Theory of operation. Informers, events and the election go on beside the steps; a step takes what
-they brought. No pod is begun before every collection has been read and handed on once, nor while
-another instance leads; a standby takes everything in all the same, so it can begin at once. Nor is
-one begun while the watch of nodes or of pods is broken: what another instance bound before we took
-over would be missing. Each write asks once more whether we lead (`KubeClient`), so a lease that is
-lost stops bindings that were decided before; then the instance ends, for what it believes is of no
-use any more. What a binding waits for, and what came of it, is part of the steps.
+Theory of operation. Informers, events and the election run beside the steps; a step applies the
+changes that informers have received. No pod is decided before every collection is listed and
+applied, or while another instance leads; a standby applies changes too, so it can take over at
+once. No pod is decided while the watch of nodes or pods is broken either: bindings of a former
+leader could be missing. Every write checks the lease again (`KubeClient`), so a lost lease stops
+bindings that were decided earlier; the instance then ends, because its cache is no longer reliable.
+Waiting bindings and their results are handled in steps.
 
-While the worker decides everything but the scheduler goes on: informers, leases, events, and the
-requests of bindings. What the watches bring and what came of bindings is applied afterwards, so a
-decision counts on the cluster that it began with.
+While the worker decides, everything but the scheduler continues: informers, leases, events, and the
+requests of bindings. Changes and binding results are applied after the decision, so a decision uses
+the cluster as it was when it began.
 
-Deadlines are kept by a clock that does not jump (`SteadyClock`), however the wall clock is set.
+Deadlines use a clock that does not jump when the wall clock is set (`SteadyClock`).
 """
 
 from __future__ import annotations
@@ -62,30 +62,30 @@ from policy_sched.scheduler import (
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
-"""Changes that one step takes in, after which its owner gets a turn."""
+"""Changes that one step applies, after which the event loop runs other tasks."""
 
 
 LOOKING: Final = Settings(qps=20, burst=20)
-"""For the comparison of the cache with the cluster, which is in no hurry."""
+"""Limits of the requests that compare the cache with the cluster."""
 TAKING_IN: Final = 0.05
-"""Seconds between two looks whether steps have taken in what had come."""
+"""Seconds between two checks whether steps have applied the received changes."""
 ELECTION: Final = "LeaderElection"
 """Reason of the events about a new leader (client-go's)."""
 TOLERATED: Final = 20.0
-"""Seconds by which a leader's lease may have run out before its process counts as sick."""
+"""Seconds by which a leader's lease may be overdue before its process is unhealthy."""
 NAMED: Final = 5
-"""Objects that cannot be read which a health check names, of each kind."""
+"""Unreadable objects of each kind that a health check names."""
 LAST_WORDS: Final = 1.0
-"""Seconds in which the last events are to be written, after the lease was given back."""
+"""Seconds in which the last events are written after the lease is released."""
 
 
 class LeaseLost(ClusterError):  # noqa: N818 - an event, not a mistake
-    """Another instance leads, or we could not renew the lease in time."""
+    """Another instance leads, or the lease could not be renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """An election to take part in, its lease, and the connection that nothing else uses."""
+    """A leader election, its lease, and the connection that only the election uses."""
 
     election: Election
     api: Api
@@ -93,7 +93,7 @@ class Candidacy:
     name: str
 
     def overdue(self) -> str:
-        """Return what is wrong with a leader that has not renewed for long, "" for nothing."""
+        """Return the error of a leader whose lease is overdue, "" if there is none."""
         renewed, now = self.election.renewed_at, self.api.environment.clocks.monotonic()
         longest = self.election.settings.lease_duration + TOLERATED
         if renewed is None or now - renewed <= longest * SECOND:
@@ -104,7 +104,7 @@ class Candidacy:
 class ClusterInstance(Instance):
     """A scheduler behind ``api``; without a candidacy it always leads.
 
-    ``instance`` signs events.
+    ``instance`` is the reporting instance of events.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
@@ -152,12 +152,12 @@ class ClusterInstance(Instance):
 
     @property
     def leads(self) -> bool:
-        """Whether we may write."""
+        """Whether this instance may write."""
         return self.candidacy is None or self.candidacy.election.leading
 
     @property
     def ready(self) -> bool:
-        """Whether everything has been read and handed on once."""
+        """Whether everything is listed and applied once."""
         return self._ready
 
     @property
@@ -167,7 +167,7 @@ class ClusterInstance(Instance):
         return knows and self.leads and not self.stopping
 
     def _beforehand(self) -> None:
-        """Look whether we may go on at all. Raises LeaseLost."""
+        """Check the lease. Raises LeaseLost."""
         if self._lost and not self.stopping:
             raise LeaseLost("the lease is lost; another instance may lead now")
         self.client.lanes.check()
@@ -176,15 +176,15 @@ class ClusterInstance(Instance):
         self._worker.call_in_loop(act)
 
     def _step(self) -> int:
-        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
+        self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
-            self.log.say(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
-            self.log.say(INFO, "Handlers synced")
+            self.log.write(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
+            self.log.write(INFO, "Handlers synced")
         return self._decide(begin=self.may_begin)
 
     def next_wakeup(self) -> int | None:
-        """Return when the next step is worth while, the present included; None: not by itself."""
+        """Return the time of the next step, the present included; None: none is scheduled."""
         if self.deciding:
             return None  # the worker wakes us
         ready = self.may_begin and not self.scheduler.queue.idle()
@@ -194,36 +194,36 @@ class ClusterInstance(Instance):
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is under way, and everything that was decided is written.
+        """Whether no binding is pending, and every result is written.
 
-        Events are not waited for here: another instance may begin before they are written.
+        Events are not awaited: another instance may lead before they are written.
         """
         return super().stopped and not self.client.lanes.busy
 
     def apply(self, contents: Contents) -> Applied:
-        """Take no notice: the cluster's objects come from its API server."""
+        """Ignore manifests: the cluster's objects come from its API server."""
         return Applied(problems=contents.problems)
 
     def pods(self) -> Iterable[Pod]:
-        """Return all pods of the cluster that have not ended, as the watch has them."""
+        """Return the cluster's pods that have not ended, from the informers' cache."""
         return list(self.informers.objects(POD))
 
     async def look(self) -> Seen:
-        """List nodes and pods, beside the requests of scheduling and its limits."""
+        """List nodes and pods, without the limits of the scheduler's own requests."""
         settings = replace(LOOKING, read_only=self.api.settings.read_only)
-        # What is there already stands for what is read: to forget all at once would take long.
+        # The objects in the cache are decoded already; to replace them all at once takes long.
         nodes, pods = self.informers.reflectors[0].mirror, self.informers.reflectors[-1].mirror
         async with Api(self.api.access, self.api.environment, settings) as api:
             first = await list_all(api, READ[0], Decoding(NODE, Node), known=nodes.known)
             last = await list_all(api, READ[-1], Decoding(POD, Pod), known=pods.known)
         mark = self.informers.mark()
-        while not self.informers.past(mark):  # it may wait for a decision that takes its time
+        while not self.informers.past(mark):  # a decision may delay the steps
             await asyncio.sleep(TAKING_IN)
         await self.settled()
         return Seen([node.metadata.name for node in first.items], last.items)
 
     def _lease_checks(self) -> tuple[Check, ...]:
-        """A leader that has not renewed for long is sick, as upstream's watchdog has it."""
+        """Return the check of a leader's lease, as upstream's watchdog does it."""
         if self.candidacy is None:
             return ()
         return (Check(LEADER_ELECTION, self.candidacy.overdue),)
@@ -240,7 +240,7 @@ class ClusterInstance(Instance):
         return f"{len(kinds)} informers not started yet: {kinds}" if kinds else ""
 
     def _look(self) -> None:
-        """Set what is only looked up for a page of metrics."""
+        """Set the gauges that are read only at a scrape."""
         self.metrics.policies.events_lost_total.values[()] = self.client.events.lost
         unread = self.informers.unread()
         counts: dict[Labels, float] = {(kind,): len(names) for kind, names in unread.items()}
@@ -250,7 +250,7 @@ class ClusterInstance(Instance):
             families.leader_election_master_status.values[(self.candidacy.name,)] = self.leads
 
     def _unreadable(self) -> str:
-        """Return which objects cannot be read, at most a few of each kind."""
+        """Return the objects that cannot be read, at most a few of each kind."""
         return "; ".join(
             f"{kind} {', '.join(names[:NAMED])}" + (" ..." if len(names) > NAMED else "")
             for kind, names in self.informers.unread().items()
@@ -260,18 +260,18 @@ class ClusterInstance(Instance):
         return "" if self._ready else "handlers are not fully synchronized"
 
     def close(self) -> None:
-        """Say that this is the end."""
+        """Mark the instance as closed."""
         super().close()
-        self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
+        self.log.write(INFO, "Stopped", inFlight=self.scheduler.in_flight)
 
     def beside(self) -> list[Coroutine[None, None, None]]:
-        """Return what goes on beside the steps."""
+        """Return the tasks that run beside the steps."""
         return [self._live()]
 
     # Inside.
 
     async def _live(self) -> None:
-        """Keep connections, informers, events and the election going until cancelled."""
+        """Run connections, informers, events and the election until cancelled."""
         async with self.api:
             try:
                 await self._take_part()
@@ -304,11 +304,11 @@ class ClusterInstance(Instance):
             if name in profiles and not pod.spec.node_name:
                 pod_seen(self.scheduler, PodInfo.of(pod))
 
-    def _tell(self, change: Change[Any]) -> None:
-        """Tell the scheduler of one change, and take the time."""
+    def _handle(self, change: Change[Any]) -> None:
+        """Apply one change to the scheduler, and measure the time."""
         metrics = self.metrics.attempts
         start = metrics.timer()
-        events = tell(self.scheduler, change)
+        events = handle_change(self.scheduler, change)
         metrics.happened(events, metrics.timer() - start)
         if self.log.verbosity.level >= STEPS:
             self.narration.happened(change.old, change.new, events)
@@ -317,10 +317,10 @@ class ClusterInstance(Instance):
         assert self.candidacy is not None
         lease = f"{self.candidacy.namespace}/{self.candidacy.name}"
         if leads:
-            self.log.say(INFO, "Successfully acquired lease", lease=lease)
+            self.log.write(INFO, "Successfully acquired lease", lease=lease)
         else:
-            text = "Gave the lease back" if self._resigned else "Leaderelection lost"
-            self.log.say(INFO if self._resigned else ERROR, text, lease=lease)
+            text = "Released lease" if self._resigned else "Leaderelection lost"
+            self.log.write(INFO if self._resigned else ERROR, text, lease=lease)
         assert self.elector is not None
         what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"
@@ -330,30 +330,30 @@ class ClusterInstance(Instance):
 
     def _new_holder(self, holder: str) -> None:
         if holder:  # "" after a release
-            self.log.say(INFO, "The lease has a new holder", holder=holder)
+            self.log.write(INFO, "New leader elected", holder=holder)
 
     def _lease_trouble(self, what: str) -> None:
-        self._warn("Trouble with the lease", what)
+        self._warn("Leader election failed", what)
 
     def _failed(self, call: str, key: str, error: ClusterError) -> None:
         if call == RECORD_EVENT:
-            self._warn("Cannot write an event", f"{key}: {error}")
+            self._warn("Failed to write event", f"{key}: {error}")
             return
-        self.log.say(ERROR, "A call of the API failed", call=call, object=key, error=str(error))
+        self.log.write(ERROR, "API call failed", call=call, object=key, error=str(error))
 
     def _trouble(self, selection: Selection, what: str) -> None:
-        self._warn("Trouble with a watch", what, kind=selection.kind[1])
+        self._warn("Watch failed", what, kind=selection.kind[1])
 
     def _warn(self, text: str, what: str, **facts: object) -> None:
-        """Say what goes wrong again and again from time to time."""
+        """Log a repeated warning, limited by its cause."""
         unsaid = self._troubles.admit(what)
         if unsaid is not None:
             more = {"unsaid": unsaid} if unsaid else {}
-            self.log.say(WARNING, text, **facts, error=what, **more)
+            self.log.write(WARNING, text, **facts, error=what, **more)
 
 
-def tell(scheduler: Scheduler, change: Change[Any]) -> Happened:
-    """Tell the scheduler of one change; return what it was."""
+def handle_change(scheduler: Scheduler, change: Change[Any]) -> Happened:
+    """Apply one change to the scheduler; return its cluster events."""
     old, new = change.old, change.new
     thing = change.object
     if isinstance(thing, Pod):

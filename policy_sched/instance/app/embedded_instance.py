@@ -1,7 +1,7 @@
 """EmbeddedInstance: an embedded cluster and a scheduler on it, driven one step at a time.
 
-Files of objects are read beside the steps and take effect between two of them. While an extender is
-asked the cluster lives on, and so does its API; the scheduler is told of it afterwards.
+Manifests are read beside the steps and applied between two of them. While an extender is called,
+the cluster and its API continue; the scheduler applies their changes afterwards.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from policy_sched.scheduler import (
 )
 
 ENDED = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
+"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
 
 
 class Informer:
-    """The scheduler's informers: one watch of everything. ``metrics`` take the time."""
+    """The scheduler's informers: one watch of all kinds. ``metrics`` measure the handlers."""
 
     def __init__(
         self, store: ObjectStore, scheduler: Scheduler, metrics: AttemptMetrics | None = None
@@ -59,13 +59,13 @@ class Informer:
 
     @property
     def behind(self) -> bool:
-        """Whether the store holds changes that the scheduler has not been told of."""
+        """Whether the store holds changes that are not applied to the scheduler yet."""
         return bool(self._waiting) or self._watch.behind
 
     def process(self, over: Callable[[], bool] = lambda: False) -> int:
-        """Tell the scheduler what changed since the last call; return how many changes.
+        """Apply the changes since the last call; return how many were applied.
 
-        What is left when it is ``over`` is told the next time.
+        Once ``over`` returns true, the rest is left for the next call.
         """
         waiting = self._waiting
         try:
@@ -73,15 +73,15 @@ class Informer:
         except Expired:
             while waiting:
                 self._dispatch(waiting.popleft())
-            waiting.extend(self._again())
+            waiting.extend(self._relist())
         timer = self._metrics.timer
-        told = 0
-        while waiting and not (told and over()):
+        applied = 0
+        while waiting and not (applied and over()):
             start = timer()
             events = self._dispatch(waiting.popleft())
             self._metrics.happened(events, timer() - start)
-            told += 1
-        return told
+            applied += 1
+        return applied
 
     def adopt(self, profiles: Collection[str]) -> None:
         """Queue the pending pods of new profiles."""
@@ -92,8 +92,8 @@ class Informer:
             if name in profiles and not pod.spec.node_name and not _over(pod):
                 pod_seen(self._scheduler, PodInfo.of(pod))
 
-    def _again(self) -> list[Change]:
-        """The watch fell behind: return everything that is there, and tell of what is not."""
+    def _relist(self) -> list[Change]:
+        """Return the objects of the store after the watch expired; apply deletions at once."""
         self._watch = self._store.watch()
         changes = self._watch.drain()
         present = {_key(change.new) for change in changes}
@@ -151,7 +151,7 @@ class EmbeddedInstance(Instance):
         self.cluster.store.tell = self._worker.call_in_loop
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         if lost := self.cluster.store.lost:
-            self.log.say(ERROR, "Changes of the cluster are lost", error=lost)
+            self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
@@ -161,9 +161,9 @@ class EmbeddedInstance(Instance):
         if failing != self._failing:
             self._failing = failing
             if failing:
-                self.log.say(ERROR, "Changes of the cluster cannot be written", error=failing)
+                self.log.write(ERROR, "Changes of the cluster cannot be written", error=failing)
             else:
-                self.log.say(INFO, "Changes of the cluster are written again")
+                self.log.write(INFO, "Changes of the cluster are written again")
 
     def _sync_checks(self) -> tuple[Check, ...]:
         return (Check(STORAGE, self.cluster.store.trouble),)
@@ -173,7 +173,7 @@ class EmbeddedInstance(Instance):
         return self._decide()
 
     def next_wakeup(self) -> int | None:
-        """Return when the next step is worth while, the present included; None: not by itself."""
+        """Return the time of the next step, the present included; None: none is scheduled."""
         if self.deciding:
             return self.cluster.next_wakeup()
         ready = not (self.stopping or self.scheduler.queue.idle())
@@ -183,15 +183,15 @@ class EmbeddedInstance(Instance):
         return min((time for time in times if time is not None), default=None)
 
     def apply(self, contents: Contents) -> Applied:
-        """Make the cluster what the files of objects say; with mistakes in them it stays."""
+        """Apply the files of objects to the cluster; on errors the cluster stays as it is."""
         done = self.manifests.apply(contents, self.cluster)
         self.manifest_problems = done.problems
         self.log.problems(done.problems)
         if done.applied or done.deleted:
             facts = {"applied": len(done.applied), "deleted": len(done.deleted)}
-            self.log.say(INFO, "Applied manifests", **facts)
+            self.log.write(INFO, "Applied manifests", **facts)
         elif _errors(done.problems):
-            self.log.say(ERROR, "Failed to apply manifests; the cluster stays as it is")
+            self.log.write(ERROR, "Failed to apply manifests; the cluster stays as it is")
         return done
 
     def pods(self) -> Iterable[Pod]:
@@ -199,13 +199,13 @@ class EmbeddedInstance(Instance):
         return [s.typed for s in self.cluster.store.select(POD) if isinstance(s.typed, Pod)]
 
     async def look(self) -> Seen:
-        """Read the store."""
+        """List the store."""
         nodes = [stored.name for stored in self.cluster.store.select(NODE)]
         return Seen(nodes, [pod for pod in self.pods() if pod.status.phase not in ENDED])
 
     def close(self) -> None:
-        """Let go of the data."""
-        self.log.say(INFO, "Stopped", inFlight=self.scheduler.in_flight)
+        """Close the data directory."""
+        self.log.write(INFO, "Stopped", inFlight=self.scheduler.in_flight)
         super().close()
         self.cluster.close()
 

@@ -1,10 +1,9 @@
-"""The cycle collector in a process that holds a whole cluster.
+"""Python's cycle collector in a process that holds a whole cluster.
 
 Theory of operation. Pods and nodes live long and form no cycles: with 30,000 pods a full collection
-takes 0.1 s and finds nothing. So what the first reading of the cluster brought is frozen once, the
-thresholds are high, and Python collects by itself: what came since is looked at, and a full
-collection comes only when the number of old objects has grown by a quarter. The pauses are measured
-and exported, so that their cost is seen as a cluster grows.
+takes 0.1 s and finds nothing. So the objects of the first listing are frozen once, and the
+thresholds are high; Python collects newer objects by itself, and runs a full collection only when
+the number of old objects has grown by a quarter. The pauses are measured and exported.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class GcPauses:
-    """How long collections took, by generation. A collector of prometheus_client.
+    """Duration of collections, by generation. A collector of prometheus_client.
 
-    ``timer`` returns seconds. It is called in the middle of anything, so it takes no lock.
+    ``timer`` returns seconds. A collection may begin anywhere, so this takes no lock.
     """
 
     def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
@@ -42,7 +41,7 @@ class GcPauses:
         self._sums = [0.0 for _ in THRESHOLDS]
 
     def __call__(self, phase: str, info: Mapping[str, int]) -> None:
-        """Python's callback before ("start") and after a collection."""
+        """Record a collection: Python calls this before ("start") and after it."""
         if phase == "start":
             self._began = self._timer()
             return
@@ -65,7 +64,7 @@ class GcPauses:
 
 @contextmanager
 def tuned_gc(pauses: GcPauses | None = None) -> Iterator[None]:
-    """Collect seldom while the context lasts, and measure each pause."""
+    """Raise the thresholds in the context, and measure each pause."""
     thresholds = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     if pauses is not None:
@@ -79,6 +78,6 @@ def tuned_gc(pauses: GcPauses | None = None) -> Iterator[None]:
 
 
 def freeze_loaded() -> None:
-    """Collect all that there is, and freeze the rest: what was loaded first lives on."""
+    """Collect once, and freeze the surviving objects: they live as long as the process."""
     gc.collect()
     gc.freeze()

@@ -1,16 +1,16 @@
 """Instance: a scheduler with its policies, driven one step at a time.
 
-Theory of operation. Nothing here waits or reads a clock of its own: `step` does what can be done
-now, `next_wakeup` returns when the next step is due, and the run loop sleeps until then, or
-until an event arrives. A step applies what is in the inbox, then decides pods; it begins nothing
-new when its ``slice`` of time is over. Policies are read beside the steps and take effect between
-two of them. `stop` ends it in order: no pod is begun any more, what waits for permission is
-undone, and the bindings that were sent are awaited. Where the cluster is, subclasses know.
+Theory of operation. Nothing here waits or reads a clock of its own: `step` does the work that is
+due, `next_wakeup` returns when the next step is due, and the run loop sleeps until then, or
+until an event arrives. A step applies the inbox, then decides pods; it begins no decision when its
+``slice`` of time is over. Policies are read beside the steps and take effect between
+two of them. `stop` begins an orderly shutdown: no further pod is decided, waiting pods are
+unreserved, and bindings in flight are awaited. Subclasses connect the cluster.
 
-A decision that may take long (it asks HTTP extenders, tries a whole group in many places, or
-searches victims node by node) is made in a `Worker`, and the next step carries it out. Meanwhile
-steps leave the scheduler alone, and so does everything else: code that reads or changes it waits
-until it is `settled`.
+A decision that may take long (it calls HTTP extenders, tries a whole group in many places, or
+searches victims node by node) is made in a `Worker`, and the next step executes it. Meanwhile
+steps and all other code leave the scheduler alone: code that reads or changes it first awaits
+`settled`.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupTurn | None
 
 PODS_PER_STEP: Final = 64
-"""Pods that one step decides, after which its owner gets a turn."""
+"""Pods that one step decides, after which the event loop runs other tasks."""
 CLOSING = "the scheduler is shutting down"
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an instance is started with: files of policies and of objects, and its own file.
+    """Inputs of an instance: files of policies and of objects, and its own configuration file.
 
-    ``controllers``: whether the cluster has its own.
+    ``controllers``: whether the embedded cluster runs controllers.
     """
 
     policies: PolicyFiles
@@ -113,31 +113,31 @@ class Instance(ABC):
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
         self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
-        """Seconds after which a step starts no more work; set by the run loop."""
+        """Seconds after which a step begins no further work; set by the run loop."""
         self.metrics.loaded(store.current, store.status)
-        self._say_what_is_in_force("Loaded policies")
+        self._log_in_force("Loaded policies")
         self.log.problems(store.current.warnings)
 
     @abstractmethod
     def pods(self) -> Iterable[Pod]:
-        """Return all pods of the cluster that we know of."""
+        """Return all known pods of the cluster."""
 
     def waiting(self, uid: str) -> tuple[PodInfo, str] | None:
-        """Return a pod that waits to be decided here, and the profile that decides it."""
+        """Return a pod in this instance's queue, and the profile that decides it."""
         queued = self.scheduler.queue.get(uid)
         return None if queued is None else (queued.info, queued.info.scheduler_name)
 
     @property
     def leads(self) -> bool:
-        """Whether we may write."""
+        """Whether this instance may write."""
         return True
 
     def checks(self) -> dict[str, tuple[Check, ...]]:
-        """Return the health checks: of the process, of its life, of its readiness."""
+        """Return the checks of healthz, livez and readyz."""
         ping = Check(PING, nothing_wrong)
         alive = (ping, *self._lease_checks())
         ready = (*alive, Check(SHUTDOWN, self._going_on), *self._sync_checks())
-        policies = Check(POLICIES, nothing_wrong)  # without policies nothing ever starts
+        policies = Check(POLICIES, nothing_wrong)  # an instance starts only with valid policies
         return {"healthz": alive, "livez": alive, "readyz": (*ready, policies)}
 
     def _lease_checks(self) -> tuple[Check, ...]:
@@ -151,11 +151,11 @@ class Instance(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether the cluster has been read once."""
+        """Whether the cluster is listed."""
         return True
 
     def step(self) -> int:
-        """Do what can be done now; return how many pods were decided."""
+        """Do the work that is due; return how many pods were decided."""
         self._beforehand()
         if self._deciding is not None and not self._finish_decision(*self._deciding):
             return 0
@@ -163,19 +163,19 @@ class Instance(ABC):
 
     @abstractmethod
     def _step(self) -> int:
-        """Do what a step does with the scheduler."""
+        """Do the part of a step that uses the scheduler."""
 
     @abstractmethod
     def _beforehand(self) -> None:
-        """Do what a step does whether the scheduler is left alone or not."""
+        """Do the part of a step that does not use the scheduler."""
 
     @abstractmethod
     def next_wakeup(self) -> int | None:
-        """Return when the next step is worth while, the present included; None: not by itself."""
+        """Return the time of the next step, the present included; None: none is scheduled."""
 
     @abstractmethod
     def apply(self, contents: Contents) -> Applied:
-        """Make the cluster what the files of objects say; with mistakes in them it stays."""
+        """Apply the files of objects to the cluster; on errors the cluster stays as it is."""
 
     def close(self) -> None:
         """Close the cluster and the connections to extenders."""
@@ -183,35 +183,35 @@ class Instance(ABC):
             extender.close()
 
     def wakes(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when something came that a step can deal with."""
+        """Call ``wake`` when the next step has something to do."""
         self._wake = wake
 
     def _woken(self) -> None:
         self._wake()
 
     def beside(self) -> list[Coroutine[None, None, None]]:
-        """Return what is to go on beside the steps."""
+        """Return the tasks that run beside the steps."""
         return []
 
     @abstractmethod
     def _adopt(self, profiles: Collection[str]) -> None:
-        """Profiles came: queue the pods that wait for them."""
+        """Queue the pods of new profiles."""
 
     @property
     def deciding(self) -> bool:
-        """Whether the worker has the scheduler: everything else leaves it alone."""
+        """Whether the worker uses the scheduler; other code leaves it alone."""
         return self._worker.busy
 
     async def settled(self) -> None:
-        """Wait until the scheduler may be used; until the caller awaits again it may."""
+        """Wait until the scheduler is free; it stays free until the caller awaits again."""
         await self._worker.settled()
 
     async def undisturbed(self, work: Callable[[], T]) -> T:
-        """Do something with the scheduler in the worker, while steps leave it alone."""
+        """Call a function that uses the scheduler in the worker; steps wait for it."""
         return await self._worker.run(work)
 
     def _decide(self, *, begin: bool = True) -> int:
-        """Do what is due, and decide pods; return how many. ``begin``: whether to begin any."""
+        """Do what is due, decide pods, and return their number. ``begin``: whether to pop pods."""
         decided, scheduler = 0, self.scheduler
         over, threaded = self._slice(), in_event_loop()
         if self.stopping and not self._abandoned:
@@ -235,7 +235,7 @@ class Instance(ABC):
         return decided
 
     def _finish_decision(self, attempt: Attempt, future: Future[Choice]) -> bool:
-        """Execute what the worker has decided; return False if it is still at it."""
+        """Execute the worker's decision; return False while it is not complete."""
         if not future.done():
             return False
         self._deciding = None
@@ -252,7 +252,7 @@ class Instance(ABC):
         return 1 + len(outcome.others)
 
     def _slice(self) -> Callable[[], bool]:
-        """Return what tells whether a slice of time that begins now is over."""
+        """Return a function that returns whether a slice of time that begins now is over."""
         if self.slice == inf:
             return lambda: False
         timer = self.metrics.attempts.timer
@@ -260,19 +260,19 @@ class Instance(ABC):
         return lambda: timer() >= until
 
     def queue_lengths(self) -> dict[str, int]:
-        """Return how many pods wait, by upstream's name of the queue."""
+        """Return the number of pods in each queue, by upstream's names."""
         return self.scheduler.queue.lengths()
 
-    # What files say.
+    # Policies and manifests.
 
     def read_policies(self) -> Compilation:
-        """Read and compile the files of policies; nothing that runs notices."""
+        """Read and compile the policy files; the policies in force do not change."""
         return self.reloader.prepare()
 
     def reload(self, found: Compilation, trigger: str) -> Reload:
-        """Put compiled policies in force if they are in order and say something new.
+        """Activate compiled policies if they are valid and differ from those in force.
 
-        Not while a decision is under way (`settled`).
+        No decision may be under way (`settled`).
         """
         reload = self.reloader.commit(found)
         status = self.reloader.status
@@ -282,38 +282,38 @@ class Instance(ABC):
             self.metrics.reloadable(status)
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
             text = "Failed to reload policies; keeping the current ones"
-            self.log.say(ERROR, text, trigger=trigger, problems=count, **self._in_force())
+            self.log.write(ERROR, text, trigger=trigger, problems=count, **self._in_force())
             return reload
         self.metrics.loaded(reload.policies, status)
         if reload.restart:
-            text = "Some settings of the configuration count from the next start only"
-            self.log.say("warning", text, settings=list(reload.restart))
+            text = "Some changed settings take effect only after a restart"
+            self.log.write("warning", text, settings=list(reload.restart))
         if reload.result is Result.LOADED:
             changes = reload.changes
             self._adopt(changes.added)
             if changes.gone:
-                text = "Policies are gone"
+                text = "Policies were removed"
                 if not policy_names(reload.policies.plans):
                     text += "; only the default plugins decide"
-                self.log.say("warning", text, policies=list(changes.gone))
+                self.log.write("warning", text, policies=list(changes.gone))
             text = "Reloaded policies"
-            self._say_what_is_in_force(text, trigger=trigger, policies=list(changes.policies))
+            self._log_in_force(text, trigger=trigger, policies=list(changes.policies))
         else:
-            self._say_what_is_in_force("Policies unchanged", trigger=trigger)
+            self._log_in_force("Policies unchanged", trigger=trigger)
         return reload
 
     def read_manifests(self) -> Contents:
-        """Read the files of objects; nothing that runs notices."""
+        """Read the manifests; nothing is applied yet."""
         return self.manifests.read()
 
-    # The end.
+    # Shutdown.
 
     def stop(self) -> None:
-        """Begin no pod any more, and undo what waits; steps go on until `stopped`."""
+        """Pop no further pod and unreserve waiting ones; steps continue until `stopped`."""
         if self.stopping:
             return
         self.stopping = True
-        self.log.say(INFO, "Stopping", inFlight=self.scheduler.in_flight)
+        self.log.write(INFO, "Stopping", inFlight=self.scheduler.in_flight)
         if not self.deciding:
             self._abandon()
 
@@ -324,15 +324,15 @@ class Instance(ABC):
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is under way any more."""
+        """Whether no decision or binding is under way."""
         return self._abandoned and not self.deciding and not self.scheduler.in_flight
 
     @abstractmethod
     async def look(self) -> Seen:
-        """Read the cluster's nodes and pods, not from what is known already."""
+        """List the cluster's nodes and pods, not from the cache."""
 
     async def debug(self) -> None:
-        """Write the state, the cache and the queue, and compare them with the cluster.
+        """Log state, cache and queue, and compare them with the cluster.
 
         Concurrent calls are queued.
         """
@@ -343,7 +343,7 @@ class Instance(ABC):
             await Comparer(self.scheduler, self.log).run(self.look)
 
     def dump(self) -> None:
-        """Write a record of the state, the longest turn since the last record, and all metrics."""
+        """Log the state, the longest turn since the last dump, and all metrics."""
         longest, busiest = self.turns.recent()
         facts = {
             "queues": self.queue_lengths(),
@@ -351,7 +351,7 @@ class Instance(ABC):
             "busiestTurnSeconds": round(busiest, 4),
             "metrics": self.metrics.text(),
         }
-        self.log.say(INFO, "State", **self._in_force(), **facts)
+        self.log.write(INFO, "State", **self._in_force(), **facts)
 
     # Inside.
 
@@ -360,7 +360,7 @@ class Instance(ABC):
         self.log.decided(outcome, 0 if late else self.scheduler.cache.nodes.live_count)
 
     def _look_at_extenders(self) -> None:
-        """Set whether an extender is being asked, for a page of metrics."""
+        """Set the gauge of extender calls that are in progress."""
         if self.scheduler.handle.extenders:
             values = self.metrics.upstream.goroutines.values
             values[("prioritizing_extender",)] = self._deciding is not None
@@ -369,11 +369,11 @@ class Instance(ABC):
         status = self.reloader.status
         return {"generation": status.generation, "contentHash": status.content_hash}
 
-    def _say_what_is_in_force(self, message: str, **facts: object) -> None:
+    def _log_in_force(self, message: str, **facts: object) -> None:
         profiles = {
             name: profile.pipeline.content_hash for name, profile in self.scheduler.profiles.items()
         }
-        self.log.say(INFO, message, profiles=profiles, **facts, **self._in_force())
+        self.log.write(INFO, message, profiles=profiles, **facts, **self._in_force())
 
 
 def _nobody() -> None:

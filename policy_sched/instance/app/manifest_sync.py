@@ -1,10 +1,10 @@
-"""The objects that files give to a cluster: what came is applied, what went is deleted.
+"""Applies manifests to a cluster: new and changed objects are applied, removed ones deleted.
 
-Theory of operation. As with ``kubectl apply --prune``, an object is made what its file says when
-the file says something new, and deleted when no file has it any more; whatever else is in the
-cluster is left alone. An annotation names the file that an object came from, so that this holds
-across restarts, too. Files with mistakes change nothing: all problems are told, and the cluster
-stays as the last good files made it.
+Theory of operation. As with ``kubectl apply --prune``, an object is applied when its manifest
+changes, and deleted when no file contains it any more; other objects of the cluster are not
+touched. An annotation names the file of each object, so that this works across restarts. Files
+with errors change nothing: all problems are reported, and the cluster keeps the objects of the
+last valid files.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from policy_sched.embedded import EmbeddedCluster
 
 FROM_FILE: Final = "policysched.dev/from-file"
-"""Annotation: the file that an object came from, and goes with."""
+"""Annotation: the file that an object came from; the object is deleted with the file."""
 REFUSED: Final = "PS713"
-"""Code of an object that the cluster refuses."""
+"""Code of an object that the cluster rejects."""
 TRIES: Final = 3
 """How often files that change while they are read are read again."""
 _RESTLESS: Final = "the files change while they are read"
 _FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node")
-"""Kinds that others need; they are applied first, in this order."""
+"""Kinds that others refer to; they are applied first, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An object as a file gives it, and where."""
+    """An object of a file, and its position."""
 
     key: Key
     data: dict[str, Any]
@@ -49,7 +49,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What files hold: objects in the order in which they are applied, or problems."""
+    """The objects of files in the order in which they are applied, or problems."""
 
     objects: dict[Key, Given]
     problems: tuple[Diagnostic, ...] = ()
@@ -57,7 +57,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of applying files; objects are named ``Kind namespace/name``."""
+    """The result of applying files; objects are named ``Kind namespace/name``."""
 
     applied: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -65,9 +65,9 @@ class Applied:
 
 
 def manifests_below(path: Path) -> list[Path]:
-    """Return the manifests of a directory and of those in it, sorted; or ``path``.
+    """Return the manifests below a directory, sorted; for a file the file itself.
 
-    Names that begin with a dot are passed over: a mounted ConfigMap keeps every file twice.
+    Names that begin with a dot are skipped: a mounted ConfigMap has every file twice.
     """
     if not path.is_dir():
         return [path]
@@ -82,16 +82,16 @@ def manifests_below(path: Path) -> list[Path]:
 
 
 class ManifestFiles:
-    """Files and directories of objects; without any, nothing is ever applied or deleted."""
+    """Files and directories of objects; without any, no object is applied or deleted."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
         self.seen = fingerprint(self.paths, manifests_below)
-        """The state of the files before they were read for the first time."""
+        """The state of the files before they were first read."""
         self._applied: dict[Key, dict[str, Any]] = {}
 
     def read(self) -> Contents:
-        """Return what the files hold now; touches no cluster, so it may run in a thread."""
+        """Return the contents of the files; uses no cluster, so it may run in a thread."""
         before = fingerprint(self.paths, manifests_below)
         for _ in range(TRIES):
             found = self._read()
@@ -103,7 +103,7 @@ class ManifestFiles:
         return Contents({}, tuple(problems))
 
     def _read(self) -> Contents | None:
-        """Read all files once; None if one changed between two looks at it."""
+        """Read all files once; None if one changed in the meantime."""
         files = [str(file) for path in self.paths for file in manifests_below(Path(path))]
         problems = tuple(load(files, defaults=False).diagnostics)
         if any(d.severity is Severity.ERROR for d in problems):
@@ -111,12 +111,12 @@ class ManifestFiles:
         try:
             found = [given for file in files for given in _objects(file)]
         except (OSError, LookupError, ValueError, ClusterError):
-            return None  # what was in order a moment ago is not any more
+            return None  # the file was valid a moment ago, so it has changed
         found.sort(key=lambda given: _rank(given.key.kind[1]))
         return Contents({given.key: given for given in found}, problems)
 
     def apply(self, contents: Contents, cluster: EmbeddedCluster) -> Applied:
-        """Make the cluster what the files say; each object that is refused is a problem."""
+        """Apply the contents; each rejected object is a problem."""
         problems = contents.problems
         if not self.paths or any(d.severity is Severity.ERROR for d in problems):
             return Applied(problems=problems)
@@ -135,7 +135,7 @@ class ManifestFiles:
         return Applied(tuple(applied), tuple(deleted), (*problems, *refused))
 
     def _prune(self, contents: Contents, cluster: EmbeddedCluster) -> Iterator[str]:
-        """Delete what came from a file and is in none any more; yield the names."""
+        """Delete the objects whose file no longer contains them; yield the names."""
         store = cluster.store
         gone = [
             Key(one.resource.key, *one.place)
@@ -169,7 +169,7 @@ def _rank(kind: str) -> int:
 
 
 def _objects(file: str) -> Iterator[Given]:
-    """Yield the objects of a file that is known to be in order."""
+    """Yield the objects of a valid file."""
     text = read_bytes(file, advice=SPLIT).decode("utf-8-sig")
     name = file.removesuffix(".gz")
     for line, value in _documents(file, name, text):
@@ -180,7 +180,7 @@ def _objects(file: str) -> Iterator[Given]:
 
 
 def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
-    """Yield the documents of a text with the lines that they begin in."""
+    """Yield the documents of a text, each with its first line."""
     if name.endswith((".yaml", ".yml")):
         source = SourceFile(file, text)
         for document in plain_documents(source)[0]:
@@ -193,7 +193,7 @@ def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
         try:
             yield 1, json.loads(text)
         except json.JSONDecodeError:
-            pass  # one object a line, then
+            pass  # JSON lines: one object on each line
         else:
             return
     for number, line in enumerate(text.split("\n"), 1):

@@ -1,11 +1,11 @@
-"""Drives an instance in real time: sleeps until something is due, a file changes or a signal comes.
+"""Drives an instance in real time: sleeps until a step is due, a file changes or a signal arrives.
 
 Theory of operation. One task steps the instance and sleeps in between; another watches the files
-and reads them, in a thread, when they have changed. What was read takes effect in the event loop,
-that is, between two steps. SIGHUP reads everything again, or ends the instance if it comes because
-the terminal of the dashboard is gone. SIGUSR2 writes the state, SIGTERM and
-SIGINT end the instance: its steps go on until nothing is under way. A second one ends it at once,
-as upstream, whatever is under way: what was sent may be carried out or not.
+and reads changed ones in a thread. Their contents take effect in the event loop, that is, between
+two steps. SIGHUP reads everything again, or ends the instance if the terminal of the dashboard is
+gone. SIGUSR2 dumps the state. SIGTERM and SIGINT end the instance: steps continue until nothing is
+under way. A second signal exits at once, as upstream; the results of requests in flight are then
+unknown.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from policy_sched.instance.observability import INFO, WARNING
 from policy_sched.profiles.reload import Reload, Watched, changes, frozen_mounts
 
 GRACE: Final = 10.0
-"""Seconds in which bindings that were sent must be answered when the instance ends."""
+"""Seconds in which bindings in flight must complete at shutdown."""
 SLICE: Final = 0.005
-"""Seconds after which a step takes up nothing new: connections, leases and probes wait for it."""
+"""Seconds after which a step begins nothing new, so that connections, leases and probes run."""
 AT_ONCE: Final = 1
-"""Exit code of a process that did not end in order (upstream's)."""
+"""Exit code of a process that did not shut down in order (upstream's)."""
 LOOK: Final = 0.05
-"""Seconds between two looks at what is under way when the instance ends."""
+"""Seconds between two checks for work under way at shutdown."""
 LONGEST_SLEEP: Final = 3600.0
-"""Seconds after which an idle instance looks around, in case the clock was set."""
+"""Seconds after which an idle instance checks the clock, in case it was set."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class RunLoop:
     """An instance in an event loop.
 
-    ``show`` is called after steps and while nothing happens; ``hung_up`` returns whether the
+    ``show`` is called after steps and while the instance is idle; ``hung_up`` returns whether the
     terminal that it draws on is gone.
     """
 
@@ -68,15 +68,15 @@ class RunLoop:
         """Run until SIGTERM or SIGINT."""
         loop = asyncio.get_running_loop()
         signals = {
-            signal.SIGTERM: self._told_to_end,
-            signal.SIGINT: self._told_to_end,
+            signal.SIGTERM: self._on_terminate,
+            signal.SIGINT: self._on_terminate,
             signal.SIGHUP: self._on_hangup,
             signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
         }
         before = {number: signal.getsignal(number) for number in signals}
         for number, act in signals.items():
             loop.add_signal_handler(number, act)
-        self.instance.log.say(INFO, "Running", version=__version__)
+        self.instance.log.write(INFO, "Running", version=__version__)
         self.instance.wakes(self._awake.set)
         for work in self.instance.beside():
             self._begin(work)
@@ -97,11 +97,11 @@ class RunLoop:
                 signal.signal(number, act_before)
 
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
-        """Do what can be done, and sleep until there is more to do, or for the longest time."""
+        """Do the work that is due, and sleep until more is due, at most for ``longest`` seconds."""
         self._raise_what_failed()
         instance = self.instance
         instance.step()
-        self._awake.clear()  # what the step itself has changed, `next_wakeup` knows
+        self._awake.clear()  # `next_wakeup` covers the step's own changes
         self._show()
         if instance.ready and not self._settled:
             self._settle()
@@ -118,13 +118,13 @@ class RunLoop:
             return
 
     def _settle(self) -> None:
-        """The cluster has been read: its objects live long, so they are not collected again."""
+        """Freeze the objects of the first listing, and measure turns from now on."""
         self._settled = True
         freeze_loaded()
         self.instance.turns.begin()
 
     async def _finish(self) -> None:
-        """Go on until nothing is under way, or the grace period is over."""
+        """Continue until nothing is under way, or the grace period is over."""
         self.instance.stop()
         until = asyncio.get_running_loop().time() + GRACE
         while not self.instance.stopped and asyncio.get_running_loop().time() < until:
@@ -132,16 +132,16 @@ class RunLoop:
         self._show()
 
     def _on_hangup(self) -> None:
-        """Read all files again; end if the terminal that shows the dashboard is gone."""
+        """Read all files again; shut down if the terminal of the dashboard is gone."""
         if self._hung_up():
-            self._told_to_end()
+            self._on_terminate()
         else:
             self._begin(self._again("SIGHUP"))
 
-    def _told_to_end(self) -> None:
+    def _on_terminate(self) -> None:
         """Shut down gracefully; a second signal exits immediately."""
         if self._end.is_set():
-            self.instance.log.say(WARNING, "Received second signal, exiting immediately")
+            self.instance.log.write(WARNING, "Received second signal, exiting immediately")
             asyncio.get_running_loop().call_soon(self._leave, AT_ONCE)  # after the log's lines
         self._end.set()
 
@@ -152,7 +152,7 @@ class RunLoop:
     # Files.
 
     async def _watch(self) -> None:
-        """Follow the files until the end."""
+        """Watch the files until cancelled."""
         reloader, manifests = self.instance.reloader, self.instance.manifests
         policies = Watched(reloader.store.files.paths, last=reloader.store.seen)
         objects = Watched(manifests.paths, manifests_below, manifests.seen)
@@ -166,12 +166,12 @@ class RunLoop:
                 await self._apply()
 
     async def _again(self, trigger: str) -> None:
-        """Read all files again, whether they have changed or not."""
+        """Read all files again, changed or not."""
         await self.reload(trigger)
         await self._apply()
 
     async def reload(self, trigger: str = "http") -> Reload:
-        """Read the policies again, whether they have changed or not; return what came of it."""
+        """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
             found = await asyncio.to_thread(self.instance.read_policies)
             await self.instance.settled()
@@ -194,11 +194,11 @@ class RunLoop:
     # Tasks.
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
-        """Do something beside the steps."""
+        """Run a task beside the steps."""
         self._tasks.add(asyncio.create_task(work))
 
     def _raise_what_failed(self) -> None:
-        """A task that broke ends the instance; one that is done is forgotten."""
+        """Raise the exception of a failed task, which ends the instance; drop completed tasks."""
         for task in [task for task in self._tasks if task.done()]:
             self._tasks.remove(task)
             task.result()

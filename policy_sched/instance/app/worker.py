@@ -1,12 +1,12 @@
 """Worker: one thread beside the event loop, for decisions that may take long.
 
-Theory of operation. A decision that asks an extender blocks for as long as the extender takes, and
-one that tries a group of pods in a hundred racks may take seconds. It runs in a thread, so that the
-event loop goes on: leases are renewed, requests are answered, watches are read, bindings are sent.
+Theory of operation. A call of an extender blocks until the extender answers, and a group of pods
+may be tried in a hundred racks for seconds. Such a decision runs in a thread, and the event loop
+continues: leases are renewed, requests are answered, watches are read, bindings are sent.
 From `begin` until `finish` the worker is ``busy``, and the loop's thread leaves the scheduler
-alone: what comes for it waits in the inbox (the informers' queue, the answers of bindings), so
-nothing changes under a decision and no lock is needed. There is one call at a time. Explanations
-run here too, whatever the profile.
+alone: its input waits in the inbox (the informers' queue, the results of bindings), so
+nothing changes during a decision and no lock is needed. Calls run one at a time. Explanations
+run here too, for every profile.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from policy_sched.client import begun
 T = TypeVar("T")
 
 GIVE_WAY: Final = 0.0005
-"""Seconds after which the worker lets the event loop's thread go on (Python: 0.005).
+"""Seconds after which the worker yields to the event loop's thread (Python's default: 0.005).
 
-A turn of the loop waits so long after each call of the system that it makes.
+A turn of the loop waits that long after each of its system calls.
 """
 
 
@@ -42,11 +42,11 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether the scheduler is left alone: a call runs, or its result was not used yet."""
+        """Whether a call runs, or its result is not used yet; nothing else uses the scheduler."""
         return self._running is not None
 
     def begin(self, call: Callable[[], T]) -> Future[T]:
-        """Run a call. The owner calls `finish` when it has used the result."""
+        """Run a call. The owner calls `finish` after it used the result."""
         assert not self.busy, "one call at a time"
         sys.setswitchinterval(GIVE_WAY)
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
@@ -56,7 +56,7 @@ class Worker:
         return future
 
     def finish(self) -> None:
-        """Note that the result was used; callers of `settled` go first now."""
+        """Mark the result as used; callers of `settled` run before the next call."""
         self._running = None
         for waiter in self._waiting:
             if not waiter.done():
@@ -64,27 +64,27 @@ class Worker:
         self._waiting.clear()
 
     async def settled(self) -> None:
-        """Wait until no call runs; until the caller awaits again none will."""
+        """Wait until no call runs; none begins before the caller awaits again."""
         while self.busy:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run a call when no other one runs; it goes on to its end if its caller is cancelled."""
+        """Run a call after the current one; it runs to its end even if its caller is cancelled."""
         await self.settled()
         ended = asyncio.wrap_future(self.begin(call))
 
         def finish(future: asyncio.Future[T]) -> None:
             if not future.cancelled():
-                future.exception()  # counts as read, if the caller was cancelled
+                future.exception()  # retrieved, in case the caller was cancelled
             self.finish()
 
         ended.add_done_callback(finish)
         return await asyncio.shield(ended)
 
     def run_beside(self, call: Callable[[], None], done: Callable[[], None]) -> None:
-        """Run a call that has nothing to do with the scheduler, and ``done`` in the loop after it.
+        """Run a call that does not use the scheduler, and then ``done`` in the event loop.
 
         Without an event loop both run at once.
         """
@@ -103,7 +103,7 @@ class Worker:
         begun(call).add_done_callback(lambda _: self._call_soon(end))
 
     def call_in_loop(self, act: Callable[[], None]) -> None:
-        """Run something in the event loop's thread: at once if this is it."""
+        """Run a function in the event loop's thread; in that thread, at once."""
         if self._loop is None or get_ident() == self._thread:
             act()
         else:
@@ -116,7 +116,7 @@ class Worker:
 
 
 def in_event_loop() -> bool:
-    """Tell whether this thread runs an event loop, which a call would block."""
+    """Return whether this thread runs an event loop, which a blocking call would stop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -26,9 +26,9 @@ Raises ClusterError if there is no answer.
 T = TypeVar("T")
 
 TTL: Final = 10.0
-"""Seconds for which an answer counts (upstream's --authentication-token-webhook-cache-ttl)."""
-REMEMBERED: Final = 1024
-"""Answers that are remembered; the oldest is forgotten first."""
+"""Seconds for which an answer is cached (upstream's --authentication-token-webhook-cache-ttl)."""
+CACHED: Final = 1024
+"""Answers in the cache; the oldest is evicted first."""
 LONGEST_TOKEN: Final = 16 * 1024
 HIDDEN: Final = "(hidden)"
 
@@ -48,7 +48,7 @@ ANONYMOUS: Final = Caller("system:anonymous", groups=("system:unauthenticated",)
 
 @dataclass(frozen=True, slots=True)
 class RequestAttributes:
-    """What a caller wants: a verb on a path, or on a resource if one is named."""
+    """The attributes of a request: a verb on a path, or on a resource if one is named."""
 
     verb: str
     path: str = ""
@@ -57,7 +57,7 @@ class RequestAttributes:
     name: str = ""
 
     def spec(self) -> Plain:
-        """Return it as a SubjectAccessReview has it."""
+        """Return the spec of a SubjectAccessReview."""
         if not self.resource:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
         found = {"verb": self.verb, "version": "v1", "resource": self.resource}
@@ -67,48 +67,48 @@ class RequestAttributes:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whether a request is allowed, and the API server's reason."""
+    """Whether a request is allowed, and the reason of the API server."""
 
     allowed: bool
     reason: str = ""
 
 
 class Authorizer(Protocol):
-    """Knows callers and what they may."""
+    """Authenticates and authorizes requests."""
 
     async def authenticate(self, authorization: str) -> Caller | None:
-        """Authenticate an Authorization header ("": none); None if the token is unknown."""
+        """Authenticate an Authorization header ("": none); None if the token is invalid."""
 
-    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
+    async def authorize(self, caller: Caller, attributes: RequestAttributes) -> Permission:
         """Authorize a request. Raises ClusterError if the API server does not answer."""
 
 
 class AlwaysAllow:
-    """Allows every request: for a socket that only this machine reaches."""
+    """Allows every request: for a socket that is reachable from this machine only."""
 
     async def authenticate(self, authorization: str) -> Caller | None:  # noqa: ARG002 - see Authorizer
         """Return the anonymous user."""
         return ANONYMOUS
 
-    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:  # noqa: ARG002 - see above
+    async def authorize(self, caller: Caller, attributes: RequestAttributes) -> Permission:  # noqa: ARG002 - see above
         """Allow it."""
         return Permission(allowed=True)
 
 
 class DelegatingAuthorizer:
-    """Asks by reviews. ``now``: monotonic seconds; ``ttls``: for callers, and for what they may."""
+    """Uses reviews. ``now``: monotonic seconds; ``ttls``: of authentication and authorization."""
 
     def __init__(
         self, review: Review, now: Callable[[], float], ttls: tuple[float, float] = (TTL, TTL)
     ) -> None:
         self._review = review
-        self._callers: _Kept[Caller | None] = _Kept(now, ttls[0])
-        self._permissions: _Kept[Permission] = _Kept(now, ttls[1])
+        self._callers: _Cache[Caller | None] = _Cache(now, ttls[0])
+        self._permissions: _Cache[Permission] = _Cache(now, ttls[1])
         self.failed: Callable[[str], None] = lambda _why: None
         """Called with the reason when a TokenReview fails."""
         self.reviews_anonymous = True
-        """Whether callers without credentials are reviewed. They are refused where the API server
-        itself asks for none: it would allow them everything."""
+        """Whether anonymous callers are reviewed. They are rejected where the API server
+        requires no credentials, since it would allow them everything."""
 
     async def authenticate(self, authorization: str) -> Caller | None:
         """Return the user of the token; None if the API server does not know the token."""
@@ -125,11 +125,13 @@ class DelegatingAuthorizer:
             self.failed(str(error).replace(token, HIDDEN))
             return None
 
-    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
-        """Tell whether the caller may."""
+    async def authorize(self, caller: Caller, attributes: RequestAttributes) -> Permission:
+        """Authorize a request with a SubjectAccessReview."""
         if caller == ANONYMOUS and not self.reviews_anonymous:
-            return Permission(allowed=False, reason="the API server asks for no credentials")
-        return await self._permissions.get((caller, asked), lambda: self._allowed(caller, asked))
+            return Permission(allowed=False, reason="the API server requires no credentials")
+        return await self._permissions.get(
+            (caller, attributes), lambda: self._allowed(caller, attributes)
+        )
 
     async def _known(self, token: str) -> Caller | None:
         status = await self._review("TokenReview", {"token": token})
@@ -144,8 +146,8 @@ class DelegatingAuthorizer:
             tuple((str(key), tuple(map(str, values))) for key, values in sorted(extra.items())),
         )
 
-    async def _allowed(self, caller: Caller, asked: RequestAttributes) -> Permission:
-        spec: Plain = {"user": caller.name, "groups": list(caller.groups), **asked.spec()}
+    async def _allowed(self, caller: Caller, attributes: RequestAttributes) -> Permission:
+        spec: Plain = {"user": caller.name, "groups": list(caller.groups), **attributes.spec()}
         if caller.uid:
             spec["uid"] = caller.uid
         if caller.extra:
@@ -154,29 +156,29 @@ class DelegatingAuthorizer:
         return Permission(status.get("allowed") is True, str(status.get("reason") or ""))
 
 
-class _Kept(Generic[T]):
-    """Answers by question, for a while; a question that failed is asked again."""
+class _Cache(Generic[T]):
+    """Answers by key with a time to live; errors are not cached."""
 
     def __init__(self, now: Callable[[], float], ttl: float) -> None:
         self._now = now
         self._ttl = ttl
         self._answers: OrderedDict[Hashable, tuple[float, asyncio.Task[T]]] = OrderedDict()
 
-    async def get(self, question: Hashable, ask: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Return the answer, asking if none counts any more."""
-        known = self._answers.get(question)
+    async def get(self, key: Hashable, fetch: Callable[[], Coroutine[None, None, T]]) -> T:
+        """Return the cached answer, or call ``fetch`` for a new one."""
+        known = self._answers.get(key)
         if known is None or self._now() >= known[0]:
-            task = asyncio.create_task(ask())
+            task = asyncio.create_task(fetch())
             task.add_done_callback(_retrieve_exception)
-            self._answers[question] = known = (self._now() + self._ttl, task)
-            self._answers.move_to_end(question)
-            if len(self._answers) > REMEMBERED:
+            self._answers[key] = known = (self._now() + self._ttl, task)
+            self._answers.move_to_end(key)
+            if len(self._answers) > CACHED:
                 self._answers.popitem(last=False)
         try:
             return await asyncio.shield(known[1])
         except ClusterError:
-            if self._answers.get(question) is known:
-                del self._answers[question]
+            if self._answers.get(key) is known:
+                del self._answers[key]
             raise
 
 

@@ -1,8 +1,8 @@
 """The scheduler's own endpoints: health, metrics, configuration, policies, reload, explanations.
 
-Theory of operation. Three health paths are open; requests for the others are authenticated and
-authorized, path by path as in kube-scheduler. An explanation also requires the right to read the
-pod, and names nodes only to users that may read nodes. Requests are answered between two steps of
+Theory of operation. Three health paths are open; other requests are authenticated and authorized,
+path by path as in kube-scheduler. An explanation also requires permission to read the pod, and
+names nodes only to users that may read nodes. Requests are answered between two steps of
 the instance; pages about all pods are written in pieces.
 """
 
@@ -61,16 +61,16 @@ METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 JSON: Final = "application/json"
 NO_PAGE: Final = "the server could not find the requested resource"
 OPEN: Final = ("/healthz", "/readyz", "/livez")
-"""Paths that are for everybody (upstream's --authorization-always-allow-paths).
+"""Paths without authorization (upstream's --authorization-always-allow-paths).
 
-One that ends with ``*`` stands for all that begin so.
+A trailing ``*`` matches every path with that prefix.
 """
 _READING: Final = ("GET", "HEAD")
 _WRITING: Final = ("/-/reload", "/debug/flags/v")
 _TURN: Final = 0.005
-"""Seconds after which others have a turn while metrics are written."""
+"""Seconds after which the event loop runs other tasks while metrics are written."""
 _SHORT: Final = 32 * 1024
-"""Bytes of an answer beyond which it is compressed in a thread, where it may be compressed."""
+"""Bytes above which a response is compressed in a thread, if the client accepts that."""
 _EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
 
 Plain = dict[str, Any]
@@ -79,11 +79,11 @@ Page = Callable[[web.BaseRequest, Caller], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What endpoints are made for.
+    """What the endpoints serve.
 
-    ``reload`` reads the policies again and returns what came of it; ``checks`` are those of each
+    ``reload`` reads the policies again and returns the result; ``checks`` are those of each
     health path. ``explaining`` makes explanations. ``settings`` are those in force, flags included;
-    ``flags`` are what the process was started with, by name.
+    ``flags`` are the flags of the process, by name.
     """
 
     instance: Instance
@@ -95,8 +95,8 @@ class Offered:
     flags: Mapping[str, str] = field(default_factory=dict)
 
 
-class Refused(Exception):  # noqa: N818 - an answer on its way
-    """A request is not answered; ``response`` says why."""
+class Refused(Exception):  # noqa: N818 - carries a response
+    """The request is rejected with ``response``."""
 
     def __init__(self, response: web.Response) -> None:
         super().__init__(response.status)
@@ -104,7 +104,7 @@ class Refused(Exception):  # noqa: N818 - an answer on its way
 
 
 class Endpoints:
-    """Answers requests; hand `answer` to a `Listener`."""
+    """Serves requests; pass `answer` to a `Listener`."""
 
     def __init__(self, offered: Offered, door: Authorizer) -> None:
         self._offered = offered
@@ -151,15 +151,17 @@ class Endpoints:
             return self._health(request)
         caller = await self._caller(request)
         explained = _EXPLAIN.fullmatch(path)
-        asked = RequestAttributes(request.method.lower(), path)
+        attributes = RequestAttributes(request.method.lower(), path)
         allowed = (
-            Permission(allowed=True) if free else await self._authorizer.authorize(caller, asked)
+            Permission(allowed=True)
+            if free
+            else await self._authorizer.authorize(caller, attributes)
         )
         if not allowed.allowed and explained is not None:
             wanted = RequestAttributes("get", "", "pods", explained[1], explained[2])
             allowed = await self._authorizer.authorize(caller, wanted)
         if not allowed.allowed:
-            raise Refused(_forbidden(caller, asked, allowed.reason))
+            raise Refused(_forbidden(caller, attributes, allowed.reason))
         if explained is not None:
             return await self._explain(request, caller, explained[1], explained[2])
         if path.split("/")[1] in self._offered.checks and not path.endswith("/"):
@@ -172,7 +174,7 @@ class Endpoints:
         return await page(request, caller)
 
     def _free(self, path: str) -> bool:
-        """Tell whether a path is for everybody."""
+        """Return whether a path needs no authorization."""
         return any(
             path.startswith(one[:-1]) if one.endswith("*") else path == one
             for one in self._offered.open_paths
@@ -206,7 +208,7 @@ class Endpoints:
             kind, checks, excluded, verbose="verbose" in request.query, observe=observe
         )
         if verdict.failed:
-            self._offered.instance.log.say(INFO, f"{kind} check failed", failed=verdict.failed)
+            self._offered.instance.log.write(INFO, f"{kind} check failed", failed=verdict.failed)
         return _verdict(verdict)
 
     async def _index(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
@@ -216,7 +218,7 @@ class Endpoints:
         return _json({"paths": sorted([*paths, "/explain/NAMESPACE/POD"])})
 
     async def _metrics(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
-        """Write all metrics; as text whatever is asked for, and compressed if it may be."""
+        """Write all metrics, always as text; compressed if the client accepts that."""
         pieces, turn = [], time.perf_counter()
         for piece in self._offered.instance.metrics.pieces():
             pieces.append(piece)
@@ -232,7 +234,7 @@ class Endpoints:
         return _text(self._slis.text(), content_type=METRICS)
 
     async def _resources(self, request: web.BaseRequest, _caller: Caller) -> web.StreamResponse:
-        """Write requests and limits of all pods; nothing if another instance leads, as upstream."""
+        """Write requests and limits of all pods; none on a standby, as upstream."""
         instance = self._offered.instance
         if not instance.leads:
             return _text("", content_type=METRICS)
@@ -261,7 +263,7 @@ class Endpoints:
         return _plain(request, flagz(self._offered.flags))
 
     async def _verbosity(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
-        """Set how much is logged, as kube-scheduler does at this path."""
+        """Set the verbosity of the log, as kube-scheduler does at this path."""
         if request.method != "PUT":
             return _status(406, "NotAcceptable", "unsupported http method")
         try:
@@ -276,7 +278,7 @@ class Endpoints:
         return _text(text, status)
 
     async def _reload(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
-        """Read the policies again, as Prometheus does at this path."""
+        """Reload the policies; Prometheus uses the same path."""
         if request.method not in ("POST", "PUT"):
             return _not_allowed("POST, PUT")
         reload = await self._offered.reload()
@@ -294,15 +296,15 @@ class Endpoints:
             await self._authorizer.authorize(caller, RequestAttributes("get", "", "nodes"))
         ).allowed
         try:
-            told = await self._offered.explaining.of(namespace, name, detailed=detailed)
+            report = await self._offered.explaining.of(namespace, name, detailed=detailed)
         except Unknown as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
-        # Thousands of nodes are a long text: others have their turns while it is put together.
+        # With thousands of nodes the text is long: other tasks run while it is assembled.
         if JSON in request.headers.get("Accept", ""):
-            text = await asyncio.to_thread(lambda: json_text(told.document()))
+            text = await asyncio.to_thread(lambda: json_text(report.document()))
             return web.Response(body=text.encode(), headers=_headers(JSON))
-        return _text("".join(f"{line}\n" for line in told.text_lines()))
+        return _text("".join(f"{line}\n" for line in report.text_lines()))
 
 
 def _line(problem: Diagnostic) -> str:
@@ -345,9 +347,9 @@ def _not_allowed(methods: str) -> web.Response:
     return response
 
 
-def _forbidden(caller: Caller, asked: RequestAttributes, reason: str) -> web.Response:
-    """Return upstream's refusal, with the API server's reason."""
-    message = f'forbidden: User "{caller.name}" cannot {asked.verb} path "{asked.path}"'
+def _forbidden(caller: Caller, attributes: RequestAttributes, reason: str) -> web.Response:
+    """Return upstream's response to a forbidden request, with the API server's reason."""
+    message = f'forbidden: User "{caller.name}" cannot {attributes.verb} path "{attributes.path}"'
     return _status(403, "Forbidden", f"{message}: {reason}" if reason else message, details=True)
 
 

@@ -1,9 +1,9 @@
-"""A listening socket for few and short requests, which survives clients that are slow or many.
+"""A listening socket for few and short requests; slow or numerous clients do not block it.
 
-Without a certificate it makes one and signs it itself, as kube-scheduler does.
+Without a certificate it generates a self-signed one, as kube-scheduler does.
 
-A connection that has no whole request within `KEPT` seconds is closed, so is one that does not take
-its answer. There are at most `MOST` connections; idle and anonymous ones make room for new ones.
+A connection without a complete request within `KEPT` seconds is closed, and so is one that does not
+read its response. There are at most `MOST` connections; idle and anonymous ones are closed first.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from policy_sched.http import Bounds, Connections, Site
 
 VALID: Final = timedelta(days=365)
 EARLIER: Final = timedelta(hours=1)
-"""Clocks of clients may be behind ours."""
+"""Seconds by which clients' clocks may be slow."""
 
 
 def self_signed(names: Iterable[str], now: int) -> tuple[bytes, bytes]:
-    """Return certificate and key (PEM) for hosts and addresses; ``now``: ns since 1970."""
+    """Return a certificate and its key (PEM) for names and addresses; ``now``: ns since 1970."""
     key = ec.generate_private_key(ec.SECP256R1())
     at = datetime.fromtimestamp(now // 1_000_000_000, UTC)
     names = list(dict.fromkeys(names))
@@ -70,20 +70,20 @@ def _named(name: str) -> x509.GeneralName:
 
 MOST: Final = 256
 KEPT: Final = 32.0
-"""Seconds for a request to come (upstream: 32 s for its headers)."""
+"""Seconds for a request to arrive (upstream: 32 s for its headers)."""
 TAKEN: Final = 30.0
-"""Seconds for a client to take an answer."""
+"""Seconds for a client to read a response."""
 LINE: Final = 8 * 1024
-"""Bytes that a header or the first line of a request may have."""
+"""Most bytes of a header or the first line of a request."""
 HEADERS: Final = 64
 BODY: Final = 64 * 1024
-"""Bytes of a body; nothing here needs more than a number."""
+"""Most bytes of a body; the longest valid one is a number."""
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Listener:
-    """Answers requests at one address while the context lasts. Port 0 is any free one."""
+    """Serves requests at one address within the context. Port 0 is any free one."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL that it listens at."""
         host, port = self.address
         shown = f"[{host}]" if ":" in host else host
         return f"{'https' if self._context else 'http'}://{shown}:{port}"
 
     async def __aenter__(self) -> Self:
-        """Begin to listen. Raises ClusterError if that fails."""
+        """Start to listen. Raises ClusterError if that fails."""
         most, kept = self._limits
         bounds = Bounds(most, header=LINE, headers=HEADERS, body=BODY, silent=kept, idle=kept)
         host, port = self.address
@@ -125,12 +125,12 @@ class Listener:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop listening, and close what is open."""
+        """Stop listening, and close open connections."""
         await self._site.__aexit__(kind, error, trace)
 
 
 def from_here(request: web.BaseRequest) -> bool:
-    """Tell whether a request was sent to this machine by name, and by no web page."""
+    """Return whether a request names this machine as its host and comes from no web page."""
     host = request.host
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.removeprefix("[").removesuffix("]")
@@ -143,7 +143,7 @@ def from_here(request: web.BaseRequest) -> bool:
 
 
 async def sent(request: web.BaseRequest, response: web.Response) -> web.StreamResponse:
-    """Send an answer; a client that does not take it is cut off."""
+    """Send a response; disconnect a client that does not read it."""
     try:
         async with asyncio.timeout(TAKEN):
             await response.prepare(request)
@@ -155,10 +155,10 @@ async def sent(request: web.BaseRequest, response: web.Response) -> web.StreamRe
 
 
 def server_context(certificate: bytes, key: bytes, clients: str | None = None) -> ssl.SSLContext:
-    """Return the TLS of a server: certificate and key in PEM, and the CA of client certificates.
+    """Return the TLS context of a server: certificate and key in PEM, and the CA of clients.
 
-    ``clients``: a CA file; client certificates stay optional. Raises ClusterError if it cannot be
-    used.
+    ``clients``: a CA file; client certificates stay optional. Raises ClusterError if it is not
+    usable.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -173,7 +173,7 @@ def server_context(certificate: bytes, key: bytes, clients: str | None = None) -
 
 
 def renew(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Use another certificate for new connections. Raises ClusterError."""
+    """Replace the certificate for new connections. Raises ClusterError."""
     try:
         with _file_of(certificate + b"\n" + key) as path:
             context.load_cert_chain(path)
@@ -183,11 +183,11 @@ def renew(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextmanager
 def _file_of(content: bytes) -> Iterator[str]:
-    """Give something a name for a moment that only we can read; the ssl module wants names."""
+    """Write content to a private temporary file; the ssl module takes only file names."""
     with tempfile.NamedTemporaryFile(dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None) as file:
         file.write(content)
         file.flush()
         yield file.name
 
 
-_MEMORY: Final = "/dev/shm"  # noqa: S108 - a file of ours alone (0600), gone at once
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - a private file (0600), deleted at once

@@ -1,8 +1,7 @@
-"""Status pages of an instance: its configuration, policies and version, and upstream's zpages.
+"""Pages of an instance: configuration, policies, version, explanations, and upstream's zpages.
 
-/statusz, /flagz and /debug/flags/v are as components of Kubernetes have them since 1.36.
-
-They contain no secrets: keys of extenders are left out.
+/statusz, /flagz and /debug/flags/v have the form of Kubernetes components since 1.36. No page
+contains secrets: keys of extenders are left out.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ def version() -> Plain:
 def configz(store: PolicyStore, settings: KubeSchedulerConfiguration) -> Plain:
     """Return the document at /configz: the configuration in force, with all its defaults.
 
-    Each profile has what is enabled at each point, in order, and the effective arguments.
+    Each profile has the enabled plugins of each extension point, in order, and their effective
+    arguments.
     """
     shown = settings.model_dump(mode="json", by_alias=True, exclude={"profiles"})
     shown["profiles"] = [_profile(ready) for ready in store.current.plans]
@@ -63,7 +63,7 @@ def configz(store: PolicyStore, settings: KubeSchedulerConfiguration) -> Plain:
 
 
 def policies(store: PolicyStore) -> Plain:
-    """Return the document at /policies: what is in force, since when, and the last error."""
+    """Return the document at /policies: the policies in force, their load time, the last error."""
     status = store.status
     return {
         "generation": status.generation,
@@ -88,7 +88,7 @@ def policies(store: PolicyStore) -> Plain:
 
 
 def go_duration(nanoseconds: int) -> str:
-    """Return a duration as Go writes it: ``15s``, ``10m0s``, ``1.5s``, ``250ms``."""
+    """Return a duration in Go's format: ``15s``, ``10m0s``, ``1.5s``, ``250ms``."""
     if 0 < nanoseconds < 1_000_000_000:
         return f"{_plain(nanoseconds / 1e6)}ms"
     seconds = nanoseconds / 1e9
@@ -140,7 +140,7 @@ def _profile(ready: CompiledPlan) -> Plain:
 
 
 def _written(value: Any) -> Any:
-    """Return a value as it stands in a configuration file, without secrets."""
+    """Return a value in the form of a configuration file, without secrets."""
     if isinstance(value, Mapping):
         return {str(key): _field(str(key), one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -175,7 +175,7 @@ def _time(nanoseconds: int) -> str | None:
 NAME: Final = "policy-sched"
 NOT_ACCEPTABLE: Final = "media type not acceptable, must be: text/plain\n"
 LONGEST_NUMBER: Final = 16
-"""Bytes of a verbosity that are read."""
+"""Most bytes of a verbosity."""
 _HIGHEST: Final = 2**31 - 1
 _WARNING: Final = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility"
@@ -199,13 +199,13 @@ def statusz(started: int, now: int, paths: Iterable[str]) -> str:
 
 
 def flagz(flags: Mapping[str, str]) -> str:
-    """Return the page of the flags that a process was started with."""
+    """Return the page of the process's flags."""
     lines = "".join(f"{name}={flags[name]}\n" for name in sorted(flags))
     return f"\n{NAME} flags\n{_WARNING}\n{lines}"
 
 
 def takes_text(accept: str) -> bool:
-    """Tell whether an Accept header allows plain text; no header allows anything."""
+    """Return whether an Accept header allows plain text; no header allows any type."""
     if not accept:
         return True
     for one in accept.split(","):
@@ -217,7 +217,7 @@ def takes_text(accept: str) -> bool:
 
 
 def set_verbosity(verbosity: Verbosity, body: bytes) -> tuple[int, str]:
-    """Do what a PUT at /debug/flags/v asks for; return status and text."""
+    """Handle a PUT at /debug/flags/v; return status and text."""
     text = body.decode("utf-8", "replace").strip()
     if not (text.isascii() and text.isdigit() and int(text) <= _HIGHEST):
         return 400, f"failed set klog.logging.verbosity {text[:LONGEST_NUMBER]}: not a number\n"
@@ -226,12 +226,12 @@ def set_verbosity(verbosity: Verbosity, body: bytes) -> tuple[int, str]:
 
 
 class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
-    """No pod of that name waits here, or runs where we know of it."""
+    """No pod of that name waits here, or runs on a known node."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Limited:
-    """An explanation that names no node."""
+    """An explanation without names of nodes."""
 
     found: Explanation
 
@@ -266,7 +266,7 @@ class _Limited:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A pod that has a node, and what was said of its decision."""
+    """A pod with a node, and the record of its decision."""
 
     pod: str
     node: str
@@ -285,13 +285,17 @@ class _Placed:
 
 
 class Explaining:
-    """Explains the pods of one instance."""
+    """Explains decisions for the pods of one instance.
+
+    A waiting pod is decided once more, now and without effects. For a pod with a node, the
+    record of its decision is shown if it is still kept.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
 
     async def of(self, namespace: str, name: str, *, detailed: bool) -> Report:
-        """Explain one pod. Raises Unknown if there is none of that name here."""
+        """Explain one pod. Raises Unknown if there is none of that name."""
         instance = self._instance
         await instance.settled()
         key = f"{namespace}/{name}"

@@ -26,13 +26,13 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class EventLoopLatency:
-    """The turns of one loop. A collector of prometheus_client."""
+    """Durations of the turns of one loop. A collector of prometheus_client."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Count from now on: what was before, as the first reading of a cluster, is over."""
+        """Measure from now on; earlier turns, as the first listing, do not count."""
         self._counts = [0] * (len(BUCKETS) + 1)
         self._sum = 0.0
         self.longest = 0.0
@@ -41,9 +41,9 @@ class EventLoopLatency:
         self._skip = True
 
     def record(self, seconds: float, busy: float) -> None:
-        """A turn took so long, and used so much of a processor."""
+        """Record a turn: its duration, and its processor time."""
         if self._skip:
-            self._skip = False  # the turn in which counting began
+            self._skip = False  # the turn of `begin` itself
             return
         self._counts[bisect_left(BUCKETS, seconds)] += 1
         self._sum += seconds
@@ -52,7 +52,7 @@ class EventLoopLatency:
         self._lately = max(self._lately[0], seconds), max(self._lately[1], busy)
 
     def recent(self) -> tuple[float, float]:
-        """Return the longest turn and the most processor time since this was asked before."""
+        """Return the longest turn and the most processor time since the previous call."""
         found, self._lately = self._lately, (0.0, 0.0)
         return found
 
@@ -73,7 +73,7 @@ class EventLoopLatency:
 
 
 class _Selector(selectors.DefaultSelector):
-    """A selector that tells when it is asked and when it has answered."""
+    """A selector that reports the beginning and the end of each turn."""
 
     def __init__(self, turns: EventLoopLatency) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _Selector(selectors.DefaultSelector):
         self._busy = time.process_time()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for events: one turn has ended, and the next begins with the answer."""
+        """Wait for events: one turn has ended, and the next begins with the events."""
         busy = time.process_time() - self._busy
         self._turns.record(time.perf_counter() - self._began, busy)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
@@ -92,5 +92,5 @@ class _Selector(selectors.DefaultSelector):
 
 
 def measured_loop(turns: EventLoopLatency) -> asyncio.AbstractEventLoop:
-    """Return an event loop whose turns are told to ``turns``."""
+    """Return an event loop that records its turns in ``turns``."""
     return asyncio.SelectorEventLoop(_Selector(turns))

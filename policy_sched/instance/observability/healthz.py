@@ -1,4 +1,4 @@
-"""Health checks by name, answered in the form that probes and people know from kube-scheduler."""
+"""Health checks by name, with kube-scheduler's output format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORAGE: Final = "storage-readiness"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check; ``test`` returns what is wrong, "" for nothing."""
+    """One check; ``test`` returns the failure, "" for none."""
 
     name: str
     test: Callable[[], str]
@@ -28,7 +28,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to a probe: status, body, and what the log may know but not everybody."""
+    """The response to a probe: status, body, and failures for the log only."""
 
     status: int
     text: str
@@ -36,7 +36,7 @@ class Verdict:
 
 
 Observe: TypeAlias = Callable[[str, str, bool], None]
-"""Told of each check that was made: its name, the path it belongs to, whether all was well."""
+"""Called after each check: its name, the path it belongs to, whether it passed."""
 
 
 def unobserved(_name: str, _path: str, _well: bool) -> None:
@@ -56,7 +56,7 @@ def answer(
     verbose: bool = False,
     observe: Observe = unobserved,
 ) -> Verdict:
-    """Return the answer of ``/healthz``, ``/livez`` or ``/readyz`` (``path`` without the slash)."""
+    """Return the response of ``/healthz``, ``/livez`` or ``/readyz`` (``path`` without slash)."""
     lines, failed = [], []
     for check in checks:
         if check.name in excluded:
@@ -73,14 +73,14 @@ def answer(
     if unknown:
         named = ",".join(json.dumps(name) for name in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {named}\n")
-    told = "".join(lines)
+    text = "".join(lines)
     if failed:
-        return Verdict(500, f"{told}{path} check failed\n", "; ".join(failed))
-    return Verdict(200, f"{told}{path} check passed\n" if verbose else "ok")
+        return Verdict(500, f"{text}{path} check failed\n", "; ".join(failed))
+    return Verdict(200, f"{text}{path} check passed\n" if verbose else "ok")
 
 
 def answer_of_one(check: Check) -> Verdict:
-    """Return the answer of ``/healthz/NAME``, with the failure: the path needs authorization."""
+    """Return the response of ``/healthz/NAME``, with the failure: the path needs authorization."""
     wrong = check.test()
     if wrong:
         return Verdict(500, f"internal server error: {wrong}\n", f"{check.name}: {wrong}")

@@ -1,7 +1,7 @@
-"""kube-scheduler's metrics, and those that every component of Kubernetes has, as of 1.36.
+"""kube-scheduler's metrics, and those of every Kubernetes component, as of 1.36.
 
-Their definitions are in metrics.toml. Those that are left out are in
-tests/instance/observability/upstream_metrics.json, each with a reason.
+The definitions are in metrics.toml. tests/instance/observability/upstream_metrics.json lists the
+metrics that are left out, each with a reason.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ GATES: Final = {
     "StorageCapacityScoring": (ALPHA, False),
     "CoordinatedLeaderElection": (BETA, False),
 }
-"""Feature gates of kube-scheduler 1.36 by name: their stage there, and whether it is done here."""
+"""Feature gates of kube-scheduler 1.36 by name: their stage, and whether it exists here."""
 
 
 class HealthMetrics(Families, table="health"):
-    """/metrics/slis: what came of health checks, as all components of Kubernetes have it."""
+    """/metrics/slis: results of health checks, as in all Kubernetes components."""
 
     kubernetes_healthcheck: Numbers
     kubernetes_healthchecks_total: Numbers
 
     def checked(self, name: str, path: str, well: bool) -> None:
-        """A check was made."""
+        """Record a check."""
         self.kubernetes_healthcheck.values[name, path] = well
         status = "success" if well else "error"
         self.kubernetes_healthchecks_total.values[name, status, path] += 1
 
 
 class UpstreamMetrics(Families, table="scheduler"):
-    """The families, by upstream's names without their prefix ``scheduler_``."""
+    """The families; attributes are upstream's names without the prefix ``scheduler_``."""
 
     schedule_attempts_total: Numbers
     scheduling_attempt_duration_seconds: Histogram
@@ -102,7 +102,7 @@ class UpstreamMetrics(Families, table="scheduler"):
             self.kubernetes_feature_enabled.values[name, stage] = enabled
 
     def look_at_queues(self, queues: Iterable[WorkQueue]) -> None:
-        """Set what is the case in queues, and take what was measured of them."""
+        """Set the gauges of queues, and fold their measurements."""
         for queue in queues:
             labels, running = (queue.name,), queue.running()
             self.workqueue_adds_total.values[labels] = queue.adds

@@ -1,8 +1,12 @@
-"""The log of an instance: records, verbosity, and the rate limit of repeated messages.
+"""The log of an instance: records, verbosity, kube-scheduler's messages, and rate limits.
 
-Keys and messages of decisions are those that kube-scheduler logs; ``generation`` and
-``contentHash`` tell which policies decided. The verbosity is a number as kube-scheduler's -v, which
-may change while the process runs.
+Keys and messages of decisions are kube-scheduler's; ``generation`` and ``contentHash`` identify the
+policies in force. The verbosity is a number as kube-scheduler's -v, and may change at run time.
+
+Theory of operation. Messages of the scheduler's own steps (-v 3 and above) cost nothing while they
+are off: when the verbosity rises, VerboseLogging wraps the scheduler's calls; when it falls, the
+wrappers are removed. LineWriter collects the lines of a turn of the event loop for one system call.
+A full disk does not stop the scheduler: lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from policy_sched.scheduler import (
 )
 
 USUAL: Final = 2
-"""Decisions, but not each step towards them (where upstream's operators begin to read)."""
+"""Logs decisions, but not the steps of each (the usual -v of upstream's operators)."""
 
 LEVELS: Final[Mapping[str, int]] = {
     "Failed to bind pod": 1,
@@ -65,24 +69,24 @@ LEVELS: Final[Mapping[str, int]] = {
     "Plugin scored node for pod": 10,
     "Calculated node's final score for pod": 10,
 }
-"""From which verbosity on a message is written (kube-scheduler's numbers); others always are."""
+"""The verbosity from which a message is logged (kube-scheduler's numbers); others always are."""
 
 
 class Verbosity:
-    """The verbosity in force. ``changed`` are told after it was set."""
+    """The verbosity in force. The functions in ``changed`` are called after it was set."""
 
     def __init__(self, level: int = USUAL) -> None:
         self.level = level
         self.changed: list[Callable[[], None]] = []
 
     def set(self, level: int) -> None:
-        """Log so much from now on."""
+        """Set the verbosity."""
         self.level = level
-        for tell in self.changed:
-            tell()
+        for notify in self.changed:
+            notify()
 
     def wants(self, message: str) -> bool:
-        """Tell whether a message is written."""
+        """Return whether a message is logged."""
         return LEVELS.get(message, 0) <= self.level
 
 
@@ -93,19 +97,19 @@ INFO: Final = "info"
 WARNING: Final = "warning"
 ERROR: Final = "error"
 REMEMBERED: Final = 50
-"""Decisions that are remembered."""
+"""Decisions that are kept."""
 BINDING: Final = "Attempting to bind pod to node"
 NO_NODES: Final = "no nodes available to schedule pods"
 """How an attempt fails in a cluster without nodes (upstream's ErrNoNodesAvailable)."""
 FAILURES: Final = 10_000
-"""Pods whose last failure is remembered."""
+"""Pods whose last failure is kept."""
 _PLUGINS_NAMED: Final = 3
-"""Plugins that are named as reasons for a node."""
+"""Plugins that are listed in the reason for a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision: when (ns since 1970), about which pod, where it goes ("" nowhere), why."""
+    """One decision: time (ns since 1970), pod, node ("" for none), reason."""
 
     time: int
     pod: str
@@ -115,9 +119,9 @@ class Decided:
 
 
 class DecisionLog:
-    """Hands records to `write` and remembers the last decisions; ``now`` is in ns since 1970.
+    """Passes records to `write` and keeps the last decisions; ``now`` is in ns since 1970.
 
-    What `verbosity` does not want is not written.
+    Records above the `verbosity` are dropped.
     """
 
     def __init__(self, write: Write, now: Callable[[], int]) -> None:
@@ -126,41 +130,41 @@ class DecisionLog:
         self.verbosity = Verbosity()
         self.last: deque[Decided] = deque(maxlen=REMEMBERED)
         self.failures: dict[str, str] = {}
-        """Why pods were rejected the last time, by namespace/name; the newest come last."""
+        """The reason of each pod's last rejection, by namespace/name; the newest are last."""
         self._sent: dict[str, Record] = {}
 
-    def say(self, level: str, message: str, **facts: object) -> None:
-        """Write one record, if it is wanted; ``ts`` is in seconds since 1970."""
+    def write(self, level: str, message: str, **facts: object) -> None:
+        """Write one record, unless its verbosity is off; ``ts`` is in seconds since 1970."""
         if not self.verbosity.wants(message):
             return
         self._write({"ts": self._now() / 1e9, "level": level, "msg": message, **facts})
 
     def problems(self, found: Iterable[Diagnostic]) -> None:
-        """Write a record for each problem of files, with its place."""
+        """Write a record for each problem of files, with its position."""
         for one in bounded(found):
             level = ERROR if one.severity is Severity.ERROR else WARNING
             facts = {key: value for key, value in as_data(one).items() if value}
             facts.pop("severity")
-            self.say(level, facts.pop("message"), **facts)
+            self.write(level, facts.pop("message"), **facts)
 
     def decided(self, outcome: Outcome, nodes: int = 0) -> None:
-        """Write and remember what became of a pod.
+        """Log and keep the outcome of an attempt.
 
-        ``nodes``: how many there were to choose from; 0 if the node was chosen before, and what
-        was found then may have changed since. A pod that only waits for the cluster's answer is
-        told of when that has come, with what spoke for its node when it was chosen.
+        ``nodes``: the number of nodes at the decision; 0 if the node was chosen earlier and the
+        cluster may have changed since. A pod whose binding is in flight is logged when the answer
+        arrives, with the reasons of its choice.
         """
         uid, decision = outcome.pod.uid, outcome.decision
         chosen = _choice(decision, nodes) if nodes and isinstance(decision, Bind) else {}
         if outcome.waiting and outcome.attempt is not None and outcome.attempt.sent:
             self._sent[uid] = chosen
-            self.say(INFO, BINDING, pod=outcome.pod.key, node=outcome.node)
+            self.write(INFO, BINDING, pod=outcome.pod.key, node=outcome.node)
             return
-        level, message, why, facts = _told(outcome, self._sent.pop(uid, chosen))
+        level, message, why, facts = _described(outcome, self._sent.pop(uid, chosen))
         if level is ERROR and outcome.attempt is not None and outcome.attempt.sent:
-            self.say(INFO, "Failed to bind pod", pod=outcome.pod.key)
+            self.write(INFO, "Failed to bind pod", pod=outcome.pod.key)
         made_by = {"generation": outcome.generation, "contentHash": outcome.content_hash}
-        self.say(level, message, pod=outcome.pod.key, **facts, **made_by)
+        self.write(level, message, pod=outcome.pod.key, **facts, **made_by)
         decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
         self.last.append(decided)
         self.failures.pop(outcome.pod.key, None)
@@ -170,7 +174,7 @@ class DecisionLog:
                 del self.failures[next(iter(self.failures))]
 
 
-def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
+def _described(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
     """Return level, message, the reason for people, and the facts of an outcome."""
     decision, node = outcome.decision, outcome.node
     if outcome.waiting or node:
@@ -182,7 +186,7 @@ def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
     if isinstance(decision, Preempt):
         victims = sorted(victim.key for victim in decision.victims)
         facts = {"err": outcome.message, "nominatedNode": decision.node, "victims": victims}
-        why = f"makes room on {decision.node}: evicts {', '.join(victims)}"
+        why = f"preempts on {decision.node}: evicts {', '.join(victims)}"
         return INFO, "Unable to schedule pod; no fit; waiting", why, facts
     if outcome.attempt is None and outcome.pod.terminating:
         return INFO, "Skip schedule deleting pod", outcome.message, {}
@@ -196,7 +200,7 @@ def _told(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
 
 
 def _choice(decision: Bind, nodes: int) -> Record:
-    """Return how many nodes there were, and what spoke for the chosen one."""
+    """Return the number of nodes, and the reasons for the chosen one."""
     filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
     feasible = int(np.count_nonzero(filtering.first == FEASIBLE))
     facts: Record = {"evaluatedNodes": nodes, "feasibleNodes": feasible}
@@ -221,22 +225,22 @@ def _why(facts: Record) -> str:
 
 
 AGAIN: Final = 60 * SECOND
-"""How long a cause is not said again."""
+"""Interval in which a cause is logged once."""
 CAUSES: Final = 1000
-"""Causes that are remembered; beyond that all are forgotten, and said again."""
+"""Causes that are kept; when there are more, all are dropped."""
 
 
 @dataclass(slots=True)
 class _Cause:
-    said: int
+    logged_at: int
     unsaid: int = 0
 
 
 class LogThrottle:
     """Limits repeated messages by cause: an outage is one line, not one for each watch.
 
-    A cause is logged when it is new, and again after an interval; the line has the number of
-    messages that were left out. ``now`` is monotonic, in nanoseconds.
+    A new cause is logged, and again after an interval; the line has the number of messages that
+    were left out. ``now`` is monotonic, in nanoseconds.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -244,13 +248,13 @@ class LogThrottle:
         self._causes: dict[str, _Cause] = {}
 
     def admit(self, what: str) -> int | None:
-        """Admit a message of the form ``REQUEST: CAUSE``, unless its cause was logged of late.
+        """Admit a message of the form ``REQUEST: CAUSE``, unless its cause was logged recently.
 
         Return the number of messages that were left out since then; None to leave this one out.
         """
         cause, now = what.partition(": ")[2] or what, self._now()
         known = self._causes.get(cause)
-        if known is not None and now - known.said < AGAIN:
+        if known is not None and now - known.logged_at < AGAIN:
             known.unsaid += 1
             return None
         if len(self._causes) >= CAUSES:
@@ -263,22 +267,22 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EAGA
 
 
 class LineWriter:
-    """Writes lines to a file; in an event loop they are there when the turn has ended."""
+    """Writes lines to a file; within an event loop, at the end of the turn."""
 
     def __init__(self, file: BinaryIO) -> None:
-        # A buffer would keep what could not be written, and write it again and again.
+        # A buffered file would keep failed writes and repeat them.
         self._file = file.raw if isinstance(file, io.BufferedWriter) else file
         self._held: list[bytes] = []
         self._due = False
         self._failed: OSError | None = None
         self.lost = 0
-        """Lines that could not be written for want of room."""
-        self.room = True
-        """Whether there was room the last time."""
+        """Lines that were dropped because the disk was full."""
+        self.writable = True
+        """Whether the last write succeeded."""
         self._broken_off = False
 
     def __call__(self, line: bytes) -> None:
-        """Write a line. Raises OSError, if the file cannot be written, now or the next time."""
+        """Write a line. Raises OSError if the file is not writable, now or at the next call."""
         if self._failed is not None:
             raise self._failed
         self._held.append(line)
@@ -308,31 +312,31 @@ class LineWriter:
         try:
             while written < len(data):
                 count = self._file.write(data[written:])
-                if count is None:  # a pipe that does not block is full
-                    raise BlockingIOError(errno.EAGAIN, "no room")
+                if count is None:  # a full pipe that does not block
+                    raise BlockingIOError(errno.EAGAIN, "the pipe is full")
                 written += count
             self._file.flush()
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            self.room = False
+            self.writable = False
             self.lost += data.count(b"\n", max(written, begin))
             self._broken_off = self._broken_off or (written > 0 and data[written - 1] != 10)
             return
-        self.room, self._broken_off = True, False
+        self.writable, self._broken_off = True, False
 
 
 EVICTIONS: Final = 2
 STEPS: Final = 3
-"""Verbosity from which on attempts and events are told."""
+"""Verbosity of attempts and events."""
 REASONS: Final = 5
-"""Verbosity from which on it is told what became of a search for victims."""
+"""Verbosity of the results of PostFilter."""
 SCORES: Final = 10
-"""Verbosity from which on each plugin's score of each node is told."""
+"""Verbosity of each plugin's score of each node."""
 
 
 class VerboseLogging:
-    """Tells of a scheduler's attempts, as much as the log's verbosity wants."""
+    """Logs a scheduler's attempts and events at the log's verbosity."""
 
     def __init__(self, scheduler: Scheduler, log: DecisionLog) -> None:
         self._scheduler = scheduler
@@ -342,56 +346,58 @@ class VerboseLogging:
         self.adapt()
 
     def adapt(self) -> None:
-        """Step in between where something is wanted, and aside where nothing is."""
+        """Install the wrappers that the verbosity needs, and remove the others."""
         level, scheduler = self._log.verbosity.level, self._scheduler
-        scheduler.decide = self._told_decide if level >= STEPS else self._decide
+        scheduler.decide = self._logged_decide if level >= STEPS else self._decide
         scheduler.prepare_candidate = (
             self._logged_prepare_candidate if level >= EVICTIONS else self._prepare_candidate
         )
 
     def happened(self, old: ApiObject | None, new: ApiObject | None, events: Happened) -> None:
-        """Tell what the scheduler was told of: an object as it was, and as it is, None if gone."""
+        """Log an event: an object before and after, None if absent."""
         thing = old if new is None else new
         what = _kind_of(thing) if events or new is not None else ""
         if not what or thing is None:
             return
         came = old is None or (isinstance(old, Pod) and _kind_of(old) != what)
         action = "Delete" if new is None else "Add" if came else "Update"
-        self._say(f"{action} event for {what}", thing)
+        self._log_event(f"{action} event for {what}", thing)
 
     # Inside.
 
-    def _told_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
+    def _logged_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         pod = attempt.queued.info
         if not attempt.began:  # it is decided a second time where its search takes long
-            self._log.say(INFO, "Attempting to schedule pod", pod=pod.key)
+            self._log.write(INFO, "Attempting to schedule pod", pod=pod.key)
         decision = self._decide(attempt, table, rng)
         if not isinstance(decision, Bind):
-            self._tell_reasons(pod, decision)
+            self._log_post_filter(pod, decision)
         elif self._log.verbosity.level >= SCORES:
-            self._tell_scores(pod, decision, table)
+            self._log_scores(pod, decision, table)
         return decision
 
-    def _tell_reasons(self, pod: PodInfo, decision: Preempt | Reject) -> None:
+    def _log_post_filter(self, pod: PodInfo, decision: Preempt | Reject) -> None:
         if self._log.verbosity.level < REASONS or decision.diagnosis is None:
             return
         status = decision.diagnosis.post_filter
         if status is not None:
             text = "Status after running PostFilter plugins for pod"
-            self._log.say(INFO, text, pod=pod.key, status=status.message())
+            self._log.write(INFO, text, pod=pod.key, status=status.message())
 
-    def _tell_scores(self, pod: PodInfo, decision: Bind, table: NodeTable) -> None:
+    def _log_scores(self, pod: PodInfo, decision: Bind, table: NodeTable) -> None:
         filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
         if scoring is None:
             return
         rows = np.flatnonzero(filtering.first == FEASIBLE)
-        say, names = self._log.say, [table.names[row] for row in rows.tolist()]
+        write, names = self._log.write, [table.names[row] for row in rows.tolist()]
         for plugin, scores in scoring.weighted(rows).items():
             for node, score in zip(names, scores, strict=True):
                 text = "Plugin scored node for pod"
-                say(INFO, text, pod=pod.key, plugin=plugin, node=node, score=score)
+                write(INFO, text, pod=pod.key, plugin=plugin, node=node, score=score)
         for node, total in zip(names, scoring.total[rows].tolist(), strict=True):
-            say(INFO, "Calculated node's final score for pod", pod=pod.key, node=node, score=total)
+            write(
+                INFO, "Calculated node's final score for pod", pod=pod.key, node=node, score=total
+            )
 
     def _logged_prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
         error = self._prepare_candidate(pod, decision, handle)
@@ -399,18 +405,18 @@ class VerboseLogging:
             for victim in decision.victims:
                 text = "Preemptor Pod preempted victim Pod"
                 facts = {"preemptor": pod.key, "victim": victim.key, "node": decision.node}
-                self._log.say(INFO, text, **facts)
+                self._log.write(INFO, text, **facts)
         return error
 
-    def _say(self, message: str, thing: ApiObject) -> None:
+    def _log_event(self, message: str, thing: ApiObject) -> None:
         if self._log.verbosity.wants(message):
             name, namespace = thing.metadata.name, thing.metadata.namespace
             facts = {"node": name} if isinstance(thing, Node) else {"pod": f"{namespace}/{name}"}
-            self._log.say(INFO, message, **facts)
+            self._log.write(INFO, message, **facts)
 
 
 def _kind_of(thing: ApiObject | None) -> str:
-    """Return how upstream calls what an object is to a scheduler; "" for what it does not tell."""
+    """Return upstream's name for an object in events; "" if it logs none."""
     if isinstance(thing, Node):
         return "node"
     if isinstance(thing, Pod):

@@ -1,9 +1,9 @@
 """Families of metrics that cost pod time next to nothing, in Prometheus' text format.
 
-Theory of operation. What happens while pods are scheduled is a number added in a dictionary, or a
-value appended to a list; lists become buckets at a scrape, or when they have grown. The
-text is written here and not by prometheus_client, whose way to it blocks for 130 ms where there
-are 400 histograms: the names and labels of a series are put together once.
+Theory of operation. Pod time adds a number in a dictionary, or appends a value to a list; lists
+become buckets at a scrape, or when they have grown. The text is written here and not by
+prometheus_client, which blocks for 130 ms with 400 histograms: here the names and labels of a
+series are formatted once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HISTOGRAM: Final = "histogram"
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return ``count`` upper ends of buckets, each ``factor`` times the one before."""
+    """Return the upper ends of ``count`` buckets, each ``factor`` times the one before."""
     ends = []
     for _ in range(count):
         ends.append(start)
@@ -33,14 +33,14 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 def number(value: float) -> str:
-    """Return a number as Go's client writes it: without a fraction where there is none."""
+    """Return a number in the format of Go's client: no fraction if it is 0."""
     if value == float("inf"):
         return "+Inf"
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
 def escaped(value: str) -> str:
-    """Return a label's value as it stands between quotes."""
+    """Return a label's value, escaped for quotes."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
@@ -51,11 +51,11 @@ class Family:
         self.name = name
         self.kind = kind
         self.labels = tuple(labels)
-        told = help_.replace("\\", "\\\\").replace("\n", "\\n")
-        self._head = f"# HELP {name} {told}\n# TYPE {name} {kind}\n"
+        escaped_help = help_.replace("\\", "\\\\").replace("\n", "\\n")
+        self._head = f"# HELP {name} {escaped_help}\n# TYPE {name} {kind}\n"
 
     def lines(self) -> Iterator[str]:
-        """Yield the text of the family, with its head; series may come meanwhile."""
+        """Yield the text of the family, with its head; series may be added in between."""
         yield self._head
         yield from self._samples()
 
@@ -78,7 +78,7 @@ class Numbers(Family):
             self.values[()] = 0
 
     def replace(self, values: Mapping[Labels, float]) -> None:
-        """Show these values; a series that was shown before and is not among them is 0 now."""
+        """Set these values; series that are left out become 0."""
         for known in self.values:
             self.values[known] = 0
         self.values.update(values)
@@ -94,7 +94,7 @@ class Numbers(Family):
 
 
 class _Series:
-    """One histogram: counts by bucket (not added up), the sum, and what is not counted yet."""
+    """One histogram: counts by bucket (not cumulative), the sum, and values not yet counted."""
 
     __slots__ = ("counts", "prefixes", "sum", "waiting")
 
@@ -106,7 +106,7 @@ class _Series:
 
 
 class Histogram(Family):
-    """Histograms with the same buckets; ``ends`` are their upper ends, the last is infinity's."""
+    """Histograms with the same buckets; ``ends`` are their upper ends, the last is infinity."""
 
     def __init__(
         self, name: str, help_: str, ends: Sequence[float], labels: Iterable[str] = ()
@@ -119,15 +119,15 @@ class Histogram(Family):
             self._of(())
 
     def taker(self, *values: str) -> Callable[[float], None]:
-        """Return what takes in a value of one series, in some 40 ns."""
+        """Return a function that records a value of one series in some 40 ns."""
         return self._of(values).waiting.append
 
     def take(self, values: Labels, observed: Iterable[float]) -> None:
-        """Take in values of one series."""
+        """Record values of one series."""
         self._of(values).waiting.extend(observed)
 
     def fold(self) -> None:
-        """Count what waits, so that it takes no more memory."""
+        """Count the recorded values, which frees their list."""
         for series in self._series.values():
             if series.waiting:
                 found = np.array(series.waiting, np.float64)
@@ -138,7 +138,7 @@ class Histogram(Family):
                 series.sum += float(found.sum())
 
     def count(self, *values: str) -> int:
-        """Return how many values one series has."""
+        """Return the number of values of one series."""
         self.fold()
         return sum(self._of(values).counts)
 
@@ -193,11 +193,11 @@ class Families:
             setattr(self, attribute, family)
 
     def text(self) -> str:
-        """Return everything in Prometheus' text format."""
+        """Return all families in Prometheus' text format."""
         return "".join(line for family in self.all for line in family.lines())
 
     def fold(self) -> None:
-        """Make what waits in lists into buckets."""
+        """Count the recorded values of all histograms."""
         for family in self.all:
             if isinstance(family, Histogram):
                 family.fold()

@@ -1,7 +1,7 @@
-"""The numbers of a running instance for Prometheus; those that upstream has bear its names.
+"""The metrics of a running instance, in Prometheus' text format, under upstream's names.
 
-Theory of operation. What happens is counted where it happens (`AttemptMetrics`); what is the case
-is looked up when a scrape asks for the text. Nothing here is looked at twice for one number.
+Theory of operation. Events are counted where they happen (`AttemptMetrics`); gauges are set at a
+scrape.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ UPSTREAM: Final = ("1", "36")
 FOLDED_AFTER: Final = 4096
 """Attempts after which measurements are folded into buckets even without a scrape."""
 _HASH_DIGITS: Final = 13
-"""Hexadecimal digits of a hash that a number of 64 bits floating point holds exactly."""
+"""Hexadecimal digits of a hash that a 64-bit float holds exactly."""
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
-"""Machines that Go calls by other names than the system."""
+"""Architectures that Go names differently than the system."""
 
 
 class PolicyMetrics(Families, table="policies"):
-    """Our own families: what is in force, and how reloads went."""
+    """Families of policy_sched: the policies in force, and results of reloads."""
 
     config_last_reload_successful: Numbers
     config_last_reload_success_timestamp_seconds: Numbers
@@ -57,14 +57,14 @@ class PolicyMetrics(Families, table="policies"):
 
 
 class Metrics:
-    """All numbers of one instance.
+    """All metrics of one instance.
 
-    ``timer`` returns seconds from a monotonic clock. ``refresh``: called before the text is made,
-    to set what is only looked up then. ``registry``: collectors of prometheus_client.
+    ``timer`` returns seconds from a monotonic clock. ``refresh``: called before a scrape to set
+    gauges. ``registry``: collectors of prometheus_client.
     """
 
     def __init__(self, timer: Callable[[], float] = time.perf_counter) -> None:
-        # Upstream has no series for when others were created, and each would be one more.
+        # Upstream has no series of creation times; they would double the counters.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # it takes and returns nothing
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -73,7 +73,7 @@ class Metrics:
         self.attempts = AttemptMetrics(self.upstream, timer)
         self.refresh: list[Callable[[], None]] = []
         self.queues: list[WorkQueue] = []
-        """The queues of work that are shown."""
+        """The work queues with metrics."""
         self._unfolded = 0
         self.upstream.kubernetes_build_info.values[_build()] = 1
 
@@ -87,7 +87,7 @@ class Metrics:
         self.refresh.append(lambda: self._look_at(scheduler))
 
     def loaded(self, policies: PolicySet, status: StoreStatus) -> None:
-        """A set of policies is in force, from the start or from now on."""
+        """Record that a set of policies is in force."""
         mine = self.policies
         mine.config_hash.values[()] = int(policies.content_hash[:_HASH_DIGITS], 16)
         mine.policy_generation.values.clear()
@@ -96,18 +96,18 @@ class Metrics:
         self.reloadable(status)
 
     def reloadable(self, status: StoreStatus) -> None:
-        """The last load went as the status says."""
+        """Record the result of the last load."""
         self.policies.config_last_reload_successful.values[()] = status.healthy
         self.policies.config_last_reload_success_timestamp_seconds.values[()] = (
             status.succeeded_at / 1e9
         )
 
     def reloaded(self, result: Result, trigger: str) -> None:
-        """Something asked for a reload, and it ended."""
+        """Record a reload and its trigger."""
         self.policies.reloads_total.values[result.value, trigger] += 1
 
     def decided(self, outcome: Outcome, now: int) -> None:
-        """An attempt ended, or the pod waits for permission, which is no result yet."""
+        """Record the end of an attempt; a pod that waits in Permit has no result yet."""
         self.attempts.ended(outcome, now)
         self._unfolded += 1
         if self._unfolded >= FOLDED_AFTER:
@@ -115,7 +115,7 @@ class Metrics:
 
     @contextmanager
     def unmeasured(self) -> Iterator[None]:
-        """What plugins do meanwhile is no scheduling, and is not measured."""
+        """Measure no plugin calls within the context: they are not part of scheduling."""
         self._fold()
         try:
             yield
@@ -123,11 +123,11 @@ class Metrics:
             self.attempts.discard()
 
     def text(self) -> str:
-        """Return everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return "".join(self.pieces())
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text series by series, so that others may have their turns in between."""
+        """Yield the text series by series, so that other tasks can run in between."""
         for look in self.refresh:
             look()
         self.upstream.look_at_queues(self.queues)
@@ -141,7 +141,7 @@ class Metrics:
         self.attempts.fold()
 
     def _look_at(self, scheduler: Scheduler) -> None:
-        """Set what is the case in a scheduler."""
+        """Set the gauges of a scheduler."""
         families, queue, cache = self.upstream, scheduler.queue, scheduler.cache
         families.pending_pods.replace({(n,): count for n, count in queue.lengths().items()})
         families.queue_incoming_pods_total.replace(
@@ -168,6 +168,6 @@ def _build() -> Labels:
 
 
 def machine() -> str:
-    """Return the system and the machine as Go names them: linux/amd64."""
+    """Return the system and the architecture in Go's names: linux/amd64."""
     name = platform.machine()
     return f"{platform.system().lower()}/{_MACHINES.get(name.lower(), name.lower())}"

@@ -1,4 +1,4 @@
-"""/metrics/resources: what each pod asks for and may use, as kube-scheduler counts it.
+"""/metrics/resources: requests and limits of each pod, as kube-scheduler counts them.
 
 The families can have a line for each of four resources of 30,000 pods, so they are written in
 pieces; the event loop runs other tasks between two.
@@ -83,7 +83,7 @@ def _lines(name: str, pod: PodInfo, amounts: Callable[[PodInfo], Mapping[str, in
 
 
 def _over(pod: Pod) -> bool:
-    """Tell whether a pod ran and has ended: it asks for nothing any more."""
+    """Return whether a pod ran and has ended: it requests nothing any more."""
     return bool(pod.spec.node_name) and pod.status.phase in _ENDED
 
 
@@ -92,7 +92,7 @@ SET_ASIDE: Final = "policy_sched_objects_set_aside"
 
 
 class ClusterMetrics:
-    """A collector of prometheus_client."""
+    """The metrics of an embedded cluster: failures of controllers, and unreadable objects."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

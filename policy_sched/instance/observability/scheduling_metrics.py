@@ -1,9 +1,8 @@
-"""What is measured while pods are scheduled, and how it comes into kube-scheduler's metrics.
+"""Measures scheduling, and turns the measurements into kube-scheduler's metrics.
 
-Theory of operation. An AttemptMetrics stands in for what the scheduler would call: it decides as
-ever and takes the time, makes room as ever and takes the time; runners write onto tapes, one for
-each profile. Nothing is made of all that before `fold`. Durations are of a monotonic clock, but how
-long a pod waited since it came is told by the scheduler's own.
+Theory of operation. An AttemptMetrics wraps the scheduler's functions and times them; runners write
+to a recorder for each profile. The measurements become metrics in `fold`. Durations are of a
+monotonic clock; the time that a pod waited is that of the scheduler's clock.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
 ERROR: Final = "error"
 SAMPLED: Final = 10
-"""One cycle in so many has its plugins measured one by one (upstream: 10 %)."""
+"""One of this many cycles measures each plugin (upstream: 10 %)."""
 FOLDED_AFTER: Final = 4096
 """Events, hints and requests after which they are folded into buckets even without a scrape.
 
-A standby decides nothing, and is told of everything all the same.
+A standby decides nothing, and still applies all events.
 """
 MOST_ATTEMPTS: Final = 15
-"""So many attempts and more are one label."""
+"""This many attempts or more share one label."""
 _VOLUMES: Final = "VolumeBinding"
 _STAGES: Final = {
     "PreFilter": "predicate",
@@ -79,10 +78,10 @@ class AttemptMetrics:
         self._events: dict[str, Callable[[float], None]] = {}
         self._noted = 0
 
-    # What the scheduler calls.
+    # Wrappers of the scheduler's functions.
 
     def runner(self, pipeline: Pipeline) -> Runner:
-        """Return a runner for a profile's pipeline; what an older one counted is kept."""
+        """Return a runner for a profile's pipeline; the counts of an older one are kept."""
         name = pipeline.scheduler_name
         recorder = self._recorders.get(name)
         if recorder is None:
@@ -93,7 +92,7 @@ class AttemptMetrics:
         return runner
 
     def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Decide, and take the time; of one cycle in ten that of each plugin as well."""
+        """Decide, and measure it; every tenth cycle measures each plugin as well."""
         self._cycle += 1
         if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
             for runner in self._runners:
@@ -108,7 +107,7 @@ class AttemptMetrics:
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
     ) -> GroupTurn | None:
-        """Decide the pods of a group, and take the time: it is that of each of them."""
+        """Decide the pods of a group; each of them gets the duration of the whole."""
         start = self.timer()
         turn = schedule_group(first, queue, handle, rng)
         if turn is not None:
@@ -121,7 +120,7 @@ class AttemptMetrics:
         return turn
 
     def tell_group(self, pod: PodInfo, status: Status, handle: Handle) -> None:
-        """The pods of a group have been told where they go: its attempt has ended."""
+        """Record the end of a group's attempt, after its pods got their results."""
         tell_group(pod, status, handle)
         failed = UNSCHEDULABLE if status.rejected else ERROR
         labels = (SCHEDULED if status.ok else failed, pod.scheduler_name)
@@ -131,7 +130,7 @@ class AttemptMetrics:
         families.podgroup_scheduling_attempt_duration_seconds.take(labels, [took])
 
     def prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
-        """Evict, and take the time."""
+        """Evict the victims, and measure it."""
         start = self.timer()
         error = prepare_candidate(pod, decision, handle)
         result = "error" if error else "success"
@@ -141,15 +140,15 @@ class AttemptMetrics:
         return error
 
     def hint(self, plugin: str, event: str, result: str, seconds: float) -> None:
-        """A queueing hint was asked."""
+        """Record the call of a queueing hint."""
         labels = (plugin, event, result)
         self.families.queueing_hint_execution_duration_seconds.take(labels, [seconds])
         self._note()
 
-    # What its owner tells.
+    # Events of the owner.
 
     def ended(self, outcome: Outcome, now: int) -> None:
-        """An attempt ended; one that holds its node and waits has not. ``now``: ns since 1970."""
+        """Record the end of an attempt; a waiting pod has not ended. ``now``: ns since 1970."""
         attempt = outcome.attempt
         if attempt is None or outcome.waiting:
             return
@@ -168,7 +167,7 @@ class AttemptMetrics:
             self._failed(outcome, attempt)
 
     def happened(self, events: Iterable[ClusterEvent], seconds: float) -> None:
-        """The scheduler was told of a change, which was these events, and took so long."""
+        """Record the handling of a change: its events, and the duration."""
         for event in events:
             label = event.label
             take = self._events.get(label)
@@ -179,27 +178,27 @@ class AttemptMetrics:
             self._note()
 
     def requested(self, code: str, method: str, host: str, seconds: float) -> None:
-        """A request was sent to the API server."""
+        """Record a request to the API server."""
         self.families.rest_client_requests_total.values[code, method, host] += 1
         self.families.rest_client_request_duration_seconds.take((method, host), [seconds])
         self._note()
 
     def throttled(self, verb: str, host: str, seconds: float) -> None:
-        """A request waited for the client's own limit."""
+        """Record a wait for the client's rate limit."""
         self.families.rest_client_rate_limiter_duration_seconds.take((verb, host), [seconds])
         self._note()
 
     def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
-        """A request had so many bytes (None: no body), and its answer so many."""
+        """Record the bytes of a request (None: no body) and of its response."""
         if sent is not None:
             self.families.rest_client_request_size_bytes.take((verb, host), [sent])
         self.families.rest_client_response_size_bytes.take((verb, host), [received])
         self._note()
 
-    # What becomes of it.
+    # Metrics.
 
     def fold(self) -> None:
-        """Make metrics of everything that was measured."""
+        """Turn all measurements into metrics."""
         families = self.families
         for (result, profile), took in self._took.items():
             families.schedule_attempts_total.values[result, profile] += len(took)
@@ -214,7 +213,7 @@ class AttemptMetrics:
         families.fold()
 
     def discard(self) -> None:
-        """Forget what plugins and points were measured since the last `fold`."""
+        """Drop the measurements of plugins and points since the last `fold`."""
         for recorder in self._recorders.values():
             for lists in (recorder.points, recorder.plugins):
                 for took in lists.values():
@@ -224,7 +223,7 @@ class AttemptMetrics:
             runner.evaluations.clear()
 
     def _note(self) -> None:
-        """Something waits to be made into buckets."""
+        """Count a measurement, and fold when there are many."""
         self._noted += 1
         if self._noted >= FOLDED_AFTER:
             self._noted = 0
@@ -259,7 +258,7 @@ class AttemptMetrics:
     def _count_parts(self) -> None:
         """Count the plugins that ran in evaluations since the last call.
 
-        A reload that is refused makes runners as well, so that those in force are not the latest.
+        A rejected reload makes runners as well, so those in force need not be the latest.
         """
         for runner in self._runners:
             profile = runner.pipeline.scheduler_name
@@ -272,7 +271,7 @@ class AttemptMetrics:
 
 
 def _took_part(runner: Runner, parts: Parts) -> Iterable[tuple[str, str]]:
-    """Yield the plugins that did not skip, each with the point."""
+    """Yield the plugins that did not skip, each with its extension point."""
     skipped, rejected_by, unscored = parts
     pipeline = runner.pipeline
     for hook in pipeline.at("pre_filter"):
@@ -299,7 +298,7 @@ def _move(
     labels: tuple[str, ...],
     values: list[float],
 ) -> None:
-    """Hand values on and clear the list in place: its producers keep a reference to it."""
+    """Copy values to a histogram and clear the list in place: its producers keep it."""
     if values:
         take(labels, values)
         values.clear()

@@ -1,8 +1,8 @@
-"""What we would do with a pod, and what we think of any node for it.
+"""The shadow's decision for a pod, and its evaluation of any node.
 
-Theory of operation. The decision is the ordinary one, and nothing is carried out: neither is the
-pod assumed, nor do Reserve, Permit and binding plugins hear of it. An evaluation is valid until
-the table changes, so what has to be remembered for longer is copied (`Choice.keep`).
+Theory of operation. The decision is made as usual and not executed: the pod is not assumed, and
+Reserve, Permit and binding plugins are not called. An evaluation is valid until the table
+changes, so what is needed later is copied (`Choice.keep`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from policy_sched.scheduler import (
 
 @dataclass(slots=True)
 class Choice:
-    """Our decision for one pod: where, or why nowhere; and the answer that it was made from.
+    """The shadow's decision for one pod: a node, or the reason for none; and its evaluation.
 
-    ``broken``: it is no decision, something failed. ``kept`` replaces the evaluation once the
+    ``broken``: the decision failed with an error. ``kept`` replaces the evaluation once the
     table may have changed.
     """
 
@@ -51,7 +51,7 @@ class Choice:
     kept: Kept | None = None
 
     def keep(self, row_of: Mapping[str, int]) -> Choice:
-        """Return the choice as something that lasts; ``row_of`` are the rows as they are now."""
+        """Return the choice with a copy of its evaluation; ``row_of``: current rows of nodes."""
         if self.evaluation is None:
             return self  # decided with its group: nodes have no scores
         filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
@@ -62,7 +62,7 @@ class Choice:
         )
 
     def of_node(self, name: str, table: NodeTable) -> Side:
-        """Return what we think of a node: its score, or what rejects it."""
+        """Return the evaluation of a node: its score, or its rejection."""
         if self.kept is not None:
             return self.kept.of_node(name)
         row = table.row_of.get(name)
@@ -74,7 +74,7 @@ class Choice:
         return _side(name, total, status)
 
     def difference(self, mine: str, other: str, table: NodeTable) -> dict[str, int]:
-        """Return by plugin what it gives one node more than another, both feasible."""
+        """Return each plugin's score of one node minus that of another; both are feasible."""
         rows = [table.row_of.get(mine), table.row_of.get(other)]
         scoring = None if self.evaluation is None else self.evaluation.scoring
         if scoring is None or None in rows:
@@ -85,7 +85,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an evaluation said of each row; ``row_of`` were the rows by name then."""
+    """A copy of an evaluation's rows; ``row_of`` maps the nodes of that time to rows."""
 
     row_of: Mapping[str, int] = field(repr=False)
     first: NDArray[np.int16] = field(repr=False)
@@ -93,7 +93,7 @@ class Kept:
     statuses: Mapping[int, Status] = field(repr=False)
 
     def of_node(self, name: str) -> Side:
-        """Return what was thought of a node then."""
+        """Return the evaluation of a node at that time."""
         row = self.row_of.get(name)
         if row is None:
             return Side(name)
@@ -102,7 +102,7 @@ class Kept:
 
 
 def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choice:
-    """Return what `profile` would do with a pod now; ``rng`` breaks ties."""
+    """Return the decision of `profile` for a pod now; ``rng`` breaks ties."""
     gate = first_objection(profile.runner, pod)
     if not gate.ok:
         return Choice(profile, Side(None, gate.message()))
@@ -133,7 +133,7 @@ def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choic
 
 
 def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: NodeTable) -> Choice:
-    """Return where a pod goes that is decided together with others; nodes have no scores then."""
+    """Return the decision of a pod that is placed with its group; nodes have no scores."""
     decision = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == pod.uid).decision
     if isinstance(decision, Bind):
         return Choice(profile, Side(decision.node), table.live_count)
@@ -142,7 +142,7 @@ def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: Node
 
 
 def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
-    """Return the evaluation that a rejection came from; equal pods share it."""
+    """Return the evaluation behind a rejection; equal pods share it."""
     try:
         found = profile.evaluator.evaluate(pod)
     except PluginError:
@@ -151,8 +151,8 @@ def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
 
 
 def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int) -> int | None:
-    """Return a node's total; None if the pod cannot run there. ``first``: the plugin that rejects
-    it."""
+    """Return a node's total; None if the node is not feasible. ``first``: the plugin that
+    rejects it."""
     if totals is None or row >= totals.size or first[row]:
         return None
     return totals.item(row)

@@ -1,30 +1,29 @@
 """Shadow mode: decides the pods of another scheduler without binding, and compares.
 
-Theory of operation. A fair comparison decides on what the other scheduler saw. The stream of
-changes tells it: when a pod's binding comes, all that was bound before counts on its real node,
-and nothing that was decided later does. So the pod is decided then, as it was before its binding,
-and afterwards counts where it really is: nothing of ours is ever assumed. Three answers of the
-other scheduler are compared: a binding; a condition ``Unschedulable`` (with or without room made
-on a node); a promise, which is a nomination that makes no room. A pod without a response within
-``patience`` is also decided once.
+Theory of operation. A fair comparison uses the state that the other scheduler decided on. The order
+of events provides it: when a pod's binding arrives, all earlier bindings are in the cache, and no
+later decision is. So the shadow decides the pod at that moment, without its binding, and then adds
+it to the node it is bound to; the shadow's own choice is never assumed. Three responses of the
+other scheduler are compared: a binding; a condition ``Unschedulable`` (with or without a
+preemption); a nomination without preemption. A pod without a response within ``patience`` is
+decided once, too.
 
 kube-scheduler publishes ``status.nominatedNodeName`` before PreBind (1.36): from then on it has
-assumed the pod on that node. So a promised pod counts there as a bound one does; a pod for which
-room is made is nominated, no more. A preemption writes the condition and the nomination in one
-patch: a nomination that comes while the condition stays, or whose condition says that preemption
-was in vain, is a promise.
+assumed the pod on that node. Such a pod counts there like a bound one; the nomination of a
+preemptor only reserves. A preemption writes the condition and the nomination in one patch. So a
+nomination is not a preemptor's if the condition stays, or if it reports that preemption failed.
 
-A refusal is written at once, a binding takes a while: where we find a node for a pod that the other
-scheduler refuses, that room may belong to pods which it has assumed. So the pod is decided again
-while bindings come, and it counts as a difference if we still find a node ``SETTLING`` later.
+A rejection is written at once, a binding takes a while: where the shadow finds a node for a
+rejected pod, other pods may be assumed there. So the pod is decided again while bindings arrive,
+and it counts as a difference if there is still a node ``SETTLING`` later.
 
-A pod that was deleted meanwhile counted for the other scheduler if it decided before that. So where
-our decision is another one, the pod is decided again with the pods that left their nodes since it
-came, in the last ``SETTLING``, back on them, one more each time: their answer agrees if it is one
-of ours then.
+A deleted pod counted for the other scheduler if the decision was made before the deletion. So where
+the decisions differ, the shadow decides again with the pods that left their nodes since the pod
+arrived, in the last ``SETTLING``, back on them, one more each time: the decisions agree if one of
+these finds the other scheduler's node among the best.
 
-A pod with volumes that are not bound yet is decided when it comes: once a node is selected for a
-volume we could only agree. If it is promised a node before that, it is decided then.
+A pod with unbound volumes is decided when it arrives: once a node is selected for a volume, only
+that node fits. If a nomination arrives earlier, the pod is decided then.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ from policy_sched.scheduler import Profile, Scheduler
 
 SECOND: Final = 1_000_000_000
 PATIENCE: Final = 30 * SECOND
-"""Nanoseconds in which another scheduler has usually answered, retries included."""
+"""Nanoseconds in which another scheduler usually responds, retries included."""
 SETTLING: Final = SECOND
-"""Nanoseconds in which bindings have come that were decided before a refusal or a deletion."""
+"""Nanoseconds in which bindings arrive that were decided before a rejection or a deletion."""
 MOST_DOUBTED: Final = 32
-"""Refused pods that are decided again; if there are more, the oldest are reported at once."""
+"""Rejected pods that are decided again; if there are more, the oldest are reported at once."""
 MOST_DELETED: Final = 16
 """Deleted pods that may have counted for the other scheduler."""
 MOST_KEPT: Final = 256
-"""Decisions made beforehand that are kept; of more pods the oldest are decided late."""
+"""Early decisions that are kept; if there are more, the oldest pods are decided late."""
 UNSCHEDULABLE: Final = "Unschedulable"
 PREEMPTION_IN_VAIN: Final = " preemption: "
-"""Part of the message of a condition where PostFilter has found no room to be made."""
+"""Part of a condition's message if PostFilter found no candidate."""
 
 Report = Callable[[Comparison], None]
 
@@ -63,18 +62,18 @@ Report = Callable[[Comparison], None]
 class Waiting:
     """A pending pod of the other scheduler, and the decisions reported for it.
 
-    ``since`` is the number of pods that were deleted before it came.
-    ``said`` is what the other scheduler says of it now, ``answer`` what was compared last, ``told``
-    our last comparison, ``choice`` what we decided beforehand, while its claims ``unbound`` were
-    not bound. ``doubt`` is a node that we find for a pod which was refused, told at
-    ``doubted_until`` if we find one still.
+    ``since`` is the number of pods that were deleted before it arrived. ``response`` is the
+    other scheduler's current one, ``answer`` the one compared last, ``reported`` the last reported
+    comparison. ``choice`` is an early decision, made while its claims ``unbound`` were not bound.
+    ``doubt`` is a comparison of a rejected pod for which the shadow finds a node; it is reported
+    at ``doubted_until`` if there is still one.
     """
 
     info: PodInfo
     since: int
-    said: Side | None = None
+    response: Side | None = None
     answer: Side | None = None
-    told: tuple[object, ...] = ()
+    reported: tuple[object, ...] = ()
     choice: Choice | None = None
     unbound: frozenset[str] = frozenset()
     doubt: Choice | None = None
@@ -82,11 +81,11 @@ class Waiting:
 
 
 class Shadow:
-    """Compares what `scheduler` would do with what another one does; ``report`` receives the
+    """Compares the decisions of `scheduler` with another scheduler's; ``report`` receives the
     comparisons.
 
-    ``of`` is the other one's name. Pods are decided by our profile of that name, or by the only
-    one. ``rng`` breaks ties, which count as agreement anyway.
+    ``of`` is the other scheduler's name. Pods are decided by the profile of that name, or by the
+    only one. ``rng`` breaks ties, which count as agreement anyway.
     """
 
     def __init__(
@@ -104,18 +103,18 @@ class Shadow:
         self._rng = rng
         self._patience = patience
         self._waiting: dict[str, Waiting] = {}
-        # Both in the order of time.
+        # Both in order of time.
         self._deadlines: dict[str, int] = {}
         self._kept: dict[str, Waiting] = {}
-        # Pods with unbound volumes for which no node was found when they came.
+        # Pods with unbound volumes for which no node was found when they arrived.
         self._unkept: dict[str, Waiting] = {}
-        # Refused pods for which we find a node, in the order of time.
+        # Rejected pods for which there is a node, in order of time.
         self._doubted: dict[str, Waiting] = {}
         self._doubted_at = -1
-        # How many pods have left their nodes, and the last of them with number and time.
+        # The number of pods that left their nodes, and the last of them with number and time.
         self._deletions = 0
         self._deleted: deque[tuple[int, int, PodInfo]] = deque(maxlen=MOST_DELETED)
-        # The rows of nodes by name, and of which version of the table they are.
+        # Rows of nodes by name, and the version of the table that they belong to.
         self._rows: dict[str, int] = {}
         self._rows_of = -1
 
@@ -130,28 +129,28 @@ class Shadow:
         return name, profiles[name]
 
     def begin(self) -> None:
-        """The whole cluster is known: from now on decisions are compared."""
+        """Compare decisions from now on: the cluster is listed."""
         self.watching = True
         waiting = list(self._waiting.values())
         for one in waiting:
             self._hold(one)
-        for one in waiting:  # its own nomination is part of the answer that is compared
+        for one in waiting:  # its own nomination is part of the response that is compared
             self._release(one.info.uid)
             self._answered(one)
 
     def pause(self) -> None:
-        """Events arrive in no order while listing: nothing is compared until `begin`."""
+        """Compare nothing until `begin`: events of a list arrive in no order."""
         self.watching = False
 
     def waiting(self, uid: str) -> PodInfo | None:
-        """Return a pod of the other scheduler that has no node, as far as we know."""
+        """Return a pod of the other scheduler that has no node yet."""
         one = self._waiting.get(uid)
         return None if one is None else one.info
 
     def pod_seen(self, pod: PodInfo) -> bool:
-        """A pod came or changed; the cache has not been told yet. Returns whether it is compared.
+        """Handle a new or changed pod before the cache does; return whether it is compared.
 
-        A pod that was bound before we knew it is not.
+        A pod that was bound before it was known is not.
         """
         if pod.scheduler_name != self.of:
             return False
@@ -163,16 +162,16 @@ class Shadow:
         self._scheduler.handle.groups.seen(pod)
         one = self._waiting.get(pod.uid)
         if one is None:
-            one = self._waiting[pod.uid] = Waiting(pod, self._deletions, _said(pod, None))
+            one = self._waiting[pod.uid] = Waiting(pod, self._deletions, _response(pod, None))
             self._deadlines[pod.uid] = self._scheduler.handle.now() + self._patience
         else:
-            one.said, one.info = _said(pod, one), pod
+            one.response, one.info = _response(pod, one), pod
         if self.watching:
             self._answered(one)
         return False
 
     def claim_seen(self, claim: PersistentVolumeClaim) -> None:
-        """A claim came, which pods may have waited for before anything could be decided."""
+        """Handle a new or changed claim, which pending pods may need for a decision."""
         meta = claim.metadata
         for one in list(self._unkept.values()) if self.watching else ():
             info = one.info
@@ -180,7 +179,7 @@ class Shadow:
                 self._decide_beforehand(one)
 
     def pod_gone(self, uid: str) -> None:
-        """A pod was deleted; the cache has not been told yet."""
+        """Handle the deletion of a pod before the cache does."""
         handle = self._scheduler.handle
         counted = handle.cache.pod(uid)
         if counted is not None:
@@ -192,7 +191,7 @@ class Shadow:
             self._release(uid)
 
     def overdue(self) -> None:
-        """Decide the pods that the other scheduler has left without an answer for too long."""
+        """Decide the pods without a response for too long."""
         now = self._scheduler.handle.now()
         if self.watching and self._doubted:
             self._look_again(now)
@@ -205,17 +204,17 @@ class Shadow:
             self._compare(one, None, self._choose(one))
 
     def next_time(self) -> int | None:
-        """Return when a pod is overdue, in nanoseconds since 1970; None: none will be."""
+        """Return when the next pod is overdue, in nanoseconds since 1970; None: no pod waits."""
         if not self.watching:
             return None
         first = next(iter(self._deadlines.values()), None)
         doubted = next((one.doubted_until for one in self._doubted.values()), None)
         return min((time for time in (first, doubted) if time is not None), default=None)
 
-    # Inside.
+    # Comparisons.
 
     def _take(self, uid: str) -> Waiting | None:
-        """Wait for a pod's node no more."""
+        """Stop waiting for a pod's response."""
         self._deadlines.pop(uid, None)
         self._kept.pop(uid, None)
         self._unkept.pop(uid, None)
@@ -223,11 +222,11 @@ class Shadow:
         return self._waiting.pop(uid, None)
 
     def _answered(self, one: Waiting) -> None:
-        """Compare if the other scheduler has said something new of a pod that has no node."""
-        answer = one.said
+        """Compare a pod without a node if the other scheduler's response is new."""
+        answer = one.response
         if answer is not None and answer != one.answer:
-            self._break_promise(one)
-            decided = _promised(answer) and self._open(one.info) != one.unbound
+            self._unassume(one)
+            decided = _is_binding(answer) and self._open(one.info) != one.unbound
             choice = (one.choice if decided else None) or self._chosen(one, answer)
             one.answer = answer
             self._deadlines.pop(one.info.uid, None)
@@ -240,7 +239,7 @@ class Shadow:
         self._decide_beforehand(one)
 
     def _doubt(self, one: Waiting, choice: Choice) -> None:
-        """Tell of a node for a pod that was refused only if it is still there later."""
+        """Report a node for a rejected pod only if it is still there later."""
         if len(self._doubted) >= MOST_DOUBTED:
             oldest = self._doubted.pop(next(iter(self._doubted)))
             assert oldest.doubt is not None, "it is doubted"
@@ -250,7 +249,7 @@ class Shadow:
         self._doubted[one.info.uid] = one
 
     def _look_again(self, now: int) -> None:
-        """Decide refused pods again if anything has changed; tell of those whose time is up."""
+        """Decide rejected pods again after changes; report those whose time is over."""
         version = self._scheduler.handle.nodes.journal.version
         changed, self._doubted_at = version != self._doubted_at, version
         for uid, one in list(self._doubted.items()):
@@ -260,26 +259,26 @@ class Shadow:
                 self._compare(one, one.answer, choice)
 
     def _bound(self, pod: PodInfo) -> bool:
-        """The other scheduler has bound a pod: compare, and let it count where it is."""
+        """Compare a binding of the other scheduler, and add the pod to its node."""
         one = self._take(pod.uid)
         if one is None or not self.watching:
             return False
-        if one.answer is not None and _promised(one.answer) and one.answer.node == pod.node_name:
-            return True  # told when it was promised
-        self._break_promise(one)
+        if one.answer is not None and _is_binding(one.answer) and one.answer.node == pod.node_name:
+            return True  # reported with its nomination
+        self._unassume(one)
         answer = Side(pod.node_name)
         self._compare(one, answer, one.choice or self._chosen(one, answer))
         return True
 
     def _chosen(self, one: Waiting, answer: Side) -> Choice:
-        """Decide a pod as it was before its answer, deletions in between left out of account."""
+        """Decide a pod as of before its response; deletions in between are ignored."""
         choice = self._choose(one)
         if self._deletions == one.since or self._judged(answer, choice)[1] is Result.AGREE:
             return choice
         return self._with_deleted_pods(one, answer) or self._choose(one)
 
     def _with_deleted_pods(self, one: Waiting, answer: Side) -> Choice | None:
-        """Return our decision while the last deleted pods count, if the answer is the same."""
+        """Return a decision with deleted pods back on their nodes, if it agrees."""
         cache, table = self._scheduler.handle.cache, self._scheduler.handle.nodes
         oldest = self._scheduler.handle.now() - SETTLING
         back: list[str] = []
@@ -300,11 +299,11 @@ class Shadow:
         return None
 
     def _choose(self, one: Waiting) -> Choice:
-        """Decide a pod with the nominations that the other scheduler has made so far."""
+        """Decide a pod with the other scheduler's nominations so far."""
         return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
 
     def _judged(self, answer: Side | None, choice: Choice) -> tuple[Side, Result]:
-        """Return the answer with what we think of its node, and how it compares with ours."""
+        """Return the response with the evaluation of its node, and the result of the comparison."""
         theirs = answer or Side()
         if theirs.node is not None:
             view = choice.of_node(theirs.node, self._scheduler.handle.nodes)
@@ -319,14 +318,14 @@ class Shadow:
         return theirs, Result.ERROR if choice.broken else _result(answer, theirs, choice.side)
 
     def _compare(self, one: Waiting, answer: Side | None, choice: Choice) -> None:
-        """Report, unless the same was reported of the pod before."""
+        """Report a comparison, unless the same was reported for the pod before."""
         table = self._scheduler.handle.nodes
         theirs, result = self._judged(answer, choice)
         ours = choice.side
-        told = (result, theirs.node, ours.node, ours.preempts)
-        if one.told == told:
+        reported = (result, theirs.node, ours.node, ours.preempts)
+        if one.reported == reported:
             return
-        one.told = told
+        one.reported = reported
         difference = {}
         scored = ours.score is not None and theirs.score is not None
         if ours.node and theirs.node and ours.node != theirs.node and scored:
@@ -352,24 +351,24 @@ class Shadow:
             )
         )
 
-    # What has to be remembered.
+    # State between events.
 
     def _hold(self, one: Waiting) -> None:
-        """Let the pod count as for the other scheduler: assumed, nominated, or nowhere."""
+        """Add the pod as the other scheduler counts it: assumed, nominated, or not at all."""
         uid, handle = one.info.uid, self._scheduler.handle
-        node = (one.said.node if one.said is not None else None) or ""
-        promised = one.said is not None and _promised(one.said)
-        if handle.cache.is_assumed(uid) and not (promised and handle.cache.node_of(uid) == node):
+        node = (one.response.node if one.response is not None else None) or ""
+        binding = one.response is not None and _is_binding(one.response)
+        if handle.cache.is_assumed(uid) and not (binding and handle.cache.node_of(uid) == node):
             handle.cache.forget(uid)
-        if handle.nominator.node_of(uid) != ("" if promised else node):
+        if handle.nominator.node_of(uid) != ("" if binding else node):
             handle.nominator.clear(uid)
-        if promised and not handle.cache.node_of(uid):
+        if binding and not handle.cache.node_of(uid):
             handle.cache.assume(PodInfo.of(one.info.pod), node)
-        elif node and not promised and not handle.nominator.node_of(uid):
+        elif node and not binding and not handle.nominator.node_of(uid):
             handle.nominator.nominate(one.info, node)
 
-    def _break_promise(self, one: Waiting) -> None:
-        """Let a pod that was promised a node be only nominated to it: it was decided again."""
+    def _unassume(self, one: Waiting) -> None:
+        """Turn the assumed pod of a nomination into a nominated one: it was decided again."""
         handle, uid = self._scheduler.handle, one.info.uid
         if handle.cache.is_assumed(uid):
             node = handle.cache.node_of(uid)
@@ -377,14 +376,14 @@ class Shadow:
             handle.nominator.nominate(one.info, node)
 
     def _release(self, uid: str) -> None:
-        """Let the pod count nowhere."""
+        """Remove the pod from cache and nominations."""
         cache = self._scheduler.handle.cache
         if cache.is_assumed(uid):
             cache.forget(uid)
         self._scheduler.handle.nominator.clear(uid)
 
     def _open(self, pod: PodInfo) -> frozenset[str]:
-        """Return the pod's claims that are not bound and for which no node is selected."""
+        """Return the pod's unbound claims for which no node is selected."""
         named = self._scheduler.handle.objects.named
         found = {name: named(PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names}
         return frozenset(
@@ -395,7 +394,7 @@ class Shadow:
         )
 
     def _decide_beforehand(self, one: Waiting) -> None:
-        """Keep a decision if later the volumes would decide; one that finds no node yet is none."""
+        """Keep an early decision of a pod with unbound volumes, if it finds a node."""
         unbound = self._open(one.info) if one.info.pvc_names and one.choice is None else None
         if not unbound:
             return
@@ -410,7 +409,7 @@ class Shadow:
         self._kept[one.info.uid] = one
 
     def _rows_by_name(self) -> dict[str, int]:
-        """Return the rows of nodes by name, copied once as long as they stay."""
+        """Return rows by node name, copied when they change."""
         table = self._scheduler.handle.nodes
         if self._rows_of != table.journal.static_version:
             self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
@@ -418,7 +417,7 @@ class Shadow:
 
 
 def _refusal(pod: PodInfo) -> Condition | None:
-    """Return the condition that says that no node was found for a pod."""
+    """Return the pod's condition of a rejection."""
     for condition in pod.pod.status.conditions:
         refused = condition.type == "PodScheduled" and condition.status == "False"
         if refused and condition.reason == UNSCHEDULABLE:
@@ -426,8 +425,8 @@ def _refusal(pod: PodInfo) -> Condition | None:
     return None
 
 
-def _said(pod: PodInfo, before: Waiting | None) -> Side | None:
-    """Return what a pod's status says of its scheduling, after ``before``; None: nothing yet."""
+def _response(pod: PodInfo, before: Waiting | None) -> Side | None:
+    """Return the other scheduler's response in a pod's status, after ``before``; None: none yet."""
     node, condition = pod.nominated_node_name or None, _refusal(pod)
     if condition is None:
         return Side(node) if node else None
@@ -435,14 +434,14 @@ def _said(pod: PodInfo, before: Waiting | None) -> Side | None:
         return Side(None, condition.message)
     if before is not None and _refusal(before.info) == condition:
         if before.info.nominated_node_name == node:
-            return before.said
+            return before.response
         return Side(node)
     in_vain = PREEMPTION_IN_VAIN in condition.message
     return Side(node) if in_vain else Side(node, condition.message, preempts=True)
 
 
-def _promised(answer: Side) -> bool:
-    """Tell whether a pod is about to be bound, and nothing has to make room for it."""
+def _is_binding(answer: Side) -> bool:
+    """Return whether a response is a nomination without preemption."""
     return answer.node is not None and not answer.preempts
 
 

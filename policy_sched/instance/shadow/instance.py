@@ -1,10 +1,10 @@
-"""A scheduler that decides for the pods of another one, and writes nothing to the cluster.
+"""A scheduler that decides the pods of another one, and writes nothing to the cluster.
 
-Theory of operation. What the informers bring goes to the cache, and to a `Shadow`, which compares.
-No pod is ever queued, so nothing is carried out; and if something were, the client would refuse
-it: this instance never leads, and its connection only reads (`Settings.read_only`). What happened
-while a watch was broken comes in no order, soon after the watch is mended, and no line says when
-that was all. So it is taken in without a comparison, and so is what comes in the next moment.
+Theory of operation. Changes from the informers go to the cache, and to a `Shadow`, which compares.
+No pod is ever queued, so nothing is executed; the client would reject writes as well: this
+instance never leads, and its connection is read-only (`Settings.read_only`). Changes of the time
+in which a watch was broken arrive in no order, soon after it is restored, without an end mark. So
+they are applied without a comparison, and so are those of the moment after.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from policy_sched.client.kube.cache import Change, ReflectorSettings
 from policy_sched.client.kube.rest import Api
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.instance.app import ClusterInstance, in_event_loop, tell
+from policy_sched.instance.app import ClusterInstance, handle_change, in_event_loop
 from policy_sched.instance.observability import ERROR, INFO, Decided, Write
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
 from policy_sched.instance.shadow.log import (
@@ -39,14 +39,14 @@ from policy_sched.profiles.reload import PolicyStore
 from policy_sched.scheduler import pod_gone, pod_seen
 
 CHANGES_PER_STEP: Final = 64
-"""Changes that one step takes in; each may be a decision."""
+"""Changes that one step applies; each may be a decision."""
 CATCHING_UP: Final = 10**9
-"""Nanoseconds after a watch was mended in which what happened meanwhile comes."""
+"""Nanoseconds after a watch is restored in which the missed changes arrive."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowOptions:
-    """Whose pods are decided, and the file of records ("": none)."""
+    """The other scheduler's name, and the file of records ("": none)."""
 
     of: str
     log: str = ""
@@ -88,11 +88,11 @@ class ShadowInstance(ClusterInstance):
 
     @property
     def leads(self) -> bool:
-        """Never: nothing may be written."""
+        """Return False: nothing may be written."""
         return False
 
     def _step(self) -> int:
-        """Take in what came, and compare; return 0, for no pod is decided for good."""
+        """Apply changes, and compare; return 0, for no pod is scheduled."""
         if self.scheduler.handle.extenders and in_event_loop():
             self._comparing = self._worker.begin(self._take_in)
         else:
@@ -108,7 +108,7 @@ class ShadowInstance(ClusterInstance):
 
     def _take_in(self) -> None:
         self._heed_gaps()
-        self.informers.drain(self._tell, CHANGES_PER_STEP, self._slice())
+        self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         informers = self.informers
         read = informers.synced and informers.following and not informers.behind
         if read and not self._ready:
@@ -118,12 +118,12 @@ class ShadowInstance(ClusterInstance):
             self._abandon()
 
     def waiting(self, uid: str) -> tuple[PodInfo, str] | None:
-        """Return a pod that waits for the other scheduler, and the profile that decides it here."""
+        """Return a pending pod of the other scheduler, and the profile that decides it here."""
         pod = self.shadow.waiting(uid)
         return None if pod is None else (pod, self.shadow.profile[0])
 
     def next_wakeup(self) -> int | None:
-        """Return when the next step is worth while, the present included; None: not by itself."""
+        """Return the time of the next step, the present included; None: none is scheduled."""
         if self.deciding:
             return super().next_wakeup()
         if self.informers.behind:
@@ -131,16 +131,16 @@ class ShadowInstance(ClusterInstance):
         return self._compares_from if self._catches_up else self.shadow.next_time()
 
     def close(self) -> None:
-        """Say that this is the end."""
+        """Close the log, and mark the instance as closed."""
         super().close()
         if self._file is not None:
             self._file.close()
 
-    # Inside.
+    # Changes.
 
     @property
     def _catches_up(self) -> bool:
-        """Whether nothing is compared although changes come again."""
+        """Whether changes arrive that are not compared."""
         return self._ready and self.informers.following and not self.shadow.watching
 
     def _begin(self) -> None:
@@ -148,13 +148,13 @@ class ShadowInstance(ClusterInstance):
         nodes = self.scheduler.cache.nodes.live_count
         profile = self.shadow.profile[0]
         text = "Read the cluster; comparing decisions, writing none"
-        self.log.say(INFO, text, nodes=nodes, shadowOf=self.shadow.of, profile=profile)
+        self.log.write(INFO, text, nodes=nodes, shadowOf=self.shadow.of, profile=profile)
         if self._file is not None:
             self._file.begin()
         self.shadow.begin()
 
     def _heed_gaps(self) -> None:
-        """Compare while changes come in order; after a gap, from a moment later on."""
+        """Compare while changes arrive in order; after a gap, a moment later."""
         if not self.informers.following:
             self._compares_from = self.now() + CATCHING_UP
             self.shadow.pause()
@@ -162,10 +162,10 @@ class ShadowInstance(ClusterInstance):
             self.shadow.begin()
 
     def _adopt(self, profiles: Collection[str]) -> None:  # noqa: ARG002 - nothing is queued
-        """Other policies decide from now on, that is all."""
+        """Do nothing: no pod is queued, and later decisions use the new policies."""
         self.shadow_metrics.profile(self.shadow.profile[0])
 
-    def _tell(self, change: Change[Any]) -> None:
+    def _handle(self, change: Change[Any]) -> None:
         thing = change.object
         if isinstance(thing, Pod):
             info = PodInfo.of(thing)
@@ -174,7 +174,7 @@ class ShadowInstance(ClusterInstance):
             else:
                 self._pod_seen(info)
             return
-        tell(self.scheduler, change)
+        handle_change(self.scheduler, change)
         if isinstance(thing, PersistentVolumeClaim) and change.old is None:
             self.shadow.claim_seen(thing)
         if isinstance(thing, Node):
@@ -187,7 +187,7 @@ class ShadowInstance(ClusterInstance):
         compared = self.shadow.pod_seen(pod)
         if not pod.node_name:
             return
-        # Noted first: a new file begins with the nodes as they are before what it tells.
+        # Recorded first: a new file begins with the nodes as they are before its first record.
         if not compared and self.scheduler.cache.pod(pod.uid) is None:
             self._note(PodPlaced(pod.uid, pod.node_name, pod.requests))
         pod_seen(self.scheduler, pod)
@@ -212,12 +212,12 @@ class ShadowInstance(ClusterInstance):
                 "generation": found.generation,
                 "contentHash": found.content_hash,
             }
-            self.log.say(level, "Would have decided differently", **facts)
+            self.log.write(level, "Would have decided differently", **facts)
         ours = found.ours.node or ""
         self.log.last.append(Decided(self.now(), found.pod, ours, why(found), found.generation))
         self._note(found)
 
-    # The file.
+    # The log.
 
     def _note(self, record: ShadowRecord) -> None:
         if self._file is not None and self._ready:
@@ -243,7 +243,7 @@ class ShadowInstance(ClusterInstance):
         )
 
     def _log_trouble(self, what: str) -> None:
-        self.log.say(ERROR, "The shadow's log cannot be written; lines are left out", err=what)
+        self.log.write(ERROR, "The shadow's log cannot be written; lines are left out", err=what)
 
 
 def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
@@ -251,7 +251,7 @@ def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
 
 
 def why(found: Comparison) -> str:
-    """Return in one sentence what makes our decision another one."""
+    """Return the reason of a difference in one sentence."""
     ours, theirs = found.ours, found.theirs
     if found.result is Result.AGREE:
         return "as the other scheduler decided"
@@ -264,7 +264,7 @@ def why(found: Comparison) -> str:
     if theirs.rejected_by:
         return f"{theirs.rejected_by} rejects {theirs.node}: {', '.join(theirs.reasons)}"
     if theirs.score is None or ours.score is None:
-        return ours.message or f"{theirs.node} was not among the nodes that were looked at"
+        return ours.message or f"{theirs.node} was not among the evaluated nodes"
     points = sorted(found.difference.items(), key=lambda item: (-abs(item[1]), item[0]))
     named = ", ".join(f"{plugin} {share:+}" for plugin, share in points)
     return f"{ours.node} has {ours.score} points, {theirs.node} {theirs.score}: {named}"

@@ -1,11 +1,13 @@
-"""The file of a shadow: one line of JSON for each record, appended and complete at any time.
+"""Records of shadow mode, their file, and their metrics.
+
+Records are lines of JSON; ``record`` is their kind. Amounts are in scheduler units (thousandths of
+a CPU, bytes, pieces). A file can be read from any ``start`` on: it has the usage of the nodes.
 
 Theory of operation. A line is one write to a file that is opened for appending, so readers
-see whole lines, and nothing is lost when the process ends. When the file was moved away
-(logrotate) a new one is begun, which says first how full the nodes are: each file can be read by
-itself. A large file that was not rotated is moved to FILE.1, in place of an older
-one, so that no disk is ever full of it. A disk that is full does not stop the shadow: lines are
-left out and counted.
+see complete lines, and the end of the process loses none. When the file was moved away
+(logrotate), a new one is started with the nodes as they are: each file can be read by
+itself. A large file that was not rotated replaces FILE.1, which bounds the space. A full disk does
+not stop the shadow: lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -24,27 +26,28 @@ Amounts: TypeAlias = dict[str, int]
 
 
 class Result(StrEnum):
-    """How our decision compares with the other scheduler's."""
+    """The result of comparing the shadow's decision with the other scheduler's."""
 
     AGREE = "agree"
-    """The same node, or one that we like as much; or both find none."""
+    """The same node, or one of equal score; or both find none."""
     DIFFER = "differ"
-    """Both found a node, and theirs is not among our best."""
+    """Both found a node, and the other scheduler's is not among the shadow's best."""
     UNSCHEDULABLE = "unschedulable"
-    """They found a node, we find none."""
+    """The other scheduler found a node, the shadow finds none."""
     SCHEDULABLE = "schedulable"
-    """They found none, we find one."""
+    """The other scheduler found none, the shadow finds one."""
     UNDECIDED = "undecided"
-    """They have not answered for a while."""
+    """The other scheduler has not responded for a while."""
     ERROR = "error"
-    """Our decision broke."""
+    """The shadow's decision failed."""
 
 
 class Side(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """What one scheduler decided: ``node``, or None and why in ``message``.
+    """The decision of one scheduler: ``node``, or None and the reason in ``message``.
 
-    ``victims`` have to leave the node before. ``score`` is the node's total by our policies. Of
-    a node that our filters reject, ``rejected_by`` names the plugin and ``reasons`` what it says.
+    ``victims`` are evicted from the node first. ``score`` is the node's total by the shadow's
+    policies. If the shadow's filters reject the node, ``rejected_by`` is the plugin and ``reasons``
+    are its messages.
     """
 
     node: str | None = None
@@ -59,10 +62,10 @@ class Side(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
 class Comparison(
     msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, tag_field="record", tag="pod"
 ):
-    """One decision of another scheduler, and ours for the same pod on the same cluster.
+    """A decision of another scheduler, and the shadow's for the same pod on the same cluster.
 
-    ``difference``: by plugin, how many points more it gives our node than theirs, where that is
-    not zero. ``beforehand``: we decided when the pod came, and not when its binding did.
+    ``difference``: each plugin's score of the shadow's node minus that of the other node, where it
+    is not 0. ``beforehand``: the shadow decided when the pod arrived, not at its binding.
     ``time`` is in seconds since 1970.
     """
 
@@ -84,7 +87,7 @@ class Comparison(
 
 
 class NodeFill(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """How much a node has, and how much of it pods ask for; ``pods`` is how many they are."""
+    """A node's allocatable amounts, the requests of its pods, and their number."""
 
     node: str
     allocatable: Amounts
@@ -94,9 +97,9 @@ class NodeFill(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
 class Start(
     msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, tag_field="record", tag="start"
 ):
-    """From here on the file tells everything; the nodes as they are.
+    """The beginning of a complete log, with all nodes.
 
-    ``continues``: the file before it ended here, and nothing is missing in between.
+    ``continues``: the previous file ended here, and no record is missing in between.
     """
 
     time: float
@@ -109,14 +112,14 @@ class Start(
 class NodeSeen(
     msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, tag_field="record", tag="node"
 ):
-    """A node came, changed, or went (``allocatable`` is None)."""
+    """A node was added, changed, or deleted (``allocatable`` is None)."""
 
     node: str
     allocatable: Amounts | None = None
 
 
 class PodPlaced(msgspec.Struct, rename="camel", frozen=True, tag_field="record", tag="placed"):
-    """A pod that is not compared has come to a node."""
+    """A pod that is not compared was bound to a node."""
 
     uid: str
     node: str
@@ -124,7 +127,7 @@ class PodPlaced(msgspec.Struct, rename="camel", frozen=True, tag_field="record",
 
 
 class PodGone(msgspec.Struct, rename="camel", frozen=True, tag_field="record", tag="gone"):
-    """A pod has left its node ("" if it had none)."""
+    """A pod left its node ("" if it had none)."""
 
     uid: str
     node: str
@@ -135,17 +138,17 @@ ShadowRecord: TypeAlias = Start | Comparison | NodeSeen | PodPlaced | PodGone
 
 
 LARGEST: Final = 256 << 20
-"""Bytes of a file at which the next is begun; some million decisions."""
+"""Bytes of a file at which the next is started; some million decisions."""
 _MODE: Final = 0o640
-"""Names of pods and nodes are not for everybody."""
+"""File mode: names of pods and nodes are not public."""
 
 
 class ShadowLog:
     """Appends records to the file at ``path``.
 
-    ``begin`` makes the first record of a file, and is told whether it goes on where another one
-    ended. ``trouble`` is told once when writing begins to fail, and why. Raises OSError when it
-    is made if the file cannot be written at all.
+    ``begin`` returns the first record of a file; its argument is whether the file continues
+    another one. ``trouble`` is called with the reason when writing begins to fail. The constructor
+    raises OSError if the file is not writable.
     """
 
     def __init__(
@@ -158,13 +161,13 @@ class ShadowLog:
         self.path = path
         self._largest = largest
         self.lost = 0
-        """Lines that could not be written."""
+        """Lines that were dropped."""
         self._begin = begin
         self._trouble = trouble
         self._encode = msgspec.json.Encoder().encode
         self._begun = False
         self._whole = False
-        """Whether all that happened since the first record was written."""
+        """Whether every record since the first is in the file."""
         self._failing = False
         self._file = self._open()
 
@@ -173,16 +176,16 @@ class ShadowLog:
         self._try(None)
 
     def write(self, record: ShadowRecord) -> None:
-        """Append a record; the file's first one before it, if there is none yet."""
+        """Append a record, after the file's first one if it has none yet."""
         self._try(record)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
-    # Inside.
+    # Writing.
 
     def _try(self, record: ShadowRecord | None) -> None:
         try:
@@ -213,7 +216,7 @@ class ShadowLog:
         return os.open(self.path, flags, _MODE)
 
     def _moved(self) -> bool:
-        """Tell whether another file has the name now, or none; move one that is large."""
+        """Return whether the name is another file's or gone; rotate a large file."""
         if self._file < 0:
             return False
         ours = os.fstat(self._file)
@@ -233,12 +236,12 @@ class ShadowLog:
         if not self._begun and self._broken_off():
             line = b"\n" + line
         written = os.write(self._file, line)
-        if written < len(line):  # the disk is full: what comes next begins anew
+        if written < len(line):  # the disk is full: the next write starts anew
             self._begun = False
             raise OSError(28, "No space left on device")
 
     def _broken_off(self) -> bool:
-        """Tell whether the file ends within a line, as an earlier process may have left it."""
+        """Return whether the file ends within a line, after a process that was killed."""
         size = os.fstat(self._file).st_size
         return size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
@@ -248,7 +251,7 @@ BUCKETS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 class ShadowMetrics:
-    """Registers its numbers in a registry. ``waiting`` and ``lost`` are asked when it is read."""
+    """Registers the shadow's metrics; ``waiting`` and ``lost`` are called at a scrape."""
 
     def __init__(
         self, registry: CollectorRegistry, waiting: Callable[[], int], lost: Callable[[], int]
@@ -291,17 +294,17 @@ class ShadowMetrics:
         lines.set_function(lost)
 
     def profile(self, name: str) -> None:
-        """A profile decides: all its results are there, with 0."""
+        """Create the series of a profile, with 0 for all results."""
         for result in Result:
             self._decisions.labels(result.value, name)
 
     def bound(self, *, seen: bool) -> None:
-        """A pod that we waited for is bound; ``seen``: in time to be compared."""
+        """Count a bound pod; ``seen``: its binding arrived in time for a comparison."""
         if not seen:
             self._missed.inc()
 
     def compared(self, found: Comparison) -> None:
-        """A decision was compared."""
+        """Record a comparison."""
         self._decisions.labels(found.result.value, found.profile).inc()
         if found.theirs.rejected_by:
             self._rejections.labels(found.theirs.rejected_by, found.profile).inc()

@@ -261,7 +261,7 @@ def test_an_api_that_is_open_to_all_opens_nothing_beyond_loopback(
             ):
                 assert records[-1]["url"] == f"https://0.0.0.0:{port}"
                 status, text = await ask("/metrics")
-                assert (status, "asks for no credentials" in text) == (403, True)
+                assert (status, "requires no credentials" in text) == (403, True)
                 assert await ask("/livez") == (200, "ok")
         cluster.close()
 

@@ -133,7 +133,7 @@ def test_what_differs_once_was_on_its_way() -> None:
 def test_a_cluster_that_cannot_be_read_is_reported() -> None:
     """And nothing is compared with it."""
     records = World().compare()
-    assert records[-1]["msg"] == "The cache cannot be compared"
+    assert records[-1]["msg"] == "Cannot compare the cache"
     assert records[-1]["error"] == "nobody there"
 
 

@@ -206,11 +206,11 @@ def test_a_deleted_policy_is_reported(world: World) -> None:
     world.start()
     (world.folder / "policies" / "other.yaml").unlink()
     assert world.reload() is Result.LOADED
-    (one,) = world.said("Policies are gone")
+    (one,) = world.said("Policies were removed")
     assert (one["level"], one["policies"]) == ("warning", ["Other"])
     (world.folder / "policies" / "keep.yaml").unlink()
     assert world.reload() is Result.LOADED
-    (last,) = world.said("Policies are gone; only the default plugins decide")
+    (last,) = world.said("Policies were removed; only the default plugins decide")
     assert last["policies"] == ["Keep"]
 
 

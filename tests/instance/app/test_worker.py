@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from threading import Event, current_thread, main_thread
 
@@ -166,12 +167,12 @@ def test_without_an_event_loop_a_call_beside_it_is_a_call() -> None:
 
 def test_an_answer_after_the_end_is_dropped() -> None:
     """An extender that answers after the event loop has ended disturbs nothing."""
-    scenes = []
 
-    async def play(scene: Scene) -> None:
-        scenes.append((scene, scene.worker.begin(scene.call)))
+    async def begin() -> tuple[Scene, Future[int]]:
+        scene = Scene()
+        return scene, scene.worker.begin(scene.call)
 
-    played(play)
-    scene, future = scenes[0]
+    scene, future = asyncio.run(begin())
+    scene.answer.set()
     assert future.result(LIMIT) == 7
     assert not scene.woken.is_set()

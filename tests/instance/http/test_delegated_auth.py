@@ -160,7 +160,7 @@ def test_a_failed_review_is_retried() -> None:
 
 def test_no_more_is_remembered_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest answer goes first."""
-    monkeypatch.setattr("policy_sched.instance.http.delegated_auth.REMEMBERED", 2)
+    monkeypatch.setattr("policy_sched.instance.http.delegated_auth.CACHED", 2)
 
     async def story() -> None:
         server = Server()

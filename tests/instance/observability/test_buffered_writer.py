@@ -81,7 +81,7 @@ def test_a_full_disk_costs_lines_and_not_the_process(tmp_path: Path) -> None:
             write(b"third\n")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert (write.lost, write.room) == (2, False)
+        assert (write.lost, write.writable) == (2, False)
         write(b"fourth\n")
-        assert (write.lost, write.room) == (2, True)
+        assert (write.lost, write.writable) == (2, True)
     assert path.read_bytes() == b"first\nseco\nfourth\n"

@@ -376,7 +376,7 @@ THERE = Side("b", score=7)
             HERE,
             "Kept rejects b: kept",
         ),
-        (Compared.DIFFER, Side("b"), HERE, "b was not among the nodes that were looked at"),
+        (Compared.DIFFER, Side("b"), HERE, "b was not among the evaluated nodes"),
         (Compared.UNSCHEDULABLE, HERE, Side("b", "evicts", preempts=True), "evicts"),
         (Compared.DIFFER, THERE, HERE, "a has 10 points, b 7: Y -4, X +1"),
     ],
