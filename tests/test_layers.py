@@ -47,8 +47,8 @@ INSIDE = {
     "framework": ("evaluate", "runtime", "."),
     "instance": ("http shadow", "app", "observability"),
     "language": (
-        ".", "codegen lint", "lower", "cel check ir", "format stdlib", "runtime syntax", "values",
-        "diagnostics",
+        ".", "codegen lint", "lower", "cel", "check ir", "format stdlib", "runtime syntax",
+        "values", "diagnostics",
     ),
     "plugins": (
         "rules", "defaultpreemption", ".", "extenders interpodaffinity podtopologyspread volumes",

@@ -54,6 +54,9 @@ def check(  # noqa: PLR0913  # one parameter for each option
 ) -> int:
     """Check policies and scheduler configurations; print every problem with its place.
 
+    Selectors over devices are checked, too, in the DeviceClasses, ResourceClaims and
+    ResourceClaimTemplates of manifests.
+
     Errors keep a policy from being loaded. Warnings and notes are about policies that are valid
     and probably not what was meant; a comment "# policy-sched: ignore[PS412] reason" on the line,
     or above it, silences them.
@@ -61,8 +64,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
     Parameters
     ----------
     paths
-        Policy, PolicyTest and KubeSchedulerConfiguration files, directories of them, or - for
-        standard input.
+        Policy, PolicyTest and KubeSchedulerConfiguration files, manifests with device classes or
+        resource claims, directories of them, or - for standard input.
     output
         text: position, line and caret; json; github: annotations for a pull request; junit, tap:
         a test per file; sarif: version 2.1.0; gitlab: Code Quality of a merge request.
@@ -76,8 +79,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown
-        Skip files that are not policies, tests or configurations, judged by their content: for
-        hooks that get every YAML file.
+        Skip files without policies, tests, configurations, device classes or resource claims,
+        judged by their content: for hooks that get every YAML file.
     max_cost_limit
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
         policy may let its rules cost; a policy that asks for more is refused.

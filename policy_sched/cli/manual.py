@@ -19,6 +19,7 @@ from policy_sched.cli.main import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework import POINTS, SchedulerHooks
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP
+from policy_sched.language.cel import selector_environment
 from policy_sched.language.diagnostics import Code, codes
 from policy_sched.language.stdlib import Overload, Section, policy_environment
 
@@ -35,8 +36,8 @@ _ARGUMENTS: Final = {
 
 
 def reference() -> str:
-    """Return the reference: sections, variables, functions, hooks, columns, codes."""
-    return _joined(_sections, _variables, _functions, _hooks, _columns, _codes)
+    """Return the reference: sections, variables, functions, selectors, hooks, columns, codes."""
+    return _joined(_sections, _variables, _functions, _selectors, _hooks, _columns, _codes)
 
 
 def commands() -> str:
@@ -163,10 +164,7 @@ def _functions() -> Iterator[str]:
     yield "## Operators, functions and methods"
     yield ""
     yield "`ext` marks what Kubernetes' CEL does not have. The value of an example follows `=>`."
-    groups: dict[str, list[Overload]] = {}
-    for overload in policy_environment().overloads:
-        groups.setdefault(overload.group, []).append(overload)
-    for group, overloads in groups.items():
+    for group, overloads in _by_group(policy_environment().overloads).items():
         yield ""
         yield f"### {group}"
         yield ""
@@ -177,6 +175,41 @@ def _functions() -> Iterator[str]:
                 for o in overloads
             ),
         )
+
+
+def _by_group(overloads: Iterable[Overload]) -> dict[str, list[Overload]]:
+    groups: dict[str, list[Overload]] = {}
+    for overload in overloads:
+        groups.setdefault(overload.group, []).append(overload)
+    return groups
+
+
+def _selectors() -> Iterator[str]:
+    environment = selector_environment()
+    yield "## Selectors over devices"
+    yield ""
+    yield "Selectors of DeviceClasses, ResourceClaims and ResourceClaimTemplates are Kubernetes' "
+    yield "CEL with the one variable `device`. Their value must be bool. They have the functions "
+    yield "above that are not `ext`, except the group Math, `reverse` of a string, `unwrap`, "
+    yield "`unwrapOpt`, and `sign` as a method; and all macros except `sum`, and besides "
+    yield "`transformMapEntry` and `sortBy`. The only operators of quantities are `==` and `!=`."
+    for record in environment.records.values():
+        if record.fields:
+            yield from ("", f"### {record.name} in selectors", "", record.doc, "")
+            rows = ((_code(f.name), _code(str(f.type)), f.doc) for f in record.fields.values())
+            yield from _table(("field", "type", "meaning"), rows)
+    yield from ("", "### Types of selectors only", "")
+    opaque = (record for record in environment.records.values() if not record.fields)
+    yield from _table(("type", "meaning"), ((_code(one.name), one.doc) for one in opaque))
+    yield from ("", "### Functions of selectors only", "")
+    shared = set(map(id, policy_environment().overloads))
+    own = [one for one in environment.overloads if id(one) not in shared]
+    listed = (
+        (_code(one.signature), group, one.doc, _code(one.example))
+        for group, overloads in _by_group(own).items()
+        for one in overloads
+    )
+    yield from _table(("signature", "group", "meaning", "example"), listed)
 
 
 def _hooks() -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from policy_sched.language.cel import selector_environment
 from policy_sched.language.check import METHOD_MACROS
 from policy_sched.language.diagnostics import codes
 from policy_sched.language.stdlib import (
@@ -77,7 +78,13 @@ def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
     environment = policy_environment()
     names = {overload.name for overload in environment.overloads}
     names |= {field for record in environment.records.values() for field in record.fields}
-    known = [*codes(), *environment.variables, *environment.sections, *environment.records]
+    known = [
+        *codes(),
+        *environment.variables,
+        "device",
+        *environment.sections,
+        *environment.records,
+    ]
     known += [*METHOD_MACROS, *sorted(names), *more]
     close = difflib.get_close_matches(topic, known, n=1)
     return close[0] if close else ""
@@ -98,6 +105,28 @@ def _entries(topic: str) -> Iterator[Entry]:
     if topic in METHOD_MACROS:
         yield of_macro(topic)
     yield from (of_overload(one) for one in environment.overloads if one.name == topic)
+    yield from _of_selectors(topic)
+
+
+def _of_selectors(topic: str) -> Iterator[Entry]:
+    """Yield what a name means in selectors over devices alone."""
+    environment, shared = selector_environment(), set(policy_environment().overloads)
+    for variable in environment.variables.values():
+        if topic == variable.name:
+            yield of_device(variable)
+    for field in environment.records["Device"].fields.values():
+        if topic in (field.name, f"device.{field.name}", "Device"):
+            yield of_device(field)
+    for one in environment.overloads:
+        if one.name == topic and one not in shared:
+            yield of_overload(one)
+
+
+def of_device(named: Variable | RecordField) -> Entry:
+    """Return the entry of the variable of selectors over devices, or of one of its fields."""
+    name = named.name if isinstance(named, Variable) else f"device.{named.name}"
+    kind = "variable" if isinstance(named, Variable) else "field of Device"
+    return Entry(f"{name}: {named.type}", f"{kind}, in selectors over devices", named.doc)
 
 
 def _of_code(name: str) -> Entry:

@@ -1,30 +1,28 @@
-"""Checks an expression of CEL: names, fields, overloads, and the type of its result.
+"""Checks a selector: names, fields, overloads, and the type of its result.
 
-Theory of operation. The tree is the rule language's own; every problem is reported with the place
-that cel-go gives it. What is ``any`` is decided when there is a value.
+Theory of operation. The tree is the rule language's own, and so are types, overloads, problems and
+positions; the environment is that of devices. A type that only a device tells is ``any``, which
+suits everything, so that what is accepted here may still fail for a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from policy_sched.language.cel.functions import FUNCTIONS, METHODS, NAMESPACES, OPERATORS
-from policy_sched.language.cel.library import Function
-from policy_sched.language.cel.types import (
-    ANY,
-    BYTES,
-    NULL,
-    TYPE,
-    UINT,
-    list_of,
-    map_of,
-    meet,
-    optional_of,
-    shown,
-    substituted,
+from policy_sched.language.cel import mistakes
+from policy_sched.language.cel.environment import (
+    STORED_ONLY,
+    choose,
+    namespaces,
+    selector_environment,
 )
+from policy_sched.language.cel.mistakes import Mistake, mistake
+from policy_sched.language.cel.types import ANY, BYTES, NULL, TYPE, UINT, meet, upstream_name
+from policy_sched.language.check import CONSTANT_CHECKS
+from policy_sched.language.diagnostics import MAX_PATTERN_BYTES
+from policy_sched.language.stdlib import Overload
 from policy_sched.language.syntax import (
     AndExpr,
     Binary,
@@ -52,6 +50,9 @@ from policy_sched.language.values import (
     MapType,
     OptionalType,
     Type,
+    list_of,
+    map_of,
+    optional_of,
 )
 
 Scope = Mapping[str, Type]
@@ -64,37 +65,29 @@ LOOPS: Final = frozenset(
 )  # fmt: skip
 _LITERALS: Final = {bool: BOOL, int: INT, float: DOUBLE, str: STRING}
 _CEL_LITERALS: Final = {"uint": UINT, "bytes": BYTES, "null_type": NULL}
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What an expression may name: variables with their types, and the fields of their types."""
-
-    variables: Mapping[str, Type]
-    fields: Mapping[Type, Mapping[str, Type]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong, and at which character of the text."""
-
-    at: int
-    message: str
+#: Characters of a constant text that a message shows.
+_SHOWN: Final = 80
+#: Constant arguments that upstream, too, reads when it compiles.
+_READ_UPSTREAM: Final = frozenset({"duration", "timestamp", "matches"})
 
 
 @dataclass(slots=True)
 class Checker:
-    """Checks one expression in an environment; ``faults`` collects what is wrong."""
+    """Checks one selector; ``mistakes`` collects what is wrong.
 
-    environment: Environment
-    faults: list[Fault] = field(default_factory=list)
+    ``new``: of an object that is being created, for which upstream has fewer functions.
+    """
+
+    new: bool = False
+    mistakes: list[Mistake] = field(default_factory=list)
 
     def check(self, node: Node) -> Type:
         """Return the type of the whole expression."""
-        return self._type(node, self.environment.variables)
+        variables = selector_environment().variables
+        return self._type(node, {name: one.type for name, one in variables.items()})
 
-    def _fault(self, at: int, message: str) -> Type:
-        self.faults.append(Fault(at, message))
+    def _wrong(self, found: Mistake) -> Type:
+        self.mistakes.append(found)
         return ERROR
 
     def _type(self, node: Node, scope: Scope) -> Type:  # noqa: PLR0911 - one for each form
@@ -114,11 +107,9 @@ class Checker:
             case MapExpr():
                 return self._map(node, scope)
             case Unary():
-                args = [self._type(node.operand, scope)]
-                return self._overload(OPERATORS, f"{node.op}_", args, node.span.start)
+                return self._unary(node, scope)
             case Binary():
-                args = [self._type(node.left, scope), self._type(node.right, scope)]
-                return self._overload(OPERATORS, f"_{node.op}_", args, node.op_span.start)
+                return self._binary(node, scope)
             case AndExpr() | OrExpr():
                 return self._logic(node, scope)
             case CondExpr():
@@ -127,7 +118,8 @@ class Checker:
                 return self._call(node, scope)
             case MethodExpr():
                 return self._method(node, scope)
-        return self._fault(node.span.start, "unsupported syntax")
+        message = "this syntax is not part of selectors"
+        return self._wrong(mistake("PS014", node.span, message, "unsupported syntax"))
 
     def _ident(self, node: Ident, scope: Scope) -> Type:
         found = scope.get(node.name)
@@ -135,28 +127,27 @@ class Checker:
             return found
         if node.name in TYPE_NAMES:
             return TYPE
-        return self._fault(
-            node.span.start, f"undeclared reference to '{node.name}' (in container '')"
-        )
+        return self._wrong(mistakes.unknown_variable(node, scope))
 
     def _select(self, node: Select, scope: Scope) -> Type:
         operand = self._type(node.operand, scope)
-        at = node.name_span.start - (2 if node.optional else 1)
         inner = operand.element if isinstance(operand, OptionalType) else operand
-        found = self._member(inner, node.name, at)
+        found = self._member(inner, node)
         if found != ERROR and (node.optional or isinstance(operand, OptionalType)):
             return found if isinstance(found, OptionalType) else optional_of(found)
         return found
 
-    def _member(self, operand: Type, name: str, at: int) -> Type:
+    def _member(self, operand: Type, node: Select) -> Type:
         if operand in (ANY, ERROR):
             return operand
         if isinstance(operand, MapType):
             return operand.value
-        fields = self.environment.fields.get(operand)
-        if fields is None:
-            return self._fault(at, f"type '{operand}' does not support field selection")
-        return fields.get(name) or self._fault(at, f"undefined field '{name}'")
+        at = node.name_span.start - (2 if node.optional else 1)
+        fields = selector_environment().fields_of(operand)
+        if not fields:
+            return self._wrong(mistakes.no_fields(node, operand, at))
+        found = fields.get(node.name)
+        return found or self._wrong(mistakes.unknown_field(node, operand, fields, at))
 
     def _index(self, node: IndexExpr, scope: Scope) -> Type:
         operand, key = self._type(node.operand, scope), self._type(node.index, scope)
@@ -171,9 +162,8 @@ class Checker:
         elif isinstance(inner, MapType) and meet(key, inner.key) is not None:
             found = inner.value
         if found is None:
-            name = "_[?_]" if node.optional else "_[_]"
-            at = node.operand.span.end
-            return self._fault(at, _no_overload(name, [operand, key], method=False))
+            span = node.operand.span
+            return self._wrong(mistakes.no_index(span, operand, inner, key, optional=node.optional))
         return optional_of(found) if node.optional or inner is not operand else found
 
     def _element(self, node: Node, scope: Scope, *, optional: bool) -> Type:
@@ -182,151 +172,215 @@ class Checker:
             return found
         if isinstance(found, OptionalType):
             return found.element
-        return self._fault(
-            node.span.start, f"expected type 'optional_type({found})' but found '{found}'"
+        wanted = optional_of(found)
+        return self._wrong(
+            mistakes.expected("PS203", node.span, "an element after `?`", wanted, found)
         )
 
     def _list(self, node: ListExpr, scope: Scope) -> Type:
         element: Type | None = None
         for one, optional in zip(node.elements, node.optional, strict=True):
             found = self._element(one, scope, optional=optional)
-            element = self._joined(element, found, one)
+            element = self._joined(element, found, one, "the elements differ in type")
         return list_of(ANY if element is None else element)
 
-    def _joined(self, before: Type | None, found: Type, node: Node) -> Type:
+    def _joined(self, before: Type | None, found: Type, node: Node, what: str) -> Type:
         """Return the type of elements so far; literals hold elements of one type."""
         if before is None or ERROR in (before, found):
             return found if before is None else before
         joined = meet(before, found)
         if joined is None:
-            self._fault(node.span.start, f"expected type '{before}' but found '{found}'")
+            self._wrong(mistakes.expected("PS204", node.span, what, before, found))
         return before if joined is None else joined
 
     def _map(self, node: MapExpr, scope: Scope) -> Type:
         key: Type | None = None
         value: Type | None = None
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
-            key = self._joined(key, self._type(k, scope), k)
-            value = self._joined(value, self._element(v, scope, optional=optional), v)
+            key = self._joined(key, self._type(k, scope), k, "the keys differ in type")
+            found = self._element(v, scope, optional=optional)
+            value = self._joined(value, found, v, "the values differ in type")
         return map_of(ANY if key is None else key, ANY if value is None else value)
 
+    def _unary(self, node: Unary, scope: Scope) -> Type:
+        operand = self._type(node.operand, scope)
+        if operand == ERROR:
+            return ERROR
+        found = choose(selector_environment().operators[node.op], [operand])
+        if found is not None:
+            return found[1]
+        message = f"`{node.op}` has no overload for {operand}"
+        upstream = mistakes.no_overload_text(f"{node.op}_", [operand])
+        return self._wrong(mistake("PS201", node.span, message, upstream))
+
+    def _binary(self, node: Binary, scope: Scope) -> Type:
+        kinds = [self._type(node.left, scope), self._type(node.right, scope)]
+        if ERROR in kinds:
+            return ERROR
+        found = choose(selector_environment().operators[node.op], kinds)
+        return found[1] if found is not None else self._wrong(mistakes.no_operator(node, kinds))
+
     def _logic(self, node: AndExpr | OrExpr, scope: Scope) -> Type:
-        name = "_&&_" if isinstance(node, AndExpr) else "_||_"
+        sign = "&&" if isinstance(node, AndExpr) else "||"
         for one in node.args:
-            self._bool(one, scope, name)
+            self._bool(one, scope, f"`{sign}` takes truth values", f" in '_{sign}_'")
         return BOOL
 
-    def _bool(self, node: Node, scope: Scope, name: str) -> None:
+    def _bool(self, node: Node, scope: Scope, what: str, where: str = "") -> None:
         found = self._type(node, scope)
         if found != ERROR and meet(found, BOOL) is None:
-            self._fault(node.span.start, f"expected type 'bool' but found '{found}' in '{name}'")
+            self._wrong(mistakes.expected("PS203", node.span, what, BOOL, found, where))
 
     def _cond(self, node: CondExpr, scope: Scope) -> Type:
-        self._bool(node.test, scope, "_?_:_")
+        self._bool(node.test, scope, "the condition before `?`", " in '_?_:_'")
         then, otherwise = self._type(node.then, scope), self._type(node.otherwise, scope)
         if ERROR in (then, otherwise):
             return ERROR
         joined = meet(then, otherwise)
-        if joined is None:
-            at = node.test.span.end
-            return self._fault(at, _no_overload("_?_:_", [BOOL, then, otherwise], method=False))
-        return joined
+        if joined is not None:
+            return joined
+        message = f"the two branches have different types: {then} and {otherwise}"
+        upstream = mistakes.no_overload_text("_?_:_", [BOOL, then, otherwise])
+        at = node.test.span.end
+        return self._wrong(mistake("PS204", node.otherwise.span, message, upstream, at=at))
 
-    def _overload(
-        self, table: Mapping[str, Sequence[Function]], name: str, args: list[Type], at: int
+    def _chosen(
+        self,
+        node: CallExpr | MethodExpr,
+        name: str,
+        args: Sequence[tuple[Node, Type]],
+        candidates: Sequence[Overload],
+        *,
+        method: bool = False,
     ) -> Type:
-        if ERROR in args:
+        """Return the type of a call, and check its constant arguments."""
+        kinds = [kind for _, kind in args]
+        if ERROR in kinds:
             return ERROR
-        results: list[Type] = []
-        for function in table.get(name, ()):
-            bound = function.takes(args)
-            if bound is not None:
-                results.append(substituted(function.result, bound))
-        if not results:
-            return self._fault(at, _no_overload(name, args, method=table is METHODS))
-        same = all(result == results[0] for result in results)
-        return results[0] if same else ANY
+        found = choose(candidates, kinds)
+        if found is None:
+            return self._wrong(mistakes.no_call(node, name, kinds, candidates, method=method))
+        overload, result = found
+        place, check = CONSTANT_CHECKS.get(overload.id, (0, None))
+        written = args[place][0] if args else node
+        if check is not None and isinstance(written, Literal) and isinstance(written.value, str):
+            self._constant(written, written.value, name, check)
+        return result
 
-    def _args(self, nodes: Sequence[Node], scope: Scope) -> list[Type]:
-        return [self._type(node, scope) for node in nodes]
+    def _constant(
+        self, node: Literal, text: str, name: str, check: Callable[[str], str | None]
+    ) -> None:
+        """Report a constant text that the function cannot read."""
+        bad = check(text)
+        if bad is not None:
+            read = name in _READ_UPSTREAM and len(text.encode()) <= MAX_PATTERN_BYTES
+            upstream = f"invalid {name} argument" if read else ""
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+            self._wrong(mistake("PS012", node.span, f'"{shown}" {bad}', upstream))
+
+    def _args(self, nodes: Sequence[Node], scope: Scope) -> list[tuple[Node, Type]]:
+        return [(node, self._type(node, scope)) for node in nodes]
 
     def _call(self, node: CallExpr, scope: Scope) -> Type:
         if node.name == "has":
-            if len(node.args) != 1 or not isinstance(node.args[0], Select):
-                return self._fault(node.span.start, "invalid argument to has() macro")
+            return self._has(node, scope)
+        args = self._args(node.args, scope)
+        environment = selector_environment()
+        candidates = environment.functions.get(node.name)
+        if candidates is not None:
+            return self._chosen(node, node.name, args, candidates)
+        if node.name in environment.methods and ERROR not in [kind for _, kind in args]:
+            found = mistakes.unknown_function(node.name_span, node.name, None)
+            upstream = mistakes.no_overload_text(node.name, [kind for _, kind in args])
+            return self._wrong(Mistake(found.problem, found.at, upstream))
+        return self._wrong(mistakes.unknown_function(node.name_span, node.name, None))
+
+    def _has(self, node: CallExpr, scope: Scope) -> Type:
+        if len(node.args) == 1 and isinstance(node.args[0], Select):
             self._type(node.args[0], scope)
             return BOOL
-        at = node.name_span.end
-        if node.name not in FUNCTIONS and node.name not in METHODS:
-            self._args(node.args, scope)
-            return self._fault(at, f"undeclared reference to '{node.name}' (in container '')")
-        return self._overload(FUNCTIONS, node.name, self._args(node.args, scope), at)
+        message = "has() takes one field selection, such as has(device.attributes.a)"
+        hint = "for a key that is no name write `key in map`"
+        upstream = "invalid argument to has() macro"
+        return self._wrong(mistake("PS107", node.span, message, upstream, hint=hint))
 
     def _method(self, node: MethodExpr, scope: Scope) -> Type:
-        at = node.name_span.end
+        environment = selector_environment()
         if isinstance(node.target, Ident) and node.target.name not in scope:
             dotted = f"{node.target.name}.{node.name}"
             if dotted == "cel.bind":
                 return self._bind(node, scope)
-            if dotted in FUNCTIONS:
-                return self._overload(FUNCTIONS, dotted, self._args(node.args, scope), at)
-            if node.target.name in NAMESPACES:
-                return self._fault(at, f"undeclared reference to '{node.name}' (in container '')")
+            if dotted in environment.functions:
+                args = self._args(node.args, scope)
+                return self._chosen(node, dotted, args, environment.functions[dotted])
+            if node.target.name in namespaces():
+                found = mistakes.unknown_function(node.name_span, dotted, None, node.name)
+                return self._wrong(found)
         if node.name in ("optMap", "optFlatMap") and len(node.args) == 2:
             return self._opt_map(node, scope)
         if node.name in LOOPS and node.args and isinstance(node.args[0], Ident):
             return self._loop(node, scope)
-        target = self._type(node.target, scope)
-        args = self._args(node.args, scope)
+        args = self._args((node.target, *node.args), scope)
+        if self.new and node.name in STORED_ONLY:
+            return self._wrong(mistakes.stored_only(node))
         if node.name in ("or", "orValue"):
-            return self._or(node, target, args)
-        if node.name not in METHODS and node.name not in FUNCTIONS:
-            return self._fault(at, f"undeclared reference to '{node.name}' (in container '')")
-        return self._overload(METHODS, node.name, [target, *args], at)
+            return self._or(node, args)
+        if node.name not in environment.methods and node.name not in environment.functions:
+            kind = None if args[0][1] == ERROR else args[0][1]
+            return self._wrong(mistakes.unknown_function(node.name_span, node.name, kind))
+        candidates = environment.methods.get(node.name, ())
+        return self._chosen(node, node.name, args, candidates, method=True)
 
-    def _or(self, node: MethodExpr, target: Type, args: list[Type]) -> Type:
-        if ERROR in (target, *args):
+    def _or(self, node: MethodExpr, args: Sequence[tuple[Node, Type]]) -> Type:
+        kinds = [kind for _, kind in args]
+        if ERROR in kinds:
             return ERROR
-        whole = optional_of(ANY) if target == ANY else target
-        if len(args) == 1 and isinstance(whole, OptionalType):
+        whole = optional_of(ANY) if kinds[0] == ANY else kinds[0]
+        if len(kinds) == 2 and isinstance(whole, OptionalType):
             wanted = whole if node.name == "or" else whole.element
-            joined = meet(wanted, args[0])
+            joined = meet(wanted, kinds[1])
             if joined is not None:
                 return joined
-        at = node.name_span.end
-        return self._fault(at, _no_overload(node.name, [target, *args], method=True))
+        candidates = selector_environment().methods[node.name]
+        return self._wrong(mistakes.no_call(node, node.name, kinds, candidates, method=True))
 
     def _bind(self, node: MethodExpr, scope: Scope) -> Type:
-        if len(node.args) != 3 or not isinstance(node.args[0], Ident):
-            return self._fault(
-                node.span.start, "cel.bind() variable names must be simple identifiers"
-            )
+        name = node.args[0] if len(node.args) == 3 else None
+        if not isinstance(name, Ident):
+            upstream = "cel.bind() variable names must be simple identifiers"
+            message = "write cel.bind(x, value, body)"
+            return self._wrong(mistake("PS108", node.span, message, upstream))
         value = self._type(node.args[1], scope)
-        return self._type(node.args[2], {**scope, node.args[0].name: value})
+        return self._type(node.args[2], {**scope, name.name: value})
 
     def _opt_map(self, node: MethodExpr, scope: Scope) -> Type:
         target = self._type(node.target, scope)
-        if not isinstance(node.args[0], Ident):
-            return self._fault(
-                node.span.start, f"{node.name}() variable name must be a simple identifier"
+        name = node.args[0]
+        if not isinstance(name, Ident):
+            upstream = f"{node.name}() variable name must be a simple identifier"
+            return self._wrong(
+                mistake("PS108", name.span, "a macro's variable is a simple name", upstream)
             )
         if target not in (ANY, ERROR) and not isinstance(target, OptionalType):
-            return self._fault(node.name_span.end, _no_overload("hasValue", [target], method=True))
+            message = f"{node.name}() needs an optional, found {target}"
+            upstream = mistakes.no_overload_text("hasValue", [target], method=True)
+            at = node.name_span.end
+            return self._wrong(mistake("PS206", node.target.span, message, upstream, at=at))
         element = target.element if isinstance(target, OptionalType) else target
-        found = self._type(node.args[1], {**scope, node.args[0].name: element})
+        found = self._type(node.args[1], {**scope, name.name: element})
         return optional_of(found) if node.name == "optMap" and found != ERROR else found
 
     def _loop(self, node: MethodExpr, scope: Scope) -> Type:
         target = self._type(node.target, scope)
         names, bodies = loop_parts(node)
-        if target == ERROR or not bodies or (node.name == "sortBy" and len(names) > 1):
-            return (
-                ERROR
-                if target == ERROR
-                else self._fault(
-                    node.name_span.end, f"undeclared reference to '{node.name}' (in container '')"
-                )
-            )
+        if target == ERROR:
+            return ERROR
+        if not bodies or (node.name == "sortBy" and len(bodies) > 1):
+            count = len(node.args)
+            message = f"{node.name}() does not take {count} argument{'s' * (count != 1)}"
+            upstream = mistakes.undeclared(node.name)
+            at = node.name_span.end
+            return self._wrong(mistake("PS107", node.name_span, message, upstream, at=at))
         if isinstance(target, ListType):
             kinds = [target.element] if len(names) == 1 else [INT, target.element]
         elif isinstance(target, MapType):
@@ -334,26 +388,30 @@ class Checker:
         elif target == ANY:
             kinds = [ANY, ANY]
         else:
-            message = f"expression of type '{target}' cannot be range of a comprehension"
-            message += " (must be list, map, or dynamic)"
-            return self._fault(node.target.span.start, message)
+            return self._no_range(node, target)
         inner = {**scope, **dict(zip(names, kinds, strict=False))}
-        found = [self._type(body, inner) for body in bodies]
-        for body, kind in zip(bodies[: predicates(node, len(bodies))], found, strict=False):
-            if kind != ERROR and meet(kind, BOOL) is None:
-                self._fault(body.span.start, f"expected type 'bool' but found '{kind}'")
+        for body in bodies[: predicates(node, len(bodies))]:
+            self._bool(body, inner, f"the test of {node.name}()")
+        last = self._type(bodies[-1], inner) if makes(node) else BOOL
         match node.name:
             case "filter":
                 return list_of(kinds[0])
             case "map" | "transformList":
-                return list_of(found[-1])
+                return list_of(last)
             case "transformMap":
-                return map_of(INT if isinstance(target, ListType) else kinds[0], found[-1])
+                return map_of(INT if isinstance(target, ListType) else kinds[0], last)
             case "transformMapEntry":
-                return found[-1]
+                return last
             case "sortBy":
                 return target
         return BOOL
+
+    def _no_range(self, node: MethodExpr, target: Type) -> Type:
+        message = f"{node.name}() needs a list or map, found {target}"
+        hint = "for an optional write `.optMap(x, ...)`" if isinstance(target, OptionalType) else ""
+        upstream = f"expression of type '{upstream_name(target)}' cannot be range of a"
+        upstream += " comprehension (must be list, map, or dynamic)"
+        return self._wrong(mistake("PS206", node.target.span, message, upstream, hint=hint))
 
 
 def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:
@@ -367,14 +425,11 @@ def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:
     return names, bodies if len(names) == count and len(bodies) in (1, 2) else ()
 
 
+def makes(node: MethodExpr) -> bool:
+    """Tell whether the last body of a comprehension gives a value, not a condition."""
+    return node.name in ("map", "sortBy") or node.name.startswith("transform")
+
+
 def predicates(node: MethodExpr, bodies: int) -> int:
     """Return how many of the bodies are conditions, which come first."""
-    transforms = node.name == "map" or node.name.startswith("transform")
-    if node.name == "sortBy":
-        return 0
-    return bodies - 1 if transforms else bodies
-
-
-def _no_overload(name: str, args: Sequence[Type], *, method: bool) -> str:
-    applied = f"{args[0]}.{shown(args[1:])}" if method else shown(args)
-    return f"found no matching overload for '{name}' applied to '{applied}'"
+    return bodies - 1 if makes(node) else bodies

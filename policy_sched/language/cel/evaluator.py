@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import cmp_to_key
+from functools import cache, cmp_to_key
 from typing import Any, Final
 
 from policy_sched.language.cel.checker import TYPE_NAMES, loop_parts
-from policy_sched.language.cel.functions import FUNCTIONS, METHODS, OPERATORS
-from policy_sched.language.cel.library import Function, comparable, compare
+from policy_sched.language.cel.environment import selector_environment
+from policy_sched.language.cel.library import (
+    OPERATORS,
+    STANDARD,
+    Kernel,
+    comparable,
+    compare,
+    rule_kernel,
+)
+from policy_sched.language.cel.library_kubernetes import KUBERNETES
 from policy_sched.language.cel.types import ANY
 from policy_sched.language.cel.values import (
     ABSENT,
@@ -30,6 +38,7 @@ from policy_sched.language.cel.values import (
     text_of_key,
     type_name,
 )
+from policy_sched.language.stdlib import Overload
 from policy_sched.language.syntax import (
     AndExpr,
     Binary,
@@ -55,6 +64,17 @@ NO_OVERLOAD: Final = "no such overload"
 _STANDARD: Final = frozenset({"contains", "startsWith", "endsWith", "matches", "size"})
 _LISTED: Final = 10
 _MAPPED: Final = 30
+_OWN: Final[Mapping[str, Kernel]] = {**OPERATORS, **STANDARD, **KUBERNETES}
+
+
+@cache
+def _kernels() -> Mapping[str, Kernel]:
+    """Return what evaluates a call of each overload, by the overload's id."""
+    return {
+        one.id: _OWN.get(one.id) or rule_kernel(one.id, one.result)
+        for one in selector_environment().overloads
+        if one.name not in ("or", "orValue")
+    }
 
 
 def suits(param: Type, value: Any) -> bool:
@@ -76,6 +96,8 @@ class Evaluation:
     def __init__(self, limit: int = MAX_COST) -> None:
         self.cost = 0
         self._limit = limit
+        self._environment = selector_environment()
+        self._kernels = _kernels()
 
     def value(self, node: Node, scope: Scope) -> Any:
         """Return the value of an expression. Raises CelError."""
@@ -154,12 +176,12 @@ class Evaluation:
     def _unary(self, node: Unary, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
         self._spend(1)
-        return self._chosen(OPERATORS[f"{node.op}_"], [operand], NO_OVERLOAD)
+        return self._chosen(self._environment.operators[node.op], [operand], NO_OVERLOAD)
 
     def _binary(self, node: Binary, scope: Scope) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
         self._spend(_binary_cost(node, left, right))
-        return self._chosen(OPERATORS[f"_{node.op}_"], [left, right], NO_OVERLOAD)
+        return self._chosen(self._environment.operators[node.op], [left, right], NO_OVERLOAD)
 
     def _and(self, node: AndExpr, scope: Scope) -> Any:
         return self._decided(node.args, scope, False)
@@ -196,7 +218,7 @@ class Evaluation:
     def _function(self, name: str, nodes: Sequence[Node], scope: Scope) -> Any:
         args = [self.value(arg, scope) for arg in nodes]
         self._spend(_call_cost(name, args))
-        return self._chosen(FUNCTIONS[name], args, _no_overload(name, args))
+        return self._chosen(self._environment.functions[name], args, _no_overload(name, args))
 
     def _method(self, node: MethodExpr, scope: Scope) -> Any:
         if isinstance(node.target, Ident) and node.target.name not in scope:
@@ -206,7 +228,7 @@ class Evaluation:
                 assert isinstance(variable, Ident), "the expression was checked"
                 bound = {**scope, variable.name: self.value(node.args[1], scope)}
                 return self.value(node.args[2], bound)
-            if dotted in FUNCTIONS:
+            if dotted in self._environment.functions:
                 return self._function(dotted, node.args, scope)
         special = _SPECIAL.get(node.name)
         if (
@@ -217,12 +239,14 @@ class Evaluation:
             return special(self, node, self.value(node.target, scope), scope)
         args = [self.value(arg, scope) for arg in (node.target, *node.args)]
         self._spend(_call_cost(node.name, args))
-        return self._chosen(METHODS[node.name], args, _no_overload(node.name, args))
+        return self._chosen(
+            self._environment.methods[node.name], args, _no_overload(node.name, args)
+        )
 
-    def _chosen(self, functions: Sequence[Function], args: Sequence[Any], error: str) -> Any:
-        for function in functions:
-            if len(function.params) == len(args) and all(map(suits, function.params, args)):
-                return function.kernel(*args)
+    def _chosen(self, overloads: Sequence[Overload], args: Sequence[Any], error: str) -> Any:
+        for one in overloads:
+            if len(one.params) == len(args) and all(map(suits, one.params, args)):
+                return self._kernels[one.id](*args)
         raise CelError(error)
 
     # What looks at its arguments by itself.

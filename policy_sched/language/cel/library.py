@@ -1,19 +1,17 @@
-"""Functions of CEL's standard library and of cel-go's extensions that Kubernetes turns on.
+"""Kernels of CEL's standard library, by the ids of overloads.
 
-A line of a table is an overload, ``name | parameters | result``; a dot before the name makes it a
-method of its first parameter. Kernels get plain values and raise CelError.
+Kernels get plain values and raise CelError. What policies have with the same values is not here:
+`functions` takes it from the rule language.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any, Final
 
-from policy_sched.language.cel.types import fits, read_type, split
 from policy_sched.language.cel.values import (
     ABSENT,
     CelError,
@@ -27,7 +25,7 @@ from policy_sched.language.cel.values import (
     type_name,
 )
 from policy_sched.language.stdlib import BUILTINS
-from policy_sched.language.values import Fault, LimitError, Type
+from policy_sched.language.values import DURATION, INT, TIMESTAMP, Fault, LimitError, Type
 
 Kernel = Callable[..., Any]
 INT64: Final = 2**63
@@ -36,48 +34,21 @@ MAX_MADE: Final = 1_000_000
 """Elements of a list, and characters of a text, that one function makes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """An overload: its name, whether it is a method, its parameters (the receiver first)."""
-
-    name: str
-    method: bool
-    params: tuple[Type, ...]
-    result: Type
-    kernel: Kernel
-
-    def takes(self, args: Sequence[Type]) -> dict[str, Type] | None:
-        """Return what type variables stand for with these arguments, None if they do not suit."""
-        bound: dict[str, Type] = {}
-        if len(args) != len(self.params):
-            return None
-        ok = all(fits(param, arg, bound) for param, arg in zip(self.params, args, strict=True))
-        return bound if ok else None
+_WRAPPED: Final = {DURATION: Duration, TIMESTAMP: Timestamp}
 
 
-def read_table(table: Mapping[str, Kernel]) -> list[Function]:
-    """Return the functions of a table."""
-    found = []
-    for line, kernel in table.items():
-        name, params, result = (part.strip() for part in line.split("|"))
-        kinds = tuple(map(read_type, split(params)))
-        method = name.startswith(".")
-        found.append(Function(name.lstrip("."), method, kinds, read_type(result), kernel))
-    return found
+def rule_kernel(name: str, result: Type = INT) -> Kernel:
+    """Return the rule language's kernel of an overload; its faults become errors."""
+    kernel, wrap = BUILTINS[name].function, _WRAPPED.get(result)
 
+    def called(*args: Any) -> Any:
+        try:
+            found = kernel(*args)
+        except (Fault, LimitError) as error:
+            raise CelError(f"{name.split('_', maxsplit=1)[0]}: {error}") from None
+        return found if wrap is None else wrap(found)
 
-def shared(name: str, *args: Any) -> Any:
-    """Call a kernel of the rule language by its id; its faults become errors."""
-    kernel = BUILTINS[name].function
-    try:
-        return kernel(*args)
-    except (Fault, LimitError) as error:
-        raise CelError(f"{name.split('_', maxsplit=1)[0]}: {error}") from None
-
-
-def _kernel(name: str, wrap: Kernel = lambda value: value) -> Kernel:
-    assert name in BUILTINS, name
-    return lambda *args: wrap(shared(name, *args))
+    return called
 
 
 def int64(value: int) -> int:
@@ -204,12 +175,6 @@ def _value(one: Optional) -> Any:
     return one.value
 
 
-_ZONED: Final = (
-    "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
-    "getHours", "getMinutes", "getSeconds", "getMilliseconds",
-)  # fmt: skip
-
-
 def _is_in(one: Any, items: list[Any]) -> bool:
     error: CelError | None = None
     for item in items:
@@ -319,122 +284,94 @@ def comparable(a: Any, b: Any) -> None:
 
 
 OPERATORS: Final[dict[str, Kernel]] = {
-    "_+_ | int, int | int": lambda a, b: int64(a + b),
-    "_+_ | uint, uint | uint": lambda a, b: uint64(int(a) + int(b)),
-    "_+_ | double, double | double": lambda a, b: a + b,
-    "_+_ | string, string | string": _joined,
-    "_+_ | bytes, bytes | bytes": _joined,
-    "_+_ | list(T), list(T) | list(T)": _joined,
-    "_+_ | duration, duration | duration": lambda a, b: _span(int(a) + int(b)),
-    "_+_ | timestamp, duration | timestamp": lambda a, b: _moment(int(a) + int(b)),
-    "_+_ | duration, timestamp | timestamp": lambda a, b: _moment(int(a) + int(b)),
-    "_-_ | int, int | int": lambda a, b: int64(a - b),
-    "_-_ | uint, uint | uint": lambda a, b: uint64(int(a) - int(b)),
-    "_-_ | double, double | double": lambda a, b: a - b,
-    "_-_ | duration, duration | duration": lambda a, b: _span(int(a) - int(b)),
-    "_-_ | timestamp, timestamp | duration": lambda a, b: _span(int(a) - int(b)),
-    "_-_ | timestamp, duration | timestamp": lambda a, b: _moment(int(a) - int(b)),
-    "_*_ | int, int | int": lambda a, b: int64(a * b),
-    "_*_ | uint, uint | uint": lambda a, b: uint64(int(a) * int(b)),
-    "_*_ | double, double | double": lambda a, b: a * b,
-    "_/_ | int, int | int": lambda a, b: int64(_quotient(a, b)),
-    "_/_ | uint, uint | uint": lambda a, b: uint64(_quotient(int(a), int(b))),
-    "_/_ | double, double | double": _double_quotient,
-    "_%_ | int, int | int": _remainder,
-    "_%_ | uint, uint | uint": lambda a, b: uint64(_remainder(int(a), int(b))),
-    "-_ | int | int": lambda a: int64(-a),
-    "-_ | double | double": lambda a: -a,
-    "!_ | bool | bool": lambda a: not a,
+    "add_int_int": lambda a, b: int64(a + b),
+    "add_uint_uint": lambda a, b: uint64(int(a) + int(b)),
+    "add_double_double": lambda a, b: a + b,
+    "add_string_string": _joined,
+    "add_bytes_bytes": _joined,
+    "add_list_list": _joined,
+    "add_duration_duration": lambda a, b: _span(int(a) + int(b)),
+    "add_timestamp_duration": lambda a, b: _moment(int(a) + int(b)),
+    "add_duration_timestamp": lambda a, b: _moment(int(a) + int(b)),
+    "sub_int_int": lambda a, b: int64(a - b),
+    "sub_uint_uint": lambda a, b: uint64(int(a) - int(b)),
+    "sub_double_double": lambda a, b: a - b,
+    "sub_duration_duration": lambda a, b: _span(int(a) - int(b)),
+    "sub_timestamp_timestamp": lambda a, b: _span(int(a) - int(b)),
+    "sub_timestamp_duration": lambda a, b: _moment(int(a) - int(b)),
+    "mul_int_int": lambda a, b: int64(a * b),
+    "mul_uint_uint": lambda a, b: uint64(int(a) * int(b)),
+    "mul_double_double": lambda a, b: a * b,
+    "div_int_int": lambda a, b: int64(_quotient(a, b)),
+    "div_uint_uint": lambda a, b: uint64(_quotient(int(a), int(b))),
+    "div_double_double": _double_quotient,
+    "mod_int_int": _remainder,
+    "mod_uint_uint": lambda a, b: uint64(_remainder(int(a), int(b))),
+    "neg_int": lambda a: int64(-a),
+    "neg_double": lambda a: -a,
+    "not_bool": lambda a: not a,
     **{
-        f"_{op}_ | {a}, {b} | bool": kernel
-        for op, kernel in {
-            "<": lambda a, b: compare(a, b) < 0,
-            "<=": lambda a, b: a <= b if isinstance(a, float) else compare(a, b) <= 0,
-            ">": lambda a, b: compare(a, b) > 0,
-            ">=": lambda a, b: a >= b if isinstance(a, float) else compare(a, b) >= 0,
+        f"{name}_{a}_{b}": kernel
+        for name, kernel in {
+            "lt": lambda a, b: compare(a, b) < 0,
+            "le": lambda a, b: a <= b if isinstance(a, float) else compare(a, b) <= 0,
+            "gt": lambda a, b: compare(a, b) > 0,
+            "ge": lambda a, b: a >= b if isinstance(a, float) else compare(a, b) >= 0,
         }.items()
         for a, b in [
             *((one, one) for one in ("bool", "string", "bytes", "duration", "timestamp")),
             *((a, b) for a in ("int", "uint", "double") for b in ("int", "uint", "double")),
         ]
     },
-    "_==_ | T, T | bool": equal,
-    "_!=_ | T, T | bool": lambda a, b: not equal(a, b),
-    "_in_ | T, list(T) | bool": _is_in,
-    "_in_ | K, map(K, V) | bool": lambda key, entries: key in entries,
+    "eq_any_any": equal,
+    "ne_any_any": lambda a, b: not equal(a, b),
+    "in_any_list": _is_in,
+    "in_any_map": lambda key, entries: key in entries,
 }
 
 STANDARD: Final[dict[str, Kernel]] = {
-    **{
-        f"{dot}size | {kind} | int": len
-        for dot in ("", ".")
-        for kind in ("string", "bytes", "list(T)", "map(K, V)")
-    },
-    ".contains | string, string | bool": lambda text, part: part in text,
-    ".startsWith | string, string | bool": str.startswith,
-    ".endsWith | string, string | bool": str.endswith,
-    ".matches | string, string | bool": _kernel("matches_string_string"),
-    "matches | string, string | bool": _kernel("matches_string_string"),
-    "int | int | int": int,
-    "int | uint | int": lambda a: int64(int(a)),
-    "int | double | int": _int_of_double,
-    "int | string | int": _int_of_text,
-    "int | timestamp | int": lambda a: int(a) // 10**9,
-    "int | duration | int": int,
-    "uint | uint | uint": lambda a: a,
-    "uint | int | uint": uint64,
-    "uint | double | uint": lambda a: uint64(_int_of_double(a)),
-    "uint | string | uint": _uint_of_text,
-    "double | double | double": float,
-    "double | int | double": float,
-    "double | uint | double": float,
-    "double | string | double": _double_of_text,
-    "string | string | string": str,
-    "string | bool | string": lambda a: str(a).lower(),
-    "string | int | string": str,
-    "string | uint | string": lambda a: str(int(a)),
-    "string | double | string": _text_of_double,
-    "string | bytes | string": _text_of_bytes,
-    "string | timestamp | string": lambda a: _text_of_timestamp(int(a)),
-    "string | duration | string": lambda a: _text_of_duration(int(a)),
-    "bytes | bytes | bytes": bytes,
-    "bytes | string | bytes": str.encode,
-    "bool | bool | bool": bool,
-    "bool | string | bool": _bool_of_text,
-    "duration | duration | duration": lambda a: a,
-    "duration | string | duration": _kernel("duration_string", Duration),
-    "timestamp | timestamp | timestamp": lambda a: a,
-    "timestamp | string | timestamp": _kernel("timestamp_string", Timestamp),
-    "timestamp | int | timestamp": lambda a: _moment(a * 10**9),
-    "type | T | type": _type_of,
-    "dyn | T | any": lambda a: a,
-    **{f".{n} | timestamp | int": _kernel(f"{n}_timestamp") for n in _ZONED},
-    **{f".{n} | timestamp, string | int": _kernel(f"{n}_timestamp_string") for n in _ZONED},
-    **{
-        f".{n} | duration | int": _kernel(f"{n}_duration")
-        for n in ("getHours", "getMinutes", "getSeconds", "getMilliseconds")
-    },
-    "optional.of | T | optional(T)": lambda a: Optional(True, a),
-    "optional.ofNonZeroValue | T | optional(T)": nonzero,
-    "optional.none | | optional(T)": lambda: ABSENT,
-    ".hasValue | optional(T) | bool": lambda a: a.present,
-    ".value | optional(T) | T": _value,
-    ".charAt | string, int | string": _kernel("charAt_string_int"),
-    ".indexOf | string, string | int": lambda text, part: text.find(part),
-    ".indexOf | string, string, int | int": _kernel("indexOf_string_string_int"),
-    ".lastIndexOf | string, string | int": _kernel("lastIndexOf_string_string"),
-    ".lastIndexOf | string, string, int | int": _kernel("lastIndexOf_string_string_int"),
-    ".lowerAscii | string | string": _kernel("lowerAscii_string"),
-    ".upperAscii | string | string": _kernel("upperAscii_string"),
-    ".replace | string, string, string | string": _kernel("replace_string_string_string"),
-    ".replace | string, string, string, int | string": _kernel("replace_string_string_string_int"),
-    ".split | string, string | list(string)": _kernel("split_string_string"),
-    ".split | string, string, int | list(string)": _kernel("split_string_string_int"),
-    ".substring | string, int | string": _kernel("substring_string_int"),
-    ".substring | string, int, int | string": _kernel("substring_string_int_int"),
-    ".trim | string | string": _kernel("trim_string"),
-    ".join | list(string) | string": lambda items: _text_of(items, ""),
-    ".join | list(string), string | string": _text_of,
-    ".format | string, list(T) | string": _formatted,
-    "strings.quote | string | string": _kernel("strings_quote_string"),
+    **{f"size_{kind}": len for kind in ("string", "bytes", "list", "map")},
+    "contains_string_string": lambda text, part: part in text,
+    "startsWith_string_string": str.startswith,
+    "endsWith_string_string": str.endswith,
+    "int_int": int,
+    "int_uint": lambda a: int64(int(a)),
+    "int_double": _int_of_double,
+    "int_string": _int_of_text,
+    "int_timestamp": lambda a: int(a) // 10**9,
+    "int_duration": int,
+    "uint_uint": lambda a: a,
+    "uint_int": uint64,
+    "uint_double": lambda a: uint64(_int_of_double(a)),
+    "uint_string": _uint_of_text,
+    "double_double": float,
+    "double_int": float,
+    "double_uint": float,
+    "double_string": _double_of_text,
+    "string_string": str,
+    "string_bool": lambda a: str(a).lower(),
+    "string_int": str,
+    "string_uint": lambda a: str(int(a)),
+    "string_double": _text_of_double,
+    "string_bytes": _text_of_bytes,
+    "string_timestamp": lambda a: _text_of_timestamp(int(a)),
+    "string_duration": lambda a: _text_of_duration(int(a)),
+    "bytes_bytes": bytes,
+    "bytes_string": str.encode,
+    "bool_bool": bool,
+    "bool_string": _bool_of_text,
+    "duration_duration": lambda a: a,
+    "timestamp_timestamp": lambda a: a,
+    "timestamp_int": lambda a: _moment(a * 10**9),
+    "type_any": _type_of,
+    "dyn_any": lambda a: a,
+    "optional_of_any": lambda a: Optional(True, a),
+    "optional_ofNonZeroValue_any": nonzero,
+    "optional_none": lambda: ABSENT,
+    "hasValue_optional": lambda a: a.present,
+    "value_optional": _value,
+    "indexOf_string_string": lambda text, part: text.find(part),
+    "join_list": lambda items: _text_of(items, ""),
+    "join_list_string": _text_of,
+    "format_string_list": _formatted,
 }

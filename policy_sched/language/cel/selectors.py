@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from policy_sched.language.cel.checker import Checker, Environment, Fault
+from policy_sched.language.cel.checker import Checker
 from policy_sched.language.cel.evaluator import Evaluation, Record
 from policy_sched.language.cel.library_kubernetes import read_version
-from policy_sched.language.cel.types import ANY, QUANTITY, map_of
+from policy_sched.language.cel.mistakes import result_hint
+from policy_sched.language.cel.types import ANY, upstream_name
 from policy_sched.language.cel.values import CelError, CelMap, type_name
+from policy_sched.language.diagnostics import Problem
 from policy_sched.language.syntax import Node, parse_cel
-from policy_sched.language.values import BOOL, STRING, Type
+from policy_sched.language.values import BOOL, Type
 from policy_sched.model import Amount, quantity
 
-DEVICE: Final = Type("kubernetes.DRADevice")
-DEVICES: Final = Environment(
-    {"device": DEVICE},
-    {
-        DEVICE: {
-            "driver": STRING,
-            "allowMultipleAllocations": BOOL,
-            "attributes": map_of(STRING, map_of(STRING, ANY)),
-            "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
-        }
-    },
-)
 #: Expressions that are kept compiled.
 _KEPT: Final = 4096
 _NATIVE: Final = {
@@ -42,18 +32,23 @@ _NATIVE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A compiled selector; ``error`` says why it did not compile, and then it has no tree."""
+    """A compiled selector; ``error`` is upstream's reason why it has no tree.
+
+    ``problems``: what is wrong with it in the words of the language, also what upstream accepts
+    and what fails for every device.
+    """
 
     text: str
     tree: Node | None
     result: Type | None
     error: str = ""
-    faults: tuple[Fault, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     @property
     def result_type(self) -> str:
         """The checker's result type as upstream shows it."""
-        return "google.protobuf.Any" if self.result == ANY else str(self.result)
+        assert self.result is not None, "it compiled"
+        return "google.protobuf.Any" if self.result == ANY else upstream_name(self.result)
 
     def evaluate(self, device: Record) -> tuple[bool, int]:
         """Return whether the device is selected, and the cost. Raises CelError."""
@@ -67,32 +62,45 @@ class Selector:
         return found, evaluation.cost
 
 
+def check_selector(text: str) -> tuple[Problem, ...]:
+    """Return what is wrong with a selector of an object that is about to be created."""
+    return compile_selector(text, new=True).problems
+
+
 @lru_cache(maxsize=_KEPT)
-def compile_selector(text: str) -> Selector:
-    """Compile a selector over a device."""
+def compile_selector(text: str, *, new: bool = False) -> Selector:
+    """Compile a selector over a device; of a ``new`` object as kube-apiserver admits it."""
     tree, problems = parse_cel(text)
     if tree is None:
-        found = tuple(Fault(p.start, f"Syntax error: {p.message}") for p in problems)
-        return Selector(text, None, None, _compilation_failed(text, found), found)
-    checker = Checker(DEVICES)
+        syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
+        return Selector(text, None, None, _compilation_failed(text, syntax), tuple(problems))
+    checker = Checker(new=new)
     result = checker.check(tree)
-    if checker.faults:
-        faults = tuple(checker.faults)
-        return Selector(text, None, None, _compilation_failed(text, faults), faults)
+    found = tuple(one.problem for one in checker.mistakes)
+    refused = [(one.at, one.upstream) for one in checker.mistakes if one.upstream]
+    if refused:
+        return Selector(text, None, None, _compilation_failed(text, refused), found)
     if result not in (BOOL, ANY):
-        message = f"must evaluate to bool or the unknown type, not {result}"
-        return Selector(text, None, None, message, (Fault(0, message),))
-    return Selector(text, tree, result)
+        problem = _result_problem(text, result)
+        message = f"must evaluate to bool or the unknown type, not {upstream_name(result)}"
+        return Selector(text, None, None, message, (*found, problem))
+    return Selector(text, tree, result, "", found)
 
 
-def _compilation_failed(text: str, faults: tuple[Fault, ...]) -> str:
+def _result_problem(text: str, result: Type) -> Problem:
+    message = f"a selector must be bool, found {result}"
+    return Problem(0, len(text), "PS301", message, result_hint(result))
+
+
+def _compilation_failed(text: str, refused: Sequence[tuple[int, str]]) -> str:
+    """Return cel-go's text of mistakes at characters of a selector."""
     lines = []
-    for fault in faults:
-        start = text.rfind("\n", 0, fault.at) + 1
-        line, column = text.count("\n", 0, fault.at) + 1, fault.at - start
+    for at, message in refused:
+        start = text.rfind("\n", 0, at) + 1
+        line, column = text.count("\n", 0, at) + 1, at - start
         end = text.find("\n", start)
         shown = text[start : len(text) if end < 0 else end].replace("\t", " ")
-        lines.append(f"ERROR: <input>:{line}:{column + 1}: {fault.message}")
+        lines.append(f"ERROR: <input>:{line}:{column + 1}: {message}")
         lines.append(f" | {shown}")
         lines.append(f" | {'.' * column}^")
     return "compilation failed: " + "\n".join(lines)

@@ -1,98 +1,73 @@
-"""The types of CEL in Kubernetes, and how an argument's type meets a parameter's.
+"""The types that only selectors have, and how an argument's type meets a parameter's.
 
-``any`` is what is known only when a value is there: it suits every parameter.
+``any`` is what is known only of a device: it suits every parameter.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from policy_sched.language.values import (
-    BOOL,
-    DOUBLE,
-    INT,
-    STRING,
+    DURATION,
+    QUANTITY,
+    SEMVER,
+    TIMESTAMP,
+    UNKNOWN,
     ListType,
     MapType,
     OptionalType,
     Type,
     TypeVariable,
+    list_of,
+    map_of,
+    optional_of,
+    record,
 )
 
-ANY: Final = Type("any")
-UINT: Final = Type("uint")
-BYTES: Final = Type("bytes")
-NULL: Final = Type("null_type")
-DURATION: Final = Type("duration")
-TIMESTAMP: Final = Type("timestamp")
-QUANTITY: Final = Type("kubernetes.Quantity")
-SEMVER: Final = Type("kubernetes.Semver")
-FORMAT: Final = Type("kubernetes.NamedFormat")
-URL: Final = Type("kubernetes.URL")
-IP: Final = Type("net.IP")
-CIDR: Final = Type("net.CIDR")
-TYPE: Final = Type("type")
-_NAMED: Final = {
-    "any": ANY,
-    "bool": BOOL,
-    "bytes": BYTES,
-    "cidr": CIDR,
-    "double": DOUBLE,
-    "duration": DURATION,
-    "format": FORMAT,
-    "int": INT,
-    "ip": IP,
-    "null": NULL,
-    "quantity": QUANTITY,
-    "semver": SEMVER,
-    "string": STRING,
-    "timestamp": TIMESTAMP,
-    "type": TYPE,
-    "uint": UINT,
-    "url": URL,
+ANY: Final = record("any")
+UINT: Final = record("uint")
+BYTES: Final = record("bytes")
+NULL: Final = record("null")
+TYPE: Final = record("type")
+#: What the type variables of the rule language's functions stand for in selectors.
+_ALLOWED: Final = {
+    "ordered": frozenset(
+        {"int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"}
+    ),
+    "amount": frozenset({"int", "uint", "double", "duration"}),
 }
-_WRAPPED: Final = re.compile(r"(list|map|optional)\((.*)\)")
+_NULLABLE: Final = (
+    DURATION, TIMESTAMP, QUANTITY, SEMVER, *map(record, ("url", "ip", "cidr", "format")),
+)  # fmt: skip
+#: Types that upstream calls otherwise.
+UPSTREAM_NAMES: Final = {
+    "Device": "kubernetes.DRADevice",
+    "cidr": "net.CIDR",
+    "format": "kubernetes.NamedFormat",
+    "ip": "net.IP",
+    "null": "null_type",
+    "quantity": "kubernetes.Quantity",
+    "semver": "kubernetes.Semver",
+    "url": "kubernetes.URL",
+}
 
 
-def list_of(element: Type) -> ListType:
-    """Return the type of lists of an element type."""
-    return ListType("list", element)
+def upstream_name(kind: Type) -> str:
+    """Return a type as cel-go's messages have it."""
+    match kind:
+        case ListType():
+            return f"list({upstream_name(kind.element)})"
+        case MapType():
+            return f"map({upstream_name(kind.key)}, {upstream_name(kind.value)})"
+        case OptionalType():
+            return f"optional_type({upstream_name(kind.element)})"
+    return UPSTREAM_NAMES.get(kind.name, kind.name)
 
 
-def map_of(key: Type, value: Type) -> MapType:
-    """Return the type of maps."""
-    return MapType("map", key, value)
-
-
-def optional_of(element: Type) -> OptionalType:
-    """Return the type of a value that may be absent."""
-    return OptionalType("optional_type", element)
-
-
-def read_type(text: str) -> Type:
-    """Read a type as the tables of functions write it; a capital letter is a type variable."""
-    wrapped = _WRAPPED.fullmatch(text)
-    if wrapped is None:
-        return _NAMED.get(text) or TypeVariable(text)
-    inside = split(wrapped[2])
-    if wrapped[1] == "map":
-        return map_of(read_type(inside[0]), read_type(inside[1]))
-    element = read_type(inside[0])
-    return list_of(element) if wrapped[1] == "list" else optional_of(element)
-
-
-def split(text: str) -> list[str]:
-    """Split at the outer commas."""
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
+def upstream_names(kinds: Sequence[Type]) -> str:
+    """Return types in parentheses, as cel-go's messages have them."""
+    return f"({', '.join(map(upstream_name, kinds))})"
 
 
 def meet(a: Type, b: Type) -> Type | None:
@@ -116,12 +91,11 @@ def meet(a: Type, b: Type) -> Type | None:
     return None
 
 
-_NULLABLE: Final = (DURATION, TIMESTAMP, QUANTITY, SEMVER, URL, IP, CIDR, FORMAT)
-
-
 def fits(param: Type, arg: Type, bound: dict[str, Type]) -> bool:
     """Tell whether an argument suits a parameter; ``bound`` collects what variables stand for."""
     if isinstance(param, TypeVariable):
+        if param.allowed and arg != ANY and arg.name not in _ALLOWED[param.name]:
+            return False
         before = bound.get(param.name)
         found = arg if before is None else meet(before, arg)
         if found is None:
@@ -151,9 +125,4 @@ def substituted(result: Type, bound: dict[str, Type]) -> Type:
             return optional_of(substituted(result.element, bound))
         case MapType():
             return map_of(substituted(result.key, bound), substituted(result.value, bound))
-    return result
-
-
-def shown(kinds: Sequence[Type]) -> str:
-    """Return types in parentheses, as messages have them."""
-    return f"({', '.join(map(str, kinds))})"
+    return ANY if result == UNKNOWN else result

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult
 
 from policy_sched.errors import PolicySchedError
+from policy_sched.language.cel.types import UPSTREAM_NAMES
 from policy_sched.language.stdlib import Version
 from policy_sched.model import Quantity
 
@@ -135,40 +136,44 @@ def text_of_key(key: object) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-_NAMES: Final[dict[type, str]] = {
+_KINDS: Final[dict[type, str]] = {
     bool: "bool",
     Uint: "uint",
-    Duration: "google.protobuf.Duration",
-    Timestamp: "google.protobuf.Timestamp",
+    Duration: "duration",
+    Timestamp: "timestamp",
     int: "int",
     float: "double",
     str: "string",
     bytes: "bytes",
-    type(None): "null_type",
+    type(None): "null",
     list: "list",
     CelMap: "map",
-    Optional: "optional_type",
+    Optional: "optional",
     TypeValue: "type",
-    Quantity: "kubernetes.Quantity",
-    Version: "kubernetes.Semver",
-    Address: "net.IP",
-    Network: "net.CIDR",
-    Url: "kubernetes.URL",
-    NamedFormat: "kubernetes.NamedFormat",
+    Quantity: "quantity",
+    Version: "semver",
+    Address: "ip",
+    Network: "cidr",
+    Url: "url",
+    NamedFormat: "format",
 }
 _NUMBERS: Final = (int, Uint, float)
-_SHORT: Final = {"google.protobuf.Duration": "duration", "google.protobuf.Timestamp": "timestamp"}
-
-
-def type_name(value: object) -> str:
-    """Return the name of a value's type."""
-    return _NAMES.get(type(value), type(value).__name__)
+_UPSTREAM_NAMES: Final = UPSTREAM_NAMES | {
+    "duration": "google.protobuf.Duration",
+    "optional": "optional_type",
+    "timestamp": "google.protobuf.Timestamp",
+}
 
 
 def kind_of(value: object) -> str:
-    """Return the name of a value's type as the tables of functions write it."""
-    name = type_name(value)
-    return _SHORT.get(name, name)
+    """Return the name of a value's type."""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's type as cel-go's messages have it."""
+    name = kind_of(value)
+    return _UPSTREAM_NAMES.get(name, name)
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -3,6 +3,7 @@
 Names, calls, operators, macros and the sections of a policy. Code is not generated here.
 """
 
+from policy_sched.language.check.calls import CHECKS as CONSTANT_CHECKS
 from policy_sched.language.check.checked_policy import (
     Checked,
     CheckedKey,
@@ -24,6 +25,7 @@ from policy_sched.language.check.policy import (
 )
 
 __all__ = [
+    "CONSTANT_CHECKS",
     "METHOD_MACROS",
     "Checked",
     "CheckedKey",

@@ -56,8 +56,16 @@ from policy_sched.language.stdlib.environment import (
     Section,
     Variable,
     policy_environment,
+    read_environment,
 )
-from policy_sched.language.stdlib.overloads import NAMESPACES, Overload, choose, closest, settle
+from policy_sched.language.stdlib.overloads import (
+    NAMESPACES,
+    Overload,
+    choose,
+    closest,
+    read_overloads,
+    settle,
+)
 from policy_sched.language.stdlib.value_printer import value_data, value_text
 
 __all__ = [
@@ -99,6 +107,8 @@ __all__ = [
     "policy_environment",
     "preference",
     "read_affinity",
+    "read_environment",
+    "read_overloads",
     "required_names",
     "scale_of_resource",
     "selector",

@@ -117,7 +117,11 @@ def _overload(
         kind, name = "operator", match["name"]
         texts = [t for t in (match["left"], match["right"]) if t]
         stem = _OPERATOR_NAMES["-u" if name == "-" and len(texts) == 1 else name]
-    elif (match := _METHOD.match(head)) and match["receiver"] not in _NAMESPACES:
+    elif (
+        (match := _METHOD.match(head))
+        and match["receiver"] not in _NAMESPACES
+        and not row.get("function")
+    ):
         kind, name = "method", match["name"]
         texts = [match["receiver"], *_split(match["params"])]
         stem = name

@@ -12,7 +12,8 @@ from typing import Any, Final, TextIO
 
 from policy_sched.errors import Diagnostic, Severity, bounded
 from policy_sched.language import problems_of
-from policy_sched.language.check import CheckedPolicy, check_policy
+from policy_sched.language.cel import check_selector
+from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.check.lint import lint_policy, without_suppressed
 from policy_sched.profiles.load import (
@@ -21,8 +22,10 @@ from policy_sched.profiles.load import (
     LoadedConfig,
     LoadedPolicy,
     beyond_ceiling,
+    device_selectors,
     duplicate_names,
     files_below,
+    has_device_objects,
     kind_of,
     kind_problem,
     load_config_document,
@@ -82,6 +85,10 @@ class _Found:
             self.known.add(marked.file.path)
             self.diagnostics += test_problems(marked)
             return
+        if has_device_objects(marked.value):
+            self.known.add(marked.file.path)
+            self.diagnostics += selector_problems(marked)
+            return
         ours = version.startswith((models_policy.GROUP, _CONFIGURATION_GROUP))
         if kind == models_policy.KIND and (named or ours):
             policy, found = load_policy_document(marked)
@@ -116,8 +123,10 @@ class _Found:
         self.diagnostics += unreadable
         if unreadable:
             self.known.add(source.path)
+        # A file with device classes or claims is one of manifests, which may be of any kind.
+        manifests = any(has_device_objects(marked.value) for marked in documents)
         for marked in documents:
-            self.read(marked, named=named)
+            self.read(marked, named=named and not manifests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +202,7 @@ def _nothing_in(path: str) -> Diagnostic:
     """Return that a path holds nothing to check: a slip would look like success."""
     folder = FilePath(path).is_dir()
     where = "directory" if folder else "file"
-    message = f"there is no policy, configuration or policy test in this {where}"
+    message = f"there is no policy, configuration, policy test or device selector in this {where}"
     hint = f"files that are read in a directory: {', '.join(SUFFIXES)}" if folder else ""
     return Diagnostic(path, 1, 1, MISSING_KEY, message, hint)
 
@@ -252,6 +261,19 @@ def _without_suppressed(found: _Found) -> list[Diagnostic]:
         file = found.files.get(path)
         kept += diagnostics if file is None else without_suppressed(file, diagnostics)
     return bounded(kept)
+
+
+def selector_problems(marked: Marked) -> list[Diagnostic]:
+    """Return what is wrong with the selectors over devices of a document."""
+    found: list[Diagnostic] = []
+    for one in device_selectors(marked):
+        if isinstance(one, Diagnostic):
+            found.append(one)
+        else:
+            context = f"{one.object}, {one.text.path}"
+            problems = check_selector(one.text.text)
+            found += [diagnostic(problem, one.text, context) for problem in problems]
+    return found
 
 
 def _timed(

@@ -10,11 +10,13 @@ from policy_sched.profiles.load.configuration import (
     load_config,
     load_config_document,
 )
+from policy_sched.profiles.load.device_selectors import DeviceSelectorText, device_selectors
 from policy_sched.profiles.load.document import (
     SUFFIXES,
     DocumentPosition,
     files_below,
     files_of_ours,
+    has_device_objects,
     kind_of,
     kind_problem,
     parse,
@@ -43,6 +45,7 @@ from policy_sched.profiles.load.policy_source import LIMIT, policy_source, sourc
 __all__ = [
     "LIMIT",
     "SUFFIXES",
+    "DeviceSelectorText",
     "DocumentPosition",
     "Fingerprint",
     "LoadedConfig",
@@ -52,10 +55,12 @@ __all__ = [
     "config_from_value",
     "content_hash",
     "default_config",
+    "device_selectors",
     "duplicate_names",
     "files_below",
     "files_of_ours",
     "fingerprint",
+    "has_device_objects",
     "kind_of",
     "kind_problem",
     "load_config",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
@@ -331,8 +331,31 @@ def _is_ours(source: SourceFile) -> bool:
 def _is_our_document(value: Any) -> bool:
     """Tell whether a document has an apiVersion of ours, a misspelt one, or a kind and none."""
     version, kind = kind_of(value)
-    if version.startswith(GROUPS):
+    if version.startswith(GROUPS) or has_device_objects(value):
         return True
     group = version.partition("/")[0]
     known = [one.rstrip("/") for one in GROUPS]
     return kind in _KINDS and (not version or nearest(group, known) is not None)
+
+
+_DEVICES: Final = "resource.k8s.io/"
+_WITH_SELECTORS: Final = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
+
+
+def device_objects(value: object, root: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Yield the objects of a document, or of its list, that may have selectors over devices."""
+    version, kind = kind_of(value)
+    if not isinstance(value, Mapping):
+        return
+    if version.startswith(_DEVICES) and kind in _WITH_SELECTORS:
+        yield root, value
+    elif not root and kind.endswith("List") and isinstance(value.get("items"), list):
+        implied = {"apiVersion": version, "kind": kind.removesuffix("List")}
+        for i, item in enumerate(value["items"]):
+            if isinstance(item, Mapping):
+                yield from device_objects({**implied, **item}, ("items", i))
+
+
+def has_device_objects(value: object) -> bool:
+    """Tell whether a document has an object that may have selectors over devices."""
+    return any(True for _ in device_objects(value))

@@ -102,7 +102,7 @@ def test_mistakes_are_found_before_any_device_is_there(text: str, fault: str) ->
     selector = compile_selector(text)
     assert selector.tree is None
     assert fault in selector.error
-    assert selector.faults
+    assert selector.problems
 
 
 def test_attributes_that_selectors_do_not_know() -> None:

@@ -1,0 +1,93 @@
+"""Reads the selectors of device classes and resource claims in manifests, with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policy_sched.errors import Diagnostic
+from policy_sched.language.diagnostics import Text
+from policy_sched.profiles.load.document import DocumentPosition, device_objects
+from policy_sched.profiles.load.policy_source import locator
+from policy_sched.profiles.models import Path, Problem, path_text
+from policy_sched.source import Marked
+
+#: Where the requests of a kind are; a device class has selectors of its own.
+_REQUESTS: Final[Mapping[str, Path]] = {
+    "ResourceClaim": ("spec", "devices", "requests"),
+    "ResourceClaimTemplate": ("spec", "spec", "devices", "requests"),
+}
+_CLASS: Final = "DeviceClass"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSelectorText:
+    """A selector's text with its place, and the object that it is of."""
+
+    text: Text
+    object: str
+
+
+def device_selectors(marked: Marked) -> Iterator[DeviceSelectorText | Diagnostic]:
+    """Yield the selectors of the objects of a document, or what is wrong in the place of one."""
+    place = DocumentPosition(marked.file.path, marked)
+    for root, value in device_objects(marked.value):
+        for path, expression in _selectors(value, root):
+            if isinstance(expression, Problem):
+                yield place.diagnostic(expression)
+            else:
+                locate = locator(marked, path)
+                text = Text(expression, place.name, locate, path_text(path[len(root) :]))
+                yield DeviceSelectorText(text, _title(value))
+
+
+def _title(value: Mapping[str, Any]) -> str:
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f"{value['kind']} {name}" if isinstance(name, str) else str(value["kind"])
+
+
+def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str | Problem]]:
+    """Yield the expressions of an object, or what stands in the place of one."""
+    if value["kind"] == _CLASS:
+        yield from _of_selectors(_at(value, ("spec",)), (*root, "spec"))
+        return
+    path = _REQUESTS[value["kind"]]
+    requests = _at(value, path)
+    for i, request in enumerate(requests if isinstance(requests, list) else ()):
+        at = (*root, *path, i)
+        yield from _of_selectors(request, at)  # as v1beta1 has it
+        exactly = _at(request, ("exactly",))
+        yield from _of_selectors(exactly, (*at, "exactly"))
+        choices = _at(request, ("firstAvailable",))
+        for k, choice in enumerate(choices if isinstance(choices, list) else ()):
+            yield from _of_selectors(choice, (*at, "firstAvailable", k))
+
+
+def _of_selectors(value: object, path: Path) -> Iterator[tuple[Path, str | Problem]]:
+    selectors, path = _at(value, ("selectors",)), (*path, "selectors")
+    if selectors is None:
+        return
+    if not isinstance(selectors, list):
+        yield path, _wrong_type(path, "a list")
+        return
+    for i, selector in enumerate(selectors):
+        at = (*path, i, "cel", "expression")
+        expression = _at(selector, ("cel", "expression"))
+        if expression is None or expression == "":
+            yield at, Problem(at, "PS704", f"{path_text(at)}: Required value")
+        elif isinstance(expression, str):
+            yield at, expression
+        else:
+            yield at, _wrong_type(at, "a text: quote it")
+
+
+def _wrong_type(path: Path, wanted: str) -> Problem:
+    return Problem(path, "PS703", f"{path_text(path)}: Invalid value: must be {wanted}")
+
+
+def _at(value: object, path: Path) -> Any:
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
