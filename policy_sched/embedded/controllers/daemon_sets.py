@@ -7,7 +7,7 @@ template are deleted, as many at a time as maxUnavailable allows, and made anew.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from policy_sched.client.apimachinery import DAEMON_SET, NODE, POD, Stored
 from policy_sched.embedded.controllers.deployments import share
 from policy_sched.embedded.controllers.pod_control import (
+    BURST,
     REPLACE_ENDED,
     RETRY,
     OwnedPods,
@@ -104,8 +105,9 @@ class DaemonSetController(CountingController):
             return False
         candidate = msgspec.convert(expansion.daemon_candidate(data), Pod)
         pods = self._by_node(stored.uid)
-        acted, wanted, misplaced, made, most = False, 0, 0, 0, burst(stored)
+        wanted, misplaced, made, most = 0, 0, 0, burst(stored)
         current: list[Stored] = []
+        removed: list[Stored] = []
         for node in self._store.select(NODE):
             typed = node.typed
             assert isinstance(typed, Node)
@@ -116,9 +118,7 @@ class DaemonSetController(CountingController):
             found = [p for p in found if p not in ended]
             stays = runs or (bool(found) and may_stay(candidate, typed))
             misplaced += bool(found) and not runs
-            surplus = ended + (found[1:] if stays else found)
-            for pod in surplus:
-                acted = self._remove(pod) or acted
+            removed += ended + (found[1:] if stays else found)
             if runs and not found and made == most:
                 self._queue.add(key)  # the other nodes in the next round
             elif runs and not found:
@@ -130,8 +130,7 @@ class DaemonSetController(CountingController):
             elif runs:
                 current.append(found[0])
         for left in pods.values():  # of nodes that have gone
-            for pod in left:
-                acted = self._remove(pod) or acted
+            removed += left
         revision = expansion.template_hash(template)
         old = [pod for pod in current if pod.labels.get(REVISION_HASH) != revision]
         self._desired[stored.uid] = {
@@ -141,33 +140,18 @@ class DaemonSetController(CountingController):
             "updatedNumberScheduled": len(current) + made - len(old),
         }
         live = {f"{stored.name}-{pod.labels.get(REVISION_HASH)}" for pod in current}
-        acted = self._revisions.keep(stored, data, revision, live) or acted
-        return self._renew(data, wanted, current, old) or acted or made > 0
+        acted = self._revisions.keep(stored, data, revision, live)
+        removed += _outdated(data, wanted, current, old)
+        return self._remove(key, removed) or acted or made > 0
 
-    def _renew(
-        self, data: Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
-    ) -> bool:
-        """Delete pods of old templates, as far as enough others are ready."""
-        strategy = data["spec"].get("updateStrategy") or {}
-        if strategy.get("type") == "OnDelete":
-            return False
-        given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
-        ready = [pod for pod in current if standing(pod_of(pod)) == Standing.READY]
-        room = max(1, share(given, wanted, up=True)) - (wanted - len(ready))
-        acted = False
-        for pod in old:
-            if pod in ready:
-                if room <= 0:
-                    continue
-                room -= 1
-            acted = self._remove(pod) or acted
-        return acted
-
-    def _remove(self, pod: Stored) -> bool:
-        if pod.deleting:
-            return False
-        remove(self._store, pod)
-        return True
+    def _remove(self, key: Key, pods: Sequence[Stored]) -> bool:
+        """Delete pods; of very many, the others in the next round. Return whether any was."""
+        going = [pod for pod in pods if not pod.deleting]
+        for pod in going[:BURST]:
+            remove(self._store, pod)
+        if len(going) > BURST:
+            self._queue.add(key)
+        return bool(going)
 
     def _by_node(self, uid: str) -> dict[str, list[Stored]]:
         found: defaultdict[str, list[Stored]] = defaultdict(list)
@@ -204,3 +188,21 @@ def _node_of(pod: Pod) -> str:
     affinity = pod.spec.affinity
     names = required_node_names(affinity.node_affinity) if affinity is not None else None
     return next(iter(sorted(names)), "") if names else ""
+
+
+def _outdated(
+    data: Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
+) -> Iterator[Stored]:
+    """Yield pods of old templates that may be deleted, as far as enough others are ready."""
+    strategy = data["spec"].get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return
+    given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
+    ready = {pod.uid for pod in current if standing(pod_of(pod)) == Standing.READY}
+    room = max(1, share(given, wanted, up=True)) - (wanted - len(ready))
+    for pod in old:
+        if pod.uid in ready:
+            if room <= 0:
+                continue
+            room -= 1
+        yield pod

@@ -1,78 +1,208 @@
-"""Objects that are deleted in the foreground: they go when everything that they own has gone.
+"""What goes with an object: its dependents, and the contents of a namespace.
 
-(The garbage collector. What is deleted in the background takes its dependents along in the same
-change of the store; see `cascade`.)
+(The garbage collector and the namespace controller.) Objects are deleted one by one, as many in a
+turn as there is time for. What is left to do can be read from the store at any time: an owner that
+waits has a finalizer, one that has gone is in ``deleted_owners``, and a namespace is Terminating.
 """
 
 from __future__ import annotations
 
-from policy_sched.client.apimachinery import Stored
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
+
+from policy_sched.client.apimachinery import NAMESPACE, POD, Stored
+from policy_sched.embedded.controllers.pod_control import BURST, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import DELETED, FOREGROUND, Change, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.store import (
+    ADDED,
+    DELETED,
+    FOREGROUND,
+    ORPHAN,
+    Change,
+    DeleteOptions,
+    Key,
+    ObjectStore,
+    awaits_finalize,
+)
 from policy_sched.model import KINDS, SKIPPED_KINDS
+
+ALL_KINDS: Final = frozenset({*KINDS, *SKIPPED_KINDS})
 
 
 class GarbageCollector(Controller):
-    """Deletes what such objects own, and lets them go in the end."""
+    """Deletes or orphans the dependents of objects that are deleted."""
 
-    kinds = frozenset({*KINDS, *SKIPPED_KINDS})
+    kinds = ALL_KINDS
     name = "garbage-collector"
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
+        self._orphaning: dict[str, Key] = {}
+        """Owners whose dependents stay, by uid."""
         self._waiting: dict[str, Key] = {}
+        """Owners that wait until their dependents have gone, by uid."""
 
     def observe(self, change: Change) -> None:
-        """Take note of an object that waits, and of a dependent that has gone."""
-        new = change.new
+        """Add owners that wait, and the dependents of owners that wait or have gone."""
+        new, deleted = change.new, self._store.deleted_owners
+        owners = new.typed.metadata.owner_references
+        if self._waiting and change.old is not None:  # which may have lost its last dependent
+            for owner in change.old.typed.metadata.owner_references:
+                if owner.uid in self._waiting:
+                    self._queue.add(self._waiting[owner.uid])
         if change.type == DELETED:
             self._waiting.pop(new.uid, None)
-            if self._waiting:
-                for owner in new.typed.metadata.owner_references:
-                    if owner.uid in self._waiting:
-                        self._queue.add(self._waiting[owner.uid])
-        elif new.deleting and _waits(new) and new.uid not in self._waiting:
-            key = Key(new.resource.key, *new.place)
+            self._orphaning.pop(new.uid, None)
+            if new.uid in deleted:
+                self._add_dependents(new.uid)
+            return
+        key = Key(new.resource.key, *new.place)
+        finalizer = _waits_for(new) if new.deleting else ""
+        if finalizer == ORPHAN:
+            self._orphaning[new.uid] = key
+            self._queue.add(key)
+        elif finalizer and new.uid not in self._waiting:
             self._waiting[new.uid] = key
+            self._queue.add(key)
+            self._add_dependents(new.uid)
+        elif any(owner.uid in self._waiting or owner.uid in deleted for owner in owners):
+            self._queue.add(key)
+
+    def _add_dependents(self, uid: str) -> None:
+        for key in self._store.dependents(uid):
             self._queue.add(key)
 
     def sync(self, key: Key) -> bool:
-        """Delete what an object that is deleted in the foreground owns, then the object."""
+        """Let an object go that waited, or delete a dependent; return whether anything changed."""
         stored = self._store.find(key.kind, key.namespace, key.name)
-        if stored is None or stored.uid not in self._waiting or not self._go_on(stored):
+        if stored is None:
             return False
-        self._queue.add(key)  # what others own, too, has gone without an end
+        if stored.uid in self._orphaning:
+            return self._orphan(key, stored)
+        if stored.uid in self._waiting and not self._store.dependents(stored.uid):
+            self._finish(stored, FOREGROUND)
+            return True
+        return self._collect(key, stored)
+
+    def _orphan(self, key: Key, owner: Stored) -> bool:
+        """Remove references to an owner from some of its dependents, and at last its finalizer."""
+        for one in list(islice(self._store.dependents(owner.uid), BURST)):
+            self._release(self._store.get(one.kind, one.namespace, one.name), {owner.uid})
+        if self._store.dependents(owner.uid):
+            self._queue.add(key)
+        else:
+            self._finish(owner, ORPHAN)
         return True
 
-    def _go_on(self, owner: Stored) -> bool:
-        dependents = self._store.owned_by(owner.uid)
-        if not dependents:
-            data = owner.data
-            left = [one for one in data["metadata"]["finalizers"] if one != FOREGROUND]
-            data["metadata"]["finalizers"] = left
-            self._store.revise(owner, data)
-            return True
-        acted = False
-        for one in dependents:
-            if len(one.typed.metadata.owner_references) > 1:
-                self._leave(one, owner.uid)
-            elif not one.deleting:
-                options = DeleteOptions(uid=one.uid, foreground=True)
-                self._store.delete(Key(one.resource.key, *one.place), options)
-            else:
-                continue
-            acted = True
-        return acted
+    def _collect(self, key: Key, stored: Stored) -> bool:
+        """Delete an object of which no owner is left, or remove references to those that went."""
+        owners = stored.typed.metadata.owner_references
+        waiting = {owner.uid for owner in owners if owner.uid in self._waiting}
+        gone = waiting | {o.uid for o in owners if o.uid in self._store.deleted_owners}
+        if not gone:
+            return False
+        if any(owner.uid not in gone and self._is_there(owner, stored) for owner in owners):
+            self._release(stored, gone)
+        elif stored.deleting:
+            return False
+        else:
+            options = DeleteOptions(uid=stored.uid, foreground=bool(waiting))
+            self._store.delete(key, options)
+        return True
 
-    def _leave(self, one: Stored, uid: str) -> None:
-        """Let an object that others own, too, forget an owner."""
-        data = one.data
-        references = data["metadata"]["ownerReferences"]
-        data["metadata"]["ownerReferences"] = [ref for ref in references if ref["uid"] != uid]
-        self._store.revise(one, data)
-
-
-def _waits(stored: Stored) -> bool:
-    if FOREGROUND.encode() not in stored.raw:
+    def _is_there(self, owner: Any, dependent: Stored) -> bool:
+        """Return whether an owner exists."""
+        kind = owner.api_version, owner.kind
+        for namespace in {dependent.namespace, ""}:
+            found = self._store.find(kind, namespace, owner.name)
+            if found is not None and found.uid == owner.uid:
+                return True
         return False
-    return FOREGROUND in (stored.data["metadata"].get("finalizers") or ())
+
+    def _release(self, stored: Stored, owners: Iterable[str]) -> None:
+        """Remove references to owners from an object."""
+        data = stored.data
+        meta = data["metadata"]
+        left = [one for one in meta["ownerReferences"] if one.get("uid") not in owners]
+        if left:
+            meta["ownerReferences"] = left
+        else:
+            del meta["ownerReferences"]
+        self._store.revise(stored, data)
+
+    def _finish(self, owner: Stored, finalizer: str) -> None:
+        """Remove a finalizer."""
+        data = owner.data
+        meta = data["metadata"]
+        meta["finalizers"] = [one for one in meta.get("finalizers") or () if one != finalizer]
+        self._store.revise(owner, data)
+
+
+def _waits_for(stored: Stored) -> str:
+    """Return the garbage collector's finalizer of an object, "" if it has none."""
+    if FOREGROUND.encode() not in stored.raw and ORPHAN.encode() not in stored.raw:
+        return ""
+    finalizers = stored.data["metadata"].get("finalizers") or ()
+    return next((one for one in (ORPHAN, FOREGROUND) if one in finalizers), "")
+
+
+class NamespaceController(Controller):
+    """Deletes the contents of namespaces that are deleted, and at last the namespaces."""
+
+    kinds = ALL_KINDS
+    name = "namespace"
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self._sizes: Counter[str] = Counter()
+        """Objects of each namespace."""
+        self._terminating: set[str] = set()
+
+    def observe(self, change: Change) -> None:
+        """Add namespaces that are deleted, and those that lost their last object."""
+        new = change.new
+        if new.resource.key == NAMESPACE:
+            if new.deleting or change.type == DELETED:
+                self._queue.add(Key(NAMESPACE, "", new.name))
+            else:
+                self._terminating.discard(new.name)  # created anew
+            return
+        namespace = new.namespace
+        if change.type == ADDED:
+            self._sizes[namespace] += 1
+        elif change.type == DELETED:
+            self._sizes[namespace] -= 1
+            if not self._sizes[namespace]:
+                del self._sizes[namespace]
+                self._queue.add(Key(NAMESPACE, "", namespace))
+
+    def sync(self, key: Key) -> bool:
+        """Delete an object of a namespace that is deleted, or the namespace if it is empty."""
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        if key.kind != NAMESPACE:
+            if stored is None or stored.deleting or stored.namespace not in self._terminating:
+                return False
+            remove(self._store, stored)
+            return True
+        if stored is not None and not stored.deleting:
+            return False
+        if self._sizes[key.name]:
+            if key.name not in self._terminating:
+                self._terminating.add(key.name)
+                self._add_contents(key.name)
+                return True
+            return False
+        self._terminating.discard(key.name)
+        if stored is None or not awaits_finalize(data := stored.data):
+            return False
+        del data["spec"]["finalizers"]
+        self._store.revise(stored, data)
+        return True
+
+    def _add_contents(self, namespace: str) -> None:
+        """Add the objects of a namespace: workloads before the pods that they would replace."""
+        found = [Key(o.resource.key, *o.place) for o in self._store.everything(namespace)]
+        for key in sorted(found, key=lambda one: one.kind == POD):
+            self._queue.add(key)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import JOB, POD, SECOND, Stored, readable, timestamp
 from policy_sched.embedded.controllers.pod_control import (
+    BURST,
     RETRY,
     OwnedPods,
     Standing,
@@ -134,11 +135,16 @@ class JobController(Controller):
     def sync(self, key: Key) -> bool:
         """Count a job's pods that ended, and create those that are missing."""
         stored = self._store.find(key.kind, key.namespace, key.name)
-        waiting = list(self._waiting(key))
+        waiting = list(islice(self._waiting(key), BURST))
         if stored is None:
             self._store.revise_all((pod, _released(pod)) for pod in waiting)
         acted = bool(waiting) if stored is None else self._look(key, stored, waiting)
-        self._uncounted.pop(key, None)
+        if len(waiting) == BURST:
+            for pod in waiting:
+                del self._uncounted[key][pod.uid]
+            self._queue.add(key)
+        else:
+            self._uncounted.pop(key, None)
         return acted
 
     def _waiting(self, key: Key) -> Iterator[Stored]:
@@ -166,7 +172,7 @@ class JobController(Controller):
             acted = self._end(stored, active)
             if self._forget(key, stored, status, now):
                 return True
-        elif not stored.deleting:
+        elif not stored.deleting and len(waiting) < BURST:  # otherwise more may have succeeded
             acted = self._fill(key, data, status, active, burst(stored))
         status["active"] = active
         status["ready"] = self._owned.count(stored.uid, Standing.READY)
@@ -224,10 +230,10 @@ class JobController(Controller):
                 condition(status, kind, "True", "DeadlineExceeded", message, now)
 
     def _end(self, stored: Stored, active: int) -> bool:
-        """Delete the pods that still run."""
+        """Delete pods that still run."""
         if not active:
             return False
-        for pod in self._running(stored.uid):
+        for pod in self._running(stored.uid)[:BURST]:
             self._dismiss(pod)
         return True
 
@@ -248,7 +254,8 @@ class JobController(Controller):
             self._queue.add_at(key, deadline)
         wanted = pods_wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
-            for one in sorted(self._running(uid), key=lambda one: -one.version)[: active - wanted]:
+            surplus = min(active - wanted, BURST)
+            for one in sorted(self._running(uid), key=lambda one: -one.version)[:surplus]:
                 self._dismiss(one)
             return True
         missing = wanted - active

@@ -6,7 +6,10 @@ from policy_sched.embedded.controllers.cluster_roles import ClusterRoleAggregati
 from policy_sched.embedded.controllers.daemon_sets import DaemonSetController
 from policy_sched.embedded.controllers.deployments import DeploymentController
 from policy_sched.embedded.controllers.disruption import DisruptionController
-from policy_sched.embedded.controllers.garbage_collector import GarbageCollector
+from policy_sched.embedded.controllers.garbage_collector import (
+    GarbageCollector,
+    NamespaceController,
+)
 from policy_sched.embedded.controllers.jobs import JobController
 from policy_sched.embedded.controllers.pod_control import OwnedPods
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
@@ -34,6 +37,7 @@ def controllers(store: ObjectStore) -> tuple[Component, ...]:
         DisruptionController(store),
         ClusterRoleAggregationController(store),
         GarbageCollector(store),
+        NamespaceController(store),
         ServiceAccountController(store),
         ServiceIPAllocator(store),
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import CLAIM, POD, STATEFUL_SET, Stored
 from policy_sched.embedded.controllers.pod_control import (
+    BURST,
     RETRY,
     OwnedPods,
     Standing,
@@ -159,7 +160,7 @@ class StatefulSetController(CountingController):
             if any(pod.deleting for pod in pods.values()):
                 return False  # one at a time
             surplus = surplus[:1]
-        going = [pod for pod in surplus if not pod.deleting]
+        going = [pod for pod in surplus if not pod.deleting][:BURST]
         for pod in going:
             remove(self._store, pod)
         return bool(going)

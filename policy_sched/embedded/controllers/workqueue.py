@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -140,7 +141,7 @@ class WorkQueue:
     def __init__(self, controller: str, store: ObjectStore) -> None:
         self._retries: Retries[Key] = Retries(controller, store)
         self._store = store
-        self._now: dict[Key, None] = {}
+        self._now: OrderedDict[Key, None] = OrderedDict()  # its first key is found in one step
         self._later: Timers[Key] = Timers()
 
     def add(self, key: Key) -> None:
@@ -157,17 +158,14 @@ class WorkQueue:
         It ends when the time is over or much has changed, after one key at the earliest; the
         other keys stay in the queue.
         """
-        if not self._now and not self._later:
-            return
-        self._now |= dict.fromkeys(self._later.expired(self._store.now()))
-        keys, before = list(self._now), self._store.version
-        self._now.clear()
-        for key in keys:
-            self._later.clear(key)
-        for place, key in enumerate(keys):
+        for key in self._later.expired(self._store.now()):
+            self._now[key] = None
+        before = self._store.version
+        for place in range(len(self._now)):
             if place and (self._store.version - before >= ENOUGH or over()):
-                self._now = dict.fromkeys([*keys[place:], *self._now])
                 return
+            key, _ = self._now.popitem(last=False)
+            self._later.clear(key)
             yield key
 
     def process(self, key: Key, sync: Callable[[Key], bool]) -> bool:
@@ -223,7 +221,7 @@ class CountingController(Controller):
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
-        self._readiness: dict[Key, None] = {}
+        self._readiness: OrderedDict[Key, None] = OrderedDict()
 
     def sync_status(self, key: Key) -> bool:
         """Write an object's status; return whether anything changed."""
@@ -240,7 +238,6 @@ class CountingController(Controller):
             self._readiness.pop(key, None)
             acted = self._queue.process(key, self.sync) or acted
         while self._readiness and not (acted and over()):
-            key = next(iter(self._readiness))
-            del self._readiness[key]
+            key, _ = self._readiness.popitem(last=False)
             acted = self._queue.process(key, self.sync_status) or acted
         return acted

@@ -4,7 +4,13 @@ The counterpart of etcd and the registry's storage layer.
 """
 
 from policy_sched.client.apimachinery import Key
-from policy_sched.embedded.store.deletion import ENDED, FOREGROUND, DeleteOptions
+from policy_sched.embedded.store.deletion import (
+    ENDED,
+    FOREGROUND,
+    ORPHAN,
+    DeleteOptions,
+    awaits_finalize,
+)
 from policy_sched.embedded.store.patch import (
     JSON,
     LAST_APPLIED,
@@ -26,6 +32,7 @@ __all__ = [
     "HISTORY",
     "JSON",
     "LAST_APPLIED",
+    "ORPHAN",
     "PATCHES",
     "STATUS",
     "STRATEGIC",
@@ -38,6 +45,7 @@ __all__ = [
     "SqliteStorage",
     "Watch",
     "annotated",
+    "awaits_finalize",
     "merge",
     "patch_of",
 ]

@@ -1,29 +1,26 @@
 """What a deletion does to an object: at once, after a grace period, or when finalizers are gone.
 
-(apiserver's rest.BeforeDelete and the pod strategy's CheckGracefulDelete.)
-
-What goes with an object: those that it owns, and everything in a namespace.
-
-An API server leaves this to controllers that come later; here it is part of the same change, so
-that nothing is left over, whenever the process ends. (The garbage collector's background mode.)
+(apiserver's rest.BeforeDelete and the pod strategy's CheckGracefulDelete.) Dependents and the
+contents of a namespace are deleted by controllers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from policy_sched.client.apimachinery import NAMESPACE, SECOND, Stored, parsed, seal, timestamp
+from policy_sched.client.apimachinery import SECOND, Stored, parsed, seal, timestamp
 from policy_sched.embedded.admission import conflict
 from policy_sched.embedded.store.watch_history import DELETED, UPDATED, Change
 from policy_sched.manifests import Plain
-from policy_sched.model import Kind, Pod
+from policy_sched.model import Pod
 
 DEFAULT_GRACE: Final = 30
 """Seconds that a pod has to end, where neither it nor the deletion says otherwise."""
 FOREGROUND: Final = "foregroundDeletion"
-"""The finalizer of an object that waits until what it owns has gone."""
+"""The finalizer of an object that waits until its dependents have gone."""
+ORPHAN: Final = "orphan"
+"""The finalizer of an object that waits until its dependents do not name it any more."""
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -31,7 +28,7 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 class DeleteOptions:
     """How to delete. ``uid`` and ``version`` are preconditions; None leaves it open.
 
-    ``orphan``: what the object owns stays; otherwise it goes too. ``foreground``: it goes first.
+    ``orphan``: the dependents stay; otherwise they go too. ``foreground``: they go first.
     """
 
     grace_seconds: int | None = None
@@ -39,14 +36,12 @@ class DeleteOptions:
     version: str | None = None
     orphan: bool = False
     foreground: bool = False
-    finalize: bool = False
-    """Whether the finalizers of a namespace's specification hold it."""
 
     @classmethod
     def settled(cls, given: DeleteOptions | None, *, owner: bool) -> DeleteOptions:
-        """Return options as they are for an object that owns others, or none."""
+        """Return options as they are for an object with or without dependents."""
         options = given or cls()
-        return options if owner or not options.foreground else replace(options, foreground=False)
+        return options if owner else replace(options, foreground=False, orphan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +73,10 @@ def deletion(stored: Stored, options: DeleteOptions, now: int) -> Deletion:
     """Return what a deletion at `now` does to an object."""
     data = stored.data
     meta = data["metadata"]
-    if options.foreground and not stored.deleting:
-        meta["finalizers"] = [*(meta.get("finalizers") or ()), FOREGROUND]
-    held = bool(meta.get("finalizers")) or (options.finalize and awaits_finalize(data))
+    if (options.foreground or options.orphan) and not stored.deleting:
+        added = ORPHAN if options.orphan else FOREGROUND
+        meta["finalizers"] = [*(meta.get("finalizers") or ()), added]
+    held = bool(meta.get("finalizers")) or awaits_finalize(data)
     if not isinstance(stored.typed, Pod):
         if stored.deleting:
             return Deletion(None, gone=not held)
@@ -129,13 +125,9 @@ def awaits_finalize(data: Plain) -> bool:
 def released(data: Plain) -> bool:
     """Tell whether an object that was marked before has nothing left that holds it."""
     meta = data["metadata"]
-    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+    if not meta.get("deletionTimestamp") or meta.get("finalizers") or awaits_finalize(data):
         return False
     return not meta.get("deletionGracePeriodSeconds")
-
-
-Find = Callable[[Kind, str, str], Stored | None]
-Dependents = Callable[[Stored], Iterable[Stored]]
 
 
 def deletion_changes(
@@ -151,47 +143,3 @@ def deletion_changes(
         gone = seal(stored.resource, last.data, version + len(changes) + 1)
         changes.append(Change(DELETED, 0, gone, last))
     return changes
-
-
-def cascade(
-    gone: Stored, dependents: Dependents, find: Find, version: int, now: int
-) -> Iterator[Change]:
-    """Yield the changes that follow from an object's end; `version` is that of its deletion."""
-    ends = [gone]
-    reached = {gone.uid}
-    for end in ends:
-        # What was in a namespace cannot wait there for its end.
-        grace = DeleteOptions(grace_seconds=0 if end.resource.key == NAMESPACE else None)
-        for one in dependents(end):
-            if one.uid in reached or _kept(one, reached, find):
-                continue
-            reached.add(one.uid)
-            for change in deletion_changes(one, grace, version, now):
-                version = change.new.version
-                yield change
-                if change.type == DELETED:
-                    ends.append(change.new)
-
-
-def _kept(one: Stored, gone: set[str], find: Find) -> bool:
-    """Return whether an object has another owner left."""
-    for owner in one.typed.metadata.owner_references:
-        if owner.uid not in gone:
-            found = find((owner.api_version, owner.kind), one.namespace, owner.name)
-            if found is not None and found.uid == owner.uid:
-                return True
-    return False
-
-
-def orphaned(dependents: Iterable[Stored], owner: str, version: int) -> Iterator[Change]:
-    """Yield the changes that remove a deleted owner's references from its dependents."""
-    for one in dependents:
-        data = one.data
-        meta = data["metadata"]
-        left = [reference for reference in meta["ownerReferences"] if reference["uid"] != owner]
-        if left:
-            meta["ownerReferences"] = left
-        else:
-            del meta["ownerReferences"]
-        version += 1
-        yield Change(UPDATED, 0, seal(one.resource, data, version), one)

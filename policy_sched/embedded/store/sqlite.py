@@ -22,7 +22,7 @@ import secrets
 import sqlite3
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -77,6 +77,8 @@ INSERT INTO counter VALUES (0);
 """
 _SECRETS: Final = "CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 """Also added to existing files; earlier releases ignore this table."""
+_OWNERS: Final = "CREATE TABLE IF NOT EXISTS deleted_owners (uid TEXT PRIMARY KEY)"
+"""Deleted objects of which dependents may be left. Also added to existing files."""
 SECRET_BYTES: Final = 32
 _WRITE: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
 _READ: Final = (
@@ -86,6 +88,7 @@ _READ: Final = (
 _REMOVE: Final = (
     "DELETE FROM objects WHERE api_version = ? AND kind = ? AND namespace = ? AND name = ?"
 )
+_NOTE: Final = "INSERT OR IGNORE INTO deleted_owners VALUES (?)"
 
 _PROBE: Final = "INSERT OR REPLACE INTO secrets VALUES ('probe', zeroblob(?))"
 _PROBED: Final = "DELETE FROM secrets WHERE name = 'probe'"
@@ -94,6 +97,7 @@ _LEAST: Final = 16 * 1024
 _TRIED: Final = (
     "SELECT api_version, kind, namespace, name, version, json FROM objects LIMIT 0",
     "SELECT name, value FROM secrets LIMIT 0",
+    "SELECT uid FROM deleted_owners LIMIT 0",
 )
 INSUFFICIENT_STORAGE: Final = 507
 _REASON: Final = "InsufficientStorage"
@@ -133,8 +137,11 @@ class Storage(Protocol):
     def rows(self) -> Iterator[Row]:
         """Yield the objects that are kept, in the order in which they were last changed."""
 
-    def keep(self, changes: Sequence[Change]) -> None:
-        """Keep changes, all of them or none. Raises NotWritten if that fails."""
+    def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
+        """Keep changes, and uids of owners that they delete, all or none. Raises NotWritten."""
+
+    def deleted_owners(self, owners: Container[str]) -> set[str]:
+        """Return the uids of deleted objects that are `owners` yet; forget the others."""
 
     def secret(self, name: str) -> bytes:
         """Return the secret of a name: random bytes that were made when it was first asked for."""
@@ -167,8 +174,12 @@ class Forgetful:
         """Yield nothing."""
         return iter(())
 
-    def keep(self, changes: Sequence[Change]) -> None:
+    def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
         """Do nothing."""
+
+    def deleted_owners(self, owners: Container[str]) -> set[str]:  # noqa: ARG002 - the protocol's
+        """Return nothing."""
+        return set()
 
     def secret(self, name: str) -> bytes:
         """Return random bytes, the same as long as this lives."""
@@ -234,6 +245,7 @@ class SqliteStorage:
                 run(statement)
             run(f"PRAGMA user_version = {_FORMAT}")
         run(_SECRETS)
+        run(_OWNERS)
         run("COMMIT")
 
     def _check(self) -> None:
@@ -303,7 +315,16 @@ class SqliteStorage:
         found, self._recovered = self._recovered, False
         return found
 
-    def keep(self, changes: Sequence[Change]) -> None:
+    def deleted_owners(self, owners: Container[str]) -> set[str]:
+        """Return the uids of deleted objects that are `owners` yet; forget the others."""
+        kept = {uid for (uid,) in self._connection.execute("SELECT uid FROM deleted_owners")}
+        over = sorted(uid for uid in kept if uid not in owners)
+        if over:
+            with suppress(NotWritten):
+                self._write([("DELETE FROM deleted_owners WHERE uid = ?", (uid,)) for uid in over])
+        return kept.difference(over)
+
+    def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
         """Keep changes in one transaction. Raises NotWritten if that fails."""
         statements: list[Statement] = []
         for change in changes:
@@ -313,6 +334,7 @@ class SqliteStorage:
                 statements.append((_REMOVE, place))
             else:
                 statements.append((_WRITE, (*place, one.version, one.raw)))
+        statements += [(_NOTE, (uid,)) for uid in owners]
         version = changes[-1].version
         self._write([*statements, ("UPDATE counter SET version = ?", (version,))])
         self._kept.write(version)

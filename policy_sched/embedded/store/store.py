@@ -15,7 +15,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -60,11 +59,8 @@ from policy_sched.embedded.admission import pod_strategy as pod_changes
 from policy_sched.embedded.schema import typed
 from policy_sched.embedded.store.deletion import (
     DeleteOptions,
-    awaits_finalize,
-    cascade,
     check_preconditions,
     deletion_changes,
-    orphaned,
     released,
 )
 from policy_sched.embedded.store.patch import MERGE, PATCHES
@@ -115,10 +111,10 @@ class ObjectStore:
     """The API objects of a cluster. ``now`` returns nanoseconds since 1970.
 
     What it refuses is an `ApiError`. ``version`` is the version of the last change.
-    ``controlled``: dependents go with their owners, and what is in a namespace with it; otherwise
-    controllers of elsewhere see to that. ``sync_errors`` counts the failures of each controller,
-    ``set_aside`` says why objects of the storage were not taken in; they stay there until others
-    of their names are created.
+    ``deleted_owners``: uids of deleted objects that have dependents left, for the garbage
+    collector; they are noted if ``controlled``, which says that this process runs the controllers.
+    ``sync_errors`` counts the failures of each controller, ``set_aside`` says why objects of the
+    storage were not taken in; they stay there until others of their names are created.
     """
 
     def __init__(
@@ -138,6 +134,7 @@ class ObjectStore:
         self.set_aside: dict[Key, str] = {}
         for row in self._storage.rows():
             self._restore(row)
+        self.deleted_owners = self._storage.deleted_owners(self._owned)
         self.history = History(self._storage.version(), history)
 
     @property
@@ -215,10 +212,16 @@ class ObjectStore:
         found = self._objects.get(resource(kind).key, {}).values()
         return [one for one in found if wanted.covers(one) and wanted.selects(one)]
 
-    def everything(self) -> Iterable[Stored]:
-        """Yield all objects, kind by kind."""
+    def everything(self, namespace: str = "") -> Iterable[Stored]:
+        """Yield all objects, or those of a namespace, kind by kind."""
         for found in self._objects.values():
-            yield from found.values()
+            for place, one in found.items():
+                if not namespace or place[0] == namespace:
+                    yield one
+
+    def dependents(self, uid: str) -> Iterable[Key]:
+        """Return the keys of the objects that name an owner of this uid."""
+        return self._owned.get(uid, {}).keys()
 
     def owned_by(self, uid: str, kind: Kind | None = None) -> list[Stored]:
         """Return the objects that name an owner of this uid."""
@@ -317,14 +320,8 @@ class ObjectStore:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
         options = DeleteOptions.settled(options, owner=stored.uid in self._owned)
-        options = replace(options, finalize=not self.controlled)
         check_preconditions(stored, options)
         changes = deletion_changes(stored, options, self.version, self.now())
-        if options.orphan:
-            owned, version = self.owned_by(stored.uid), self.version + len(changes)
-            changes += orphaned(owned, stored.uid, version)
-        elif changes and changes[-1].type == DELETED:
-            changes += self._cascade(changes[-1].new)
         return self._commit(changes) if changes else stored
 
     def bind(self, namespace: str, name: str, binding: Mapping[str, Any]) -> Stored:
@@ -439,21 +436,8 @@ class ObjectStore:
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return []
         new = seal(stored.resource, data, version + 1, checked=checked)
-        held = not self.controlled and awaits_finalize(data)
-        if not (stored.deleting and released(data)) or held:
-            return [Change(UPDATED, 0, new, stored)]
-        return [Change(DELETED, 0, new, stored), *self._cascade(new)]
-
-    def _cascade(self, gone: Stored) -> Iterator[Change]:
-        """Yield what goes with an object whose deletion is the last change."""
-        if not self.controlled:
-            return iter(())
-        return cascade(gone, self._dependents, self.find, gone.version, self.now())
-
-    def _dependents(self, owner: Stored) -> Iterable[Stored]:
-        if owner.resource.key == NAMESPACE:
-            return [one for one in self.everything() if one.namespace == owner.name]
-        return self.owned_by(owner.uid)
+        kind = DELETED if stored.deleting and released(data) else UPDATED
+        return [Change(kind, 0, new, stored)]
 
     def _commit(self, changes: list[Change]) -> Stored:
         """Keep the changes and let them be seen; return the first one's object, as it is then."""
@@ -462,7 +446,10 @@ class ObjectStore:
         result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
         if self._rehearsing:
             return result
-        self._storage.keep(numbered)
+        ends = [change.new.uid for change in numbered if change.type == DELETED]
+        owners = [uid for uid in ends if uid in self._owned] if self.controlled else []
+        self._storage.keep(numbered, owners)
+        self.deleted_owners.update(owners)
         for change in numbered:
             if change.old is not None:
                 self._disown(change.old)
@@ -470,6 +457,9 @@ class ObjectStore:
                 self._put(change.new)
             else:
                 del self._objects[change.new.resource.key][change.new.place]
+            if self.deleted_owners and change.old is not None:
+                owners = change.old.typed.metadata.owner_references
+                self.deleted_owners -= {o.uid for o in owners if o.uid not in self._owned}
             self._changed_at[change.new.resource.key] = change.version
             if change.new.resource.key == PRIORITY_CLASS:
                 self._priorities = None
@@ -489,10 +479,11 @@ class ObjectStore:
     def _disown(self, one: Stored) -> None:
         """Remove an object's old state from the index of owners."""
         kind = one.resource.key
-        for owner in one.typed.metadata.owner_references:
-            self._owned[owner.uid].pop(Key(kind, *one.place))
-            if not self._owned[owner.uid]:
-                del self._owned[owner.uid]
+        key = Key(kind, *one.place)
+        for uid in {owner.uid for owner in one.typed.metadata.owner_references}:
+            self._owned[uid].pop(key)
+            if not self._owned[uid]:
+                del self._owned[uid]
 
 
 def _call(act: Callable[[], None]) -> None:

@@ -21,11 +21,13 @@ def test_each_policy_does_what_it_says() -> None:
             world.cluster.step()
             options = {"propagationPolicy": "Orphan"}
             status, body = await world.ask("DELETE", f"{DEPLOYMENTS}/a", options)
-            assert (status, body["status"]) == (200, "Success")
+            assert (status, body["metadata"]["finalizers"]) == (200, ["orphan"])
+            world.cluster.step()
             _, sets = await world.ask("GET", f"{SETS}?labelSelector=app%3Da")
             assert [one["metadata"].get("ownerReferences") for one in sets["items"]] == [None]
             options = {"propagationPolicy": "Background"}
             assert (await world.ask("DELETE", f"{DEPLOYMENTS}/b", options))[0] == 200
+            world.cluster.step()
             _, sets = await world.ask("GET", f"{SETS}?labelSelector=app%3Db")
             assert sets["items"] == []
             async with world.watch(f"{DEPLOYMENTS}?fieldSelector=metadata.name%3Dc") as lines:

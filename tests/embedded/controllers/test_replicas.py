@@ -145,11 +145,12 @@ def test_a_paused_deployment_is_scaled_but_not_rolled_out() -> None:
 
 
 def test_what_a_deployment_owns_goes_with_it() -> None:
-    """Sets at once, pods after their grace period; nothing is made anew."""
+    """Sets in the next step, pods after their grace period; nothing is made anew."""
     world = World()
     world.cluster.apply(deployed())
     world.run(2)
     world.delete(DEPLOYMENT, "web")
+    world.run()
     assert _sets(world) == []
     assert all(one.deleting for one in world.pods())
     world.run(30)

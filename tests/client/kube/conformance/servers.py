@@ -97,6 +97,7 @@ async def _serving(cluster: EmbeddedCluster) -> AsyncIterator[Served]:
             text = kubeconfig(server.address, guard, server.tokens)
             config.write_text(text, encoding="utf-8")
             yield Served(config, load([config], CLOCKS), cluster.store.history.compact)
+    cluster.step()  # the namespace controller's part
     left = [f"{one.resource.kind} {one.name}" for one in cluster.store.everything() if _ours(one)]
     assert not left, left
     cluster.close()
