@@ -458,8 +458,8 @@ class ObjectStore:
             else:
                 del self._objects[change.new.resource.key][change.new.place]
             if self.deleted_owners and change.old is not None:
-                owners = change.old.typed.metadata.owner_references
-                self.deleted_owners -= {o.uid for o in owners if o.uid not in self._owned}
+                before = {owner.uid for owner in change.old.typed.metadata.owner_references}
+                self.deleted_owners -= before - self._owned.keys()
             self._changed_at[change.new.resource.key] = change.version
             if change.new.resource.key == PRIORITY_CLASS:
                 self._priorities = None
