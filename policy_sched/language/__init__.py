@@ -16,6 +16,7 @@ from policy_sched.language.expression import (
 )
 from policy_sched.language.reference import (
     MACROS,
+    SELECTOR_MACROS,
     Entry,
     entries,
     nearest,
@@ -45,6 +46,7 @@ __all__ = [
     "ANNOTATION",
     "FIRST_ERROR",
     "MACROS",
+    "SELECTOR_MACROS",
     "BoundExpression",
     "BoundUnit",
     "Choice",

@@ -41,6 +41,12 @@ MACROS: Final = {
     "optFlatMap": "optFlatMap(x, optional): the optional of what is there, else nothing",
 }
 """Every macro that is written as a method, and what it gives."""
+SELECTOR_MACROS: Final = {
+    **{name: form for name, form in MACROS.items() if name != "sum"},
+    "transformMapEntry": "transformMapEntry(k, v, map): the entries of the maps in one map",
+    "sortBy": "sortBy(x, key): the elements in the order of their keys",
+}
+"""The macros of selectors over devices."""
 
 _KINDS: Final = {
     "function": "function",
@@ -103,7 +109,7 @@ def _entries(topic: str) -> Iterator[Entry]:
         yield from _of_record(environment.records[topic])
     yield from _fields(topic)
     if topic in METHOD_MACROS:
-        yield of_macro(topic)
+        yield of_macro(MACROS[topic])
     yield from (of_overload(one) for one in environment.overloads if one.name == topic)
     yield from _of_selectors(topic)
 
@@ -173,9 +179,9 @@ def of_section(section: Section) -> Entry:
     return Entry(title, "section of a policy", f"sees {seen}", section.example)
 
 
-def of_macro(name: str) -> Entry:
-    """Return the entry of a macro."""
-    form, _, meaning = MACROS[name].partition(": ")
+def of_macro(sentence: str) -> Entry:
+    """Return the entry of a macro, by its form and meaning."""
+    form, _, meaning = sentence.partition(": ")
     return Entry(f"e.{form}", "macro: its variable is known within it", meaning)
 
 

@@ -81,7 +81,7 @@ def type_of(expression: str, before: str, source: PolicySource) -> Type | None:
 
     The variables of loops that are open there stand for an element of what is looped over.
     """
-    for name, operand in reversed(_loops(before)):
+    for name, operand in reversed(loops(before)):
         expression = re.sub(rf"(?<![\w.\"']){name}(?!\w)", f"({operand})[0]", expression)
     for text in (expression, expression.replace("[0]", ".value()"), f"({expression})"):
         checked, _ = check_beside(Text(text), "any", source)
@@ -92,10 +92,11 @@ def type_of(expression: str, before: str, source: PolicySource) -> Type | None:
 
 def locals_in(before: str) -> list[str]:
     """Return the variables of the loops that are open at the end of a rule's text."""
-    return [name for name, _ in _loops(before)]
+    return [name for name, _ in loops(before)]
 
 
-def _loops(before: str) -> list[tuple[str, str]]:
+def loops(before: str) -> list[tuple[str, str]]:
+    """Return variable and operand of the loops that are open at the end of a text."""
     found = []
     for match in _LOOP.finditer(before):
         inner = before[match.start(2) :]

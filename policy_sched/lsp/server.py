@@ -19,7 +19,8 @@ from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import Entry
 from policy_sched.lsp.place import definition
-from policy_sched.lsp.suggestions import Fix, Kind, fixes, meaning, suggestions
+from policy_sched.lsp.suggestion import Kind
+from policy_sched.lsp.suggestions import Fix, fixes, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.format import format_file
 
@@ -86,7 +87,9 @@ def _tells_problems(server: LanguageServer) -> None:
 def _answers(server: LanguageServer) -> None:
     """What can stand at the cursor, what stands there, and where that comes from."""
 
-    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["."]))
+    @server.feature(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", '"'])
+    )
     def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         document = server.workspace.get_text_document(params.text_document.uri)
         at = document.position_from_client_units(params.position)

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language import MACROS, Entry, of_field, of_macro, of_overload, of_variable
+from policy_sched.language import MACROS, Entry, of_field, of_variable
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.language.stdlib import NAMESPACES, Overload, policy_environment
-from policy_sched.language.values import ListType, MapType, OptionalType, RecordType, fit
+from policy_sched.language.stdlib import NAMESPACES, policy_environment
+from policy_sched.language.values import RecordType, fit
+from policy_sched.lsp import selectors
 from policy_sched.lsp.place import (
     CursorPosition,
     locals_in,
@@ -27,6 +28,7 @@ from policy_sched.lsp.place import (
     type_of,
     word_before,
 )
+from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
 from policy_sched.profiles.models import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE, schemas
 
 _FILES: Final = {
@@ -95,22 +97,11 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Ma
         yield from _resolved(root, items)
 
 
-Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
-_CONSTANTS: Final = ("true", "false")
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A word that can stand at the cursor, of what kind it is, and what it means."""
-
-    label: str
-    kind: Kind
-    entry: Entry
-
-
 def suggestions(path: str, text: str, line: int, character: int) -> list[Suggestion]:
     """Return what can stand at a cursor (from 0, in characters), in the order of the tables."""
     place = place_at(text, line, character)
+    if selectors.has_selectors(_kind(text, line)):
+        return selectors.suggestions(text, place)
     if place.before is None:
         keys = keys_at(text, line, place.path)
         return [
@@ -140,6 +131,9 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
     key = re.search(r"([$\w]+)$", shown[:end])
     if key is None:
         return None
+    if selectors.has_selectors(_kind(text, line)):
+        found = [one for one in selectors.suggestions(text, place) if one.label == key[1]]
+        return found[0].entry if found else None
     if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
         path_of_key = place_at(text, line, key.start()).path
         said = keys_at(text, line, path_of_key).get(key[1])
@@ -175,13 +169,7 @@ def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
             f"{function.name}({params})", "function of this policy", function.expression.text
         )
         yield Suggestion(function.name, "function", entry)
-    for name, overloads in environment.functions.items():
-        if "." not in name:
-            yield Suggestion(name, "function", _all_of(overloads))
-    for name in NAMESPACES:
-        yield Suggestion(name, "module", Entry(name, "group of functions", ""))
-    for name in ("has", *_CONSTANTS):
-        yield Suggestion(name, "keyword", Entry(name, "keyword", ""))
+    yield from functions(environment, NAMESPACES)
 
 
 def _members(
@@ -192,9 +180,7 @@ def _members(
     assert section is not None, "the cursor is in a rule"
     environment = policy_environment()
     if base in NAMESPACES:
-        for name, overloads in environment.functions.items():
-            if name.startswith(f"{base}."):
-                yield Suggestion(name.partition(".")[2], "function", _all_of(overloads))
+        yield from functions_in(environment, base)
         return
     if base == "variables":
         for variable in source.variables:
@@ -211,15 +197,7 @@ def _members(
         return
     if isinstance(kind, RecordType):
         yield from _fields(base, kind)
-    for name, overloads in environment.methods.items():
-        fitting = tuple(one for one in overloads if fit(one.params[0], kind, {}))
-        if fitting:
-            yield Suggestion(name, "method", _all_of(fitting))
-    if isinstance(kind, ListType | MapType | OptionalType):
-        optional = isinstance(kind, OptionalType)
-        for name in MACROS:
-            if name.startswith("opt") == optional:
-                yield Suggestion(name, "method", of_macro(name))
+    yield from methods(environment, kind, fit, MACROS)
 
 
 def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:
@@ -231,16 +209,6 @@ def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:
     for name, inner in kind.fields:
         entry = Entry(f"{base}.{name}: {inner}", "parameter of this policy", "")
         yield Suggestion(name, "field", entry)
-
-
-def _all_of(overloads: tuple[Overload, ...]) -> Entry:
-    """Return one entry for all ways to call a name."""
-    first = of_overload(overloads[0])
-    if len(overloads) == 1:
-        return first
-    titles = "\n".join(dict.fromkeys(one.signature for one in overloads))
-    texts = "\n".join(dict.fromkeys(one.doc for one in overloads))
-    return Entry(titles, first.kind, texts, first.example)
 
 
 _MEANT: Final = re.compile(r"did you mean (?P<quote>['\"`])(?P<word>.+?)(?P=quote)\?")

@@ -4,14 +4,16 @@ Parser, positions, types, overloads and problems are the rule language's. What i
 only of a device; so expressions are checked as far as types go and evaluated value by value.
 """
 
-from policy_sched.language.cel.environment import selector_environment
+from policy_sched.language.cel.environment import namespaces, selector_environment
 from policy_sched.language.cel.evaluator import Record
 from policy_sched.language.cel.selectors import (
     Selector,
     check_selector,
     compile_selector,
     device_record,
+    selector_type,
 )
+from policy_sched.language.cel.types import fits
 from policy_sched.language.cel.values import CelError
 
 __all__ = [
@@ -21,5 +23,8 @@ __all__ = [
     "check_selector",
     "compile_selector",
     "device_record",
+    "fits",
+    "namespaces",
     "selector_environment",
+    "selector_type",
 ]

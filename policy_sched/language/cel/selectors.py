@@ -67,6 +67,16 @@ def check_selector(text: str) -> tuple[Problem, ...]:
     return compile_selector(text, new=True).problems
 
 
+def selector_type(text: str) -> Type | None:
+    """Return the type of an expression over a device, of any type; None after a mistake."""
+    tree, _ = parse_cel(text)
+    if tree is None:
+        return None
+    checker = Checker()
+    found = checker.check(tree)
+    return None if checker.mistakes else found
+
+
 @lru_cache(maxsize=_KEPT)
 def compile_selector(text: str, *, new: bool = False) -> Selector:
     """Compile a selector over a device; of a ``new`` object as kube-apiserver admits it."""

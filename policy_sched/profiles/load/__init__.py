@@ -13,6 +13,7 @@ from policy_sched.profiles.load.configuration import (
 from policy_sched.profiles.load.device_selectors import DeviceSelectorText, device_selectors
 from policy_sched.profiles.load.document import (
     SUFFIXES,
+    WITH_SELECTORS,
     DocumentPosition,
     files_below,
     files_of_ours,
@@ -45,6 +46,7 @@ from policy_sched.profiles.load.policy_source import LIMIT, policy_source, sourc
 __all__ = [
     "LIMIT",
     "SUFFIXES",
+    "WITH_SELECTORS",
     "DeviceSelectorText",
     "DocumentPosition",
     "Fingerprint",

@@ -339,7 +339,7 @@ def _is_our_document(value: Any) -> bool:
 
 
 _DEVICES: Final = "resource.k8s.io/"
-_WITH_SELECTORS: Final = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
+WITH_SELECTORS: Final = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
 
 
 def device_objects(value: object, root: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -347,7 +347,7 @@ def device_objects(value: object, root: Path = ()) -> Iterator[tuple[Path, Mappi
     version, kind = kind_of(value)
     if not isinstance(value, Mapping):
         return
-    if version.startswith(_DEVICES) and kind in _WITH_SELECTORS:
+    if version.startswith(_DEVICES) and kind in WITH_SELECTORS:
         yield root, value
     elif not root and kind.endswith("List") and isinstance(value.get("items"), list):
         implied = {"apiVersion": version, "kind": kind.removesuffix("List")}
