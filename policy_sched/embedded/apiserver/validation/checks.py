@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import Resource, Stored
-from policy_sched.embedded.apiserver.validation import others, pods, workloads
+from policy_sched.embedded.apiserver.validation import devices, others, pods, workloads
 from policy_sched.embedded.apiserver.validation.problems import Problems, check_metadata
 from policy_sched.embedded.apiserver.validation.workloads import Change, Check
 from policy_sched.manifests import Plain
@@ -32,6 +32,9 @@ _CHECKS: Final[dict[str, Check]] = {
     "StorageClass": others.check_storage_class,
     "ResourceQuota": others.check_resource_quota,
     "Lease": others.check_lease,
+    "DeviceClass": devices.check_device_class,
+    "ResourceClaim": devices.check_claim,
+    "ResourceClaimTemplate": devices.check_claim_template,
 }
 """By kind; metadata are checked of all."""
 _CHANGES: Final[dict[str, Change]] = {

@@ -31,6 +31,10 @@ KINDS: dict[str, Kind] = {
     "StorageClass": ("storage.k8s.io/v1", "StorageClass"),
     "ResourceQuota": ("v1", "ResourceQuota"), "Lease": ("coordination.k8s.io/v1", "Lease"),
     "ReplicationController": ("v1", "ReplicationController"),
+    **{
+        kind: ("resource.k8s.io/v1", kind)
+        for kind in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+    },
 }  # fmt: skip
 
 
@@ -162,3 +166,11 @@ def test_a_client_is_told_everything_at_once() -> None:
             assert (await world.ask("PATCH", apply, given, type=kind))[0] == 422
 
     asyncio.run(run())
+
+
+def test_a_selector_has_at_most_ten_kibibytes() -> None:
+    """As kube-apiserver has it; a longer one is not compiled."""
+    spec = {"selectors": [{"cel": {"expression": f"'{'x' * 10240}' == ''"}}]}
+    found = told("DeviceClass", {"spec": spec})
+    where = "spec.selectors[0].cel.expression"
+    assert found == [f"{where}: Too long: may not be more than 10240 bytes"]
