@@ -11,11 +11,13 @@ from policy_sched.client.apimachinery.resources import POD, REPLICA_SET
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.testing import FakeClock
 from tests.embedded.apiserver.endpoints.test_write import deployment
-from tests.embedded.apiserver.world import PODS, World, pod, serving
+from tests.embedded.apiserver.protobuf.wire import envelope, message
+from tests.embedded.apiserver.world import JSON, PODS, pod, serving
 from tests.embedded.world import START
 
 STRATEGIC = "application/strategic-merge-patch+json"
 EPHEMERAL = f"{PODS}/p/ephemeralcontainers"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACES = "/api/v1/namespaces"
 
 
@@ -113,39 +115,42 @@ def test_without_controllers_others_control() -> None:
     asyncio.run(run())
 
 
-async def _terminated(world: World) -> None:
-    status, _ = await world.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
-    assert status == 201
-    status, body = await world.ask("DELETE", f"{NAMESPACES}/x")
-    assert (status, body["status"]["phase"]) == (200, "Terminating")
-    assert body["spec"]["finalizers"] == ["kubernetes"]
-    status, answer = await world.ask("POST", f"{NAMESPACES}/x/pods", pod("p") | {"metadata": {
-        "name": "p", "namespace": "x"}})  # fmt: skip
-    words = "unable to create new content in namespace x because it is being terminated"
-    assert (status, words in answer["message"]) == (403, True)
-    body["spec"] = {}
-    status, body = await world.ask("PUT", f"{NAMESPACES}/x/finalize", body)
-    assert status == 200
-    assert (await world.ask("GET", f"{NAMESPACES}/x"))[0] == 404
-
-
-def test_a_namespace_waits_for_its_controller() -> None:
-    """A kube-controller-manager got 404 for namespaces/finalize."""
+@pytest.mark.parametrize("protobuf", [False, True])
+def test_a_namespace_waits_for_its_controller(*, protobuf: bool) -> None:
+    """A kube-controller-manager, which writes protobuf, got 404 for namespaces/finalize."""
 
     async def run() -> None:
         async with serving(cluster=without()) as world:
-            await _terminated(world)
+            await world.create(NAMESPACES, {"metadata": {"name": "x"}})
+            status, body = await world.ask("DELETE", f"{NAMESPACES}/x")
+            assert (status, body["status"]["phase"]) == (200, "Terminating")
+            assert body["spec"]["finalizers"] == ["kubernetes"]
+            inside = pod("p") | {"metadata": {"name": "p", "namespace": "x"}}
+            status, answer = await world.ask("POST", f"{NAMESPACES}/x/pods", inside)
+            words = "unable to create new content in namespace x because it is being terminated"
+            assert (status, words in answer["message"]) == (403, True)
+            meta, version = body["metadata"], body["metadata"]["resourceVersion"]
+            written = message((1, "x"), (5, meta["uid"]), (6, version))
+            wire = envelope("v1", "Namespace", message((1, written), (2, b""), (3, b"")))
+            sent, kind = (wire, PROTOBUF) if protobuf else ({**body, "spec": {}}, JSON)
+            status, body = await world.ask("PUT", f"{NAMESPACES}/x/finalize", sent, type=kind)
+            assert status == 200, body
+            assert (await world.ask("GET", f"{NAMESPACES}/x"))[0] == 404
 
     asyncio.run(run())
 
 
-def test_with_controllers_a_namespace_goes_at_once() -> None:
-    """Finalizers of its specification hold it for others only."""
+def test_with_controllers_a_namespace_is_deleted() -> None:
+    """It is Terminating until the namespace controller has removed its contents."""
 
     async def run() -> None:
         async with serving() as world:
-            await world.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
-            assert (await world.ask("DELETE", f"{NAMESPACES}/x"))[0] == 200
+            await world.create(NAMESPACES, {"metadata": {"name": "x"}})
+            async with world.watch(f"{NAMESPACES}?fieldSelector=metadata.name%3Dx") as lines:
+                assert (await anext(lines))["type"] == "ADDED"
+                status, body = await world.ask("DELETE", f"{NAMESPACES}/x")
+                assert (status, body["status"]["phase"]) == (200, "Terminating")
+                assert [(await anext(lines))["type"] for _ in range(2)] == ["MODIFIED", "DELETED"]
             assert (await world.ask("GET", f"{NAMESPACES}/x"))[0] == 404
 
     asyncio.run(run())

@@ -137,19 +137,32 @@ def test_fields_that_are_not_known_are_skipped(
     }
 
 
-def test_an_endpoint_slice_is_read() -> None:
+def test_endpoint_slices_are_created_and_updated() -> None:
     """A kube-controller-manager got 415 for every service that it wrote slices of."""
-    endpoint = message((1, "10.0.0.1"), (2, message((1, 1))), (6, "n0"))
-    port = message((1, "http"), (2, "TCP"), (3, 80))
-    body = message((1, message((1, "s"))), (2, endpoint), (3, port), (4, "IPv4"))
-    assert read(envelope("discovery.k8s.io/v1", "EndpointSlice", body)) == {
-        "kind": "EndpointSlice",
-        "apiVersion": "discovery.k8s.io/v1",
-        "metadata": {"name": "s"},
-        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": True}, "nodeName": "n0"}],
-        "ports": [{"name": "http", "protocol": "TCP", "port": 80}],
-        "addressType": "IPv4",
-    }
+    slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+
+    def written(ready: int) -> bytes:
+        endpoint = message((1, "10.0.0.1"), (2, message((1, ready))), (6, "n0"))
+        port = message((1, "http"), (2, "TCP"), (3, 80))
+        body = message((1, meta("s")), (2, endpoint), (3, port), (4, "IPv4"))
+        return envelope("discovery.k8s.io/v1", "EndpointSlice", body)
+
+    async def run() -> None:
+        async with serving() as world:
+            status, made = await world.ask("POST", slices, written(1), type=PROTOBUF)
+            assert status == 201, made
+            conditions = {"ready": True}
+            addresses = ["10.0.0.1"]
+            (endpoint,) = made["endpoints"]
+            assert endpoint == {
+                "addresses": addresses, "conditions": conditions, "nodeName": "n0",
+            }  # fmt: skip
+            assert made["ports"] == [{"name": "http", "protocol": "TCP", "port": 80}]
+            assert made["addressType"] == "IPv4"
+            status, made = await world.ask("PUT", f"{slices}/s", written(0), type=PROTOBUF)
+            assert (status, made["endpoints"][0]["conditions"]) == (200, {"ready": False})
+
+    asyncio.run(run())
 
 
 def test_the_later_fields_of_pods_and_groups_are_read() -> None:
