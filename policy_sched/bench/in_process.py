@@ -36,7 +36,6 @@ from policy_sched.bench.workloads import (
     churn_json,
     init_pods_json,
     node_json,
-    pod_json,
 )
 from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo
 from policy_sched.profiles.reload import Config
@@ -165,7 +164,7 @@ def run_benchmark(
     phases = []
     for number, name in enumerate((COLD, WARM)):
         first = number * pods  # no pod comes twice, so that distinct pods stay distinct
-        texts = [pod_json(workload, first + i) for i in range(pods)]
+        texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
         run = _Phase(scheduler, churn_json(workload, first, pods))
         with quiet_collector():
             phases.append(run.timed(name, texts))

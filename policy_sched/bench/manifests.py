@@ -7,6 +7,7 @@ one of the few kinds that preempt, are preempted, or ask for nothing. (scheduler
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 Manifest = dict[str, object]
@@ -95,7 +96,7 @@ def pod(
 
 def plain(prefix: str) -> Maker:
     """Return a maker of pods that want nothing but their requests."""
-    return lambda index: pod(prefix, index)
+    return partial(pod, prefix)
 
 
 def affine(prefix: str) -> Maker:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+import msgspec
 
 from policy_sched.client.protocol import Done
 from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
@@ -12,7 +13,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True):
     """An event as it would be written, without time and names of its own."""
 
     pod: str

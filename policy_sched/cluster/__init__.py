@@ -5,10 +5,9 @@ overlay/ views of hypothetical pods, debug/ consistency checks. The cache is the
 forget and events update rows in place.
 """
 
-from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.cache import Cache, PodState, PodStateError
 from policy_sched.cluster.group_index import GroupIndex
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.cluster.pod_states import PodState, PodStateError
 from policy_sched.cluster.pods_by_importance import Keys, PodOrder
 
 __all__ = [

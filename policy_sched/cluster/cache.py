@@ -1,36 +1,104 @@
 """The cache: what the scheduler believes of nodes and pods, kept directly in the two tables.
 
-Theory of operation: a pod enters assumed (the scheduler has decided, the binding runs) or added
-(the watch shows it bound), and pod_states says what may happen to it then; every event is one
-method here. The cache *is* the table: there is no snapshot, and ``nodes.journal`` says what
-changed. An assumed pod counts on its node at once. After its binding has finished it expires
-``time_to_live`` ns later unless the watch confirms it; 0 waits for ever, as upstream does.
+Theory of operation: the cache *is* the table: there is no snapshot, and ``nodes.journal`` says what
+changed. Every event is one method, and a table says which event may reach a pod in which state::
 
-Pods are known by uid. The watch of pods and the watch of nodes are not in step: a pod may come
-before its node or outlive it, and then waits as a ghost (see NodeTable).
+                  assume             finish binding
+      INITIAL ------------> ASSUMED -----------------> BOUND
+       ^ | ^                 | |                        | |
+       | | +---- forget -----+ |      forget, expire    | |
+       | | +-------------------|------------------------+ |
+       | |        add          v            add           |
+       | +-----------------> ADDED <----------------------+
+       |       remove         |  ^ update, finish binding
+       +----------------------+--+
+
+INITIAL is every pod that the cache does not hold: never seen, forgotten, expired or deleted. An
+assumed pod (the scheduler has decided, the binding runs) counts on its node at once. After its
+binding has finished it expires ``time_to_live`` ns later unless the watch confirms it; 0 waits for
+ever, as upstream does. A remove takes out an assumed pod as well, for it may be deleted before its
+binding is seen. Two events may come late and then change nothing: the end of a binding after the
+watch has confirmed or deleted the pod, and a forget after the pod was deleted.
+
+Pods are known by uid. The watches of pods and of nodes are not in step: a pod may come before its
+node or outlive it, and is in ``nodes.pods_without_node`` then.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
 from policy_sched.cluster.counts import PodCounts
 from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
-from policy_sched.cluster.pod_states import PodEvent, PodState, PodStateError, next_state
 from policy_sched.cluster.tables import NO_NODE, STRUCTURE, NodeTable, PodTable, Strings
-from policy_sched.errors import ClusterError
+from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model import Namespace, Node, PodInfo
 
 
-class Record:
+class PodState(StrEnum):
+    """What the cache believes about a pod."""
+
+    INITIAL = "not in the cache"
+    ASSUMED = "assumed"
+    BOUND = "assumed and bound"
+    ADDED = "added"
+
+
+class PodEvent(StrEnum):
+    """What can happen to a pod."""
+
+    ASSUME = "assumed"
+    FINISH_BINDING = "marked as bound"
+    FORGET = "forgotten"
+    EXPIRE = "expired"
+    ADD = "added"
+    UPDATE = "updated"
+    REMOVE = "removed"
+
+
+class PodStateError(PolicySchedError):
+    """An event reached a pod in a state without a transition for it: the caller lost track."""
+
+
+TRANSITIONS: Final[dict[tuple[PodState, PodEvent], PodState]] = {
+    (PodState.INITIAL, PodEvent.ASSUME): PodState.ASSUMED,
+    (PodState.INITIAL, PodEvent.ADD): PodState.ADDED,
+    (PodState.INITIAL, PodEvent.FINISH_BINDING): PodState.INITIAL,
+    (PodState.INITIAL, PodEvent.FORGET): PodState.INITIAL,
+    (PodState.ASSUMED, PodEvent.FINISH_BINDING): PodState.BOUND,
+    (PodState.ASSUMED, PodEvent.FORGET): PodState.INITIAL,
+    (PodState.ASSUMED, PodEvent.ADD): PodState.ADDED,
+    (PodState.ASSUMED, PodEvent.REMOVE): PodState.INITIAL,
+    (PodState.BOUND, PodEvent.FORGET): PodState.INITIAL,
+    (PodState.BOUND, PodEvent.EXPIRE): PodState.INITIAL,
+    (PodState.BOUND, PodEvent.ADD): PodState.ADDED,
+    (PodState.BOUND, PodEvent.REMOVE): PodState.INITIAL,
+    (PodState.ADDED, PodEvent.FINISH_BINDING): PodState.ADDED,
+    (PodState.ADDED, PodEvent.UPDATE): PodState.ADDED,
+    (PodState.ADDED, PodEvent.REMOVE): PodState.INITIAL,
+}
+"""The next state; a pair that is not here is an error of the caller."""
+
+
+def next_state(state: PodState, event: PodEvent, pod: str) -> PodState:
+    """Return the state after an event; raise PodStateError naming ``pod`` if there is none."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise PodStateError(f"pod {pod} is {state.value} and cannot be {event.value}") from None
+
+
+class Record(msgspec.Struct, eq=False):
     """One pod of the cache: what it is, where, in which state, and its row in the pod table."""
 
-    __slots__ = ("info", "node_name", "row", "state")
-
-    def __init__(self, info: PodInfo, node_name: str, state: PodState, row: int) -> None:
-        self.info = info
-        self.node_name = node_name
-        self.state = state
-        self.row = row
+    info: PodInfo
+    node_name: str
+    state: PodState
+    row: int
 
 
 class Cache:

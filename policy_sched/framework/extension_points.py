@@ -51,7 +51,9 @@ class Point:
     all_skip: Code = Code.SUCCESS
     """The status where every plugin answers Skip, or there is none."""
     pending: bool = False
-    """Whether plugins may return PendingStatus; the binding cycle waits and measures."""
+    """Whether plugins may return PendingStatus; the binding cycle waits for it."""
+    raises: bool = True
+    """Whether what a plugin raises ends the attempt; otherwise it is the answer Error."""
     measured: bool = True
     """Whether calls of single plugins are measured; upstream measures some elsewhere."""
     config: str = ""
@@ -63,7 +65,7 @@ class Point:
 
 _MAY_SKIP: Final = frozenset({Code.SUCCESS, Code.SKIP})
 _TABLE: Final = (
-    Point("pre_enqueue", "PreEnqueue", Combine.FIRST_REJECTION, config="preEnqueue"),
+    Point("pre_enqueue", "PreEnqueue", Combine.FIRST_REJECTION, raises=False, config="preEnqueue"),
     Point("queue_sort", "QueueSort", Combine.EXACTLY_ONE, config="queueSort", measured=False),
     Point(
         "pre_filter",
@@ -118,7 +120,14 @@ _TABLE: Final = (
         config="permit",
         proceeds=frozenset({Code.SUCCESS, Code.WAIT}),
     ),
-    Point("pre_bind", "PreBind", Combine.FIRST_REJECTION, config="preBind", pending=True),
+    Point(
+        "pre_bind",
+        "PreBind",
+        Combine.FIRST_REJECTION,
+        skipped_by="pre_bind_pre_flight",
+        config="preBind",
+        pending=True,
+    ),
     Point(
         "pre_bind_pre_flight",
         "PreBindPreFlight",

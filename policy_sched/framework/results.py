@@ -196,8 +196,9 @@ class Signature:
     keys: tuple[Callable[[PodInfo], Hashable], ...] = ()
     """In place of fields: functions of the pod, equal where the plugin's answers are equal now.
 
-    They may look at the cluster as well: a plugin that nothing in the cluster concerns gives the
-    same key to every pod.
+    They may look at the cluster as well. A plugin whose keys are all None, and that has no fields,
+    has nothing to do with the pod: PreFilter, PreScore and PreBindPreFlight would answer Skip and
+    Reserve Success, so they need not run.
     """
     row_filter: RowRule | None = None
     row_score: RowRule | None = None

@@ -200,32 +200,33 @@ class WaitingPods:
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, WaitingPod] = {}
+        self.pods: dict[str, WaitingPod] = {}
+        """The waiting pods by UID; to be read only."""
         self._groups: dict[GroupKey, dict[str, WaitingPod]] = {}
         self._asked_again = PermitRechecker()
         self.pre_binding: dict[str, PendingStatus] = {}
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        return iter(tuple(self._pods.values()))
+        return iter(tuple(self.pods.values()))
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
     def add(self, waiting: WaitingPod) -> None:
         """Keep a pod that begins to wait."""
         pod = waiting.pod
-        self._pods[pod.uid] = waiting
+        self.pods[pod.uid] = waiting
         if pod.pod_group:
             self._groups.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = waiting
         self._asked_again.add(waiting)
 
     def get(self, uid: str) -> WaitingPod | None:
         """Return the waiting pod with that UID, or None."""
-        return self._pods.get(uid)
+        return self.pods.get(uid)
 
     def remove(self, uid: str) -> None:
         """The pod waits no longer."""
-        waiting = self._pods.pop(uid, None)
+        waiting = self.pods.pop(uid, None)
         if waiting is None:
             return
         self._asked_again.remove(waiting)
@@ -242,7 +243,7 @@ class WaitingPods:
 
     def preempt(self, uid: str, plugin: str) -> bool:
         """Send a pod back for a more important one; False if it neither waits nor pre-binds."""
-        waiting = self._pods.get(uid)
+        waiting = self.pods.get(uid)
         if waiting is not None:
             waiting.preempt(plugin, "preempted")
             return True

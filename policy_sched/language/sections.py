@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -200,14 +200,17 @@ Out = Sequence[Any] | Failure
 class BoundUnit:
     """A unit over a table."""
 
-    __slots__ = ("functions", "unit")
+    __slots__ = ("functions", "scalar", "unit")
+
+    scalar: Callable[[PodInfo | None, Any, int], Out]
+    """Returns the values of one row, for `one`; a Failure where they take too much work."""
 
     def __init__(self, unit: Unit, runtime: Runtime) -> None:
         self.unit = unit
         self.functions: Functions = unit.program.bind(runtime)
+        self.scalar = self._limited if unit.program.metered else self.functions.scalar
 
-    def scalar(self, pod: PodInfo | None, cycle: Any, row: int) -> Out:
-        """Return the values of one row, for `one`; a Failure where they take too much work."""
+    def _limited(self, pod: PodInfo | None, cycle: Any, row: int) -> Out:
         try:
             return self.functions.scalar(pod, cycle, row)
         except LimitError as error:

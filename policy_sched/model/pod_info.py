@@ -10,10 +10,11 @@ A QueuedPod is a pod that waits for its turn, with what its earlier attempts lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from policy_sched.model.meta import NodeAffinity, OwnerReference, nanoseconds
 from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
@@ -38,6 +39,7 @@ _EAGER: Final = (
     "requests_key",
     "has_pod_affinity",
     "host_ports",
+    "images",
     "key",
     "labels",
     "name",
@@ -52,6 +54,8 @@ _EAGER: Final = (
     "priority",
     "requests",
     "scheduler_name",
+    "start_time",
+    "terminating",
     "tolerations",
     "uid",
 )
@@ -63,7 +67,6 @@ _LAZY: Final = (
     "containers",
     "creation_time",
     "host_network",
-    "images",
     "labels_key",
     "limits",
     "limits_key",
@@ -79,8 +82,6 @@ _LAZY: Final = (
     "runtime_class_name",
     "scheduling_gates",
     "service_account_name",
-    "start_time",
-    "terminating",
     "topology_spread",
     "volumes",
 )
@@ -152,7 +153,7 @@ class PodInfo:
     def of(cls, pod: Pod) -> PodInfo:
         """Return the PodInfo of a pod. Raises ValueError if a quantity is not valid."""
         self = cls.__new__(cls)
-        meta, spec = pod.metadata, pod.spec
+        meta, spec, status = pod.metadata, pod.spec, pod.status
         total = totals(pod)
         self.pod = pod
         self.name = name = meta.name
@@ -165,7 +166,7 @@ class PodInfo:
             group.pod_group_name if group else labels.get(POD_GROUP_LABEL, "") if labels else ""
         )
         self.node_name = spec.node_name
-        self.nominated_node_name = pod.status.nominated_node_name
+        self.nominated_node_name = status.nominated_node_name
         self.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
         self.priority = spec.priority or 0
         self.node_selector = spec.node_selector
@@ -192,7 +193,17 @@ class PodInfo:
             self.labels_key = ()
         if not spec.scheduling_gates:
             self.scheduling_gates = ()
-        self.host_ports = _host_ports(spec)
+        self.terminating = meta.deletion_timestamp is not None
+        self.start_time = 0 if status.start_time is None else nanoseconds(status.start_time)
+        images, exposed = [], False
+        for container in (*spec.init_containers, *spec.containers):
+            image = container.image
+            # Most names have a tag; a colon before the last slash belongs to a port.
+            images.append(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
+            for port in container.ports:
+                exposed = exposed or port.host_port > 0
+        self.images = (*images, *_volume_images(spec)) if spec.volumes else tuple(images)
+        self.host_ports = _host_ports(spec) if exposed else ()
         return self
 
     if not TYPE_CHECKING:  # the type checker knows the attributes from the list above
@@ -257,18 +268,10 @@ def _containers(info: PodInfo) -> tuple[Container, ...]:
     )
 
 
-def _images(info: PodInfo) -> tuple[str, ...]:
-    spec = info.pod.spec
-    names = []
-    for container in (*spec.init_containers, *spec.containers):
-        name = container.image
-        # Most names have a tag; a colon before the last slash belongs to a port.
-        tagged = name.rfind(":") > name.rfind("/")
-        names.append(name if tagged else normalized_image(name))
-    if spec.volumes:
-        images = [volume.image for volume in spec.volumes if volume.image is not None]
-        names += [normalized_image(image.reference) for image in images]
-    return tuple(names)
+def _volume_images(spec: PodSpec) -> Iterator[str]:
+    for volume in spec.volumes:
+        if volume.image is not None:
+            yield normalized_image(volume.image.reference)
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -278,8 +281,6 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     for container in spec.init_containers:
         if is_sidecar(container):
             ports += container.ports
-    if not ports:
-        return ()
     return tuple(
         HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
         for port in ports
@@ -314,7 +315,6 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "containers": _containers,
     "creation_time": lambda i: nanoseconds(i.pod.metadata.creation_timestamp),
     "host_network": lambda i: i.pod.spec.host_network,
-    "images": _images,
     "labels_key": lambda i: tuple(sorted(i.labels.items())),
     "limits": lambda i: limits(i.pod),
     "limits_key": lambda i: tuple(sorted(i.limits.items())),
@@ -330,8 +330,6 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "runtime_class_name": lambda i: i.pod.spec.runtime_class_name,
     "scheduling_gates": lambda i: tuple(g.name for g in i.pod.spec.scheduling_gates),
     "service_account_name": lambda i: i.pod.spec.service_account_name,
-    "start_time": lambda i: nanoseconds(i.pod.status.start_time),
-    "terminating": lambda i: i.pod.metadata.deletion_timestamp is not None,
     "topology_spread": lambda i: spread_constraints(i.pod.spec.topology_spread_constraints),
     "volumes": _volumes,
 }
@@ -373,8 +371,7 @@ class QueueState(IntEnum):
     """Permitted, and not yet bound or back: no event changes that."""
 
 
-@dataclass(slots=True, eq=False)
-class QueuedPod:
+class QueuedPod(msgspec.Struct, eq=False):
     """A pod in the queue. Times are nanoseconds since 1970.
 
     ``enqueued_at`` is when it was put into the queue, or came back from an attempt, the last time;

@@ -122,7 +122,7 @@ class SchedulingQueue:
         queued = self._pods.get(uid)
         if queued is not None and queued.place in _UNDER_WAY:
             self._end_attempt(queued)
-            transition(queued, QueueState.OUT)
+            queued.place = QueueState.OUT
             del self._pods[uid]
 
     def mark_binding(self, queued: QueuedPod) -> None:

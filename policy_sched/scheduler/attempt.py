@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
 
 from policy_sched.framework import SUCCESS, CycleState, Diagnosis, Extender, Status
 from policy_sched.framework.evaluate import Evaluation, Evaluator
-from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.framework.runtime import Hooks, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.plugins import UnsupportedFeatures
 
@@ -23,19 +27,23 @@ class Profile:
     extenders: Sequence[Extender] = ()
 
 
-@dataclass(slots=True)
-class Attempt:
+NO_HOOKS: Final[Hooks] = MappingProxyType({})
+
+
+class Attempt(msgspec.Struct, eq=False):
     """A popped pod and the profile that it began with; undoing reaches the same plugins.
 
-    ``permitted``: no plugin can reject it any more, only something can break. ``sent``: the cluster
-    has been asked to bind it. ``began``: when, in seconds of whatever clock measures attempts; 0
-    where none does. ``brief``: a decision that may take long raises TakesLong, and the caller
-    makes it again where it blocks nothing.
+    ``state`` and ``hooks`` are those of the evaluation that chose a node: what plugins wrote, and
+    the plugins that have anything to do with the pod. ``permitted``: no plugin can reject it any
+    more, only something can break. ``sent``: the cluster has been asked to bind it. ``began``:
+    when, in seconds of whatever clock measures attempts; 0 where none does. ``brief``: a decision
+    that may take long raises TakesLong, and the caller makes it again where it blocks nothing.
     """
 
     queued: QueuedPod
     profile: Profile
-    state: CycleState = field(default_factory=CycleState)
+    state: CycleState = msgspec.field(default_factory=CycleState)
+    hooks: Hooks = NO_HOOKS
     permitted: bool = False
     sent: bool = False
     began: float = 0.0
@@ -46,8 +54,7 @@ class TakesLong(Exception):  # noqa: N818 - no error
     """The decision asks extenders, places a whole group, or searches victims node by node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """The pod goes to `node` (row `row` of the node table)."""
 
     node: str
@@ -87,8 +94,7 @@ class Preempt:
 Decision = Bind | Preempt | Reject
 
 
-@dataclass(slots=True, eq=False)
-class Outcome:
+class Outcome(msgspec.Struct, eq=False):
     """What became of a pod: bound to `node`; or not, and why.
 
     ``waiting`` means that it holds the node, and that a later `run_due` says how it ends.

@@ -1,10 +1,10 @@
 """From a chosen node to a bound pod: assume, reserve, permit, pre-bind, bind; and all undone.
 
-Theory of operation. Up to Permit a pod is alone with the scheduler. From there its way is a
-generator that yields whatever it has to wait for: permission, a PreBind plugin, an answer of the
-cluster; other pods are decided meanwhile, and it is resumed when there may be an answer. A pod
-that waits for nothing runs straight through. Whatever fails after the pod was assumed is undone
-in reverse: Unreserve of every Reserve plugin, then the cache forgets the pod.
+Theory of operation. Assume, Reserve and Permit run at once. The rest is a generator that yields
+whatever the pod waits for: permission, a PreBind plugin, an answer of the cluster; other pods are
+decided meanwhile, and it is resumed when there may be an answer. A pod that waits for nothing runs
+straight through. Whatever fails after the pod was assumed is undone in reverse: Unreserve of every
+Reserve plugin, then the cache forgets the pod.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from policy_sched.framework import (
     WaitingPod,
 )
 from policy_sched.framework.evaluate import extenders as extending
-from policy_sched.framework.runtime import Hook
+from policy_sched.framework.runtime import Hook, PointResult
 from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.event_recorder import record_event
@@ -37,7 +37,7 @@ Steps: TypeAlias = Generator[Wait, None, Status]
 
 LOG: Final = logging.getLogger(__name__)
 _SKIP: Final = Status(Code.SKIP)
-_NOBODY_BOUND: Final = Status(Code.ERROR, ("no Bind plugin took the pod",))
+_NO_BIND_PLUGIN: Final = Status(Code.ERROR, ("no Bind plugin took the pod",))
 
 
 def reserve_and_permit(
@@ -54,13 +54,15 @@ def reserve_and_permit(
         handle.cache.assume(pod, node)
     except PodStateError as error:
         return Status(Code.ERROR, (str(error),)), None
-    handle.nominator.clear(pod.uid)
+    if pod.uid in handle.nominator.node_by_uid:
+        handle.nominator.clear(pod.uid)
+    state, hooks = attempt.state, attempt.hooks
     try:
-        status = runner.run("reserve", attempt.state, pod, node).status
+        status = runner.run("reserve", state, pod, node, hooks=hooks["reserve"]).status
         if status.code is not Code.SUCCESS:
             status = _worded("reserve", status.plugin, status)
         else:
-            permitted = runner.run("permit", attempt.state, pod, node)
+            permitted = runner.run("permit", state, pod, node, hooks=hooks["permit"])
             status, waits = permitted.status, permitted.waits
             if status.code is Code.SUCCESS:
                 return status, None
@@ -83,25 +85,24 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
     pod, runner = attempt.queued.info, attempt.profile.runner
     try:
         try:
-            working, expected = _at_work(attempt, node)
+            working, expected = _pre_flight(attempt, node)
             if expected or waiting is not None:
-                _promise(attempt, node, handle)
+                _nominate(attempt, node, handle)
             if waiting is not None:
                 while (status := waiting.answer(handle.now())) is None:
                     yield waiting
                 runner.waited(status.code, (handle.now() - waiting.started) / 1e9)
-                if not status.ok:
+                if status.code is not Code.SUCCESS:
                     return status
         finally:
             if waiting is not None:
                 handle.waiting_pods.remove(pod.uid)
         attempt.permitted = True
-        if working:
-            status = yield from _pre_bind(attempt, working, node, handle)
-            if not status.ok:
-                return status
-        elif runner.recorder is not None:  # nothing is to be done, and it takes no time
-            runner.ended("pre_bind", Code.SUCCESS, runner.began())
+        found = runner.run("pre_bind", attempt.state, pod, node, hooks=working)
+        if found.pending:
+            found = yield from _finished("pre_bind", found, attempt, node, handle)
+        if found.status.code is not Code.SUCCESS:
+            return _worded("pre_bind", found.plugin, found.status)
         attempt.sent = True
         extenders = attempt.profile.extenders
         bound = (yield from _by_extenders(extenders, pod, node, handle)) if extenders else _SKIP
@@ -109,13 +110,12 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             return bound
         if bound.code is Code.SKIP:
             found = runner.run("bind", attempt.state, pod, node)
-            plugin, answer = found.plugin, found.status
-            if isinstance(found.answer, PendingStatus):
-                answer = yield from _finished("bind", plugin, found.answer, attempt, handle)
-                runner.ended("bind", answer.code, found.started)
-            if answer.code is not Code.SUCCESS:
-                skipped = answer.code is Code.SKIP
-                return _NOBODY_BOUND if skipped else _worded("bind", plugin, answer)
+            if found.pending:
+                found = yield from _finished("bind", found, attempt, node, handle)
+            status = found.status
+            if status.code is not Code.SUCCESS:
+                skipped = status.code is Code.SKIP
+                return _NO_BIND_PLUGIN if skipped else _worded("bind", found.plugin, status)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
     _bound(attempt, node, handle)
@@ -130,27 +130,6 @@ def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle
     while (answer := work.answer(handle.now())) is None:
         yield work
     return answer
-
-
-def _pre_bind(attempt: Attempt, working: list[Hook], node: str, handle: Handle) -> Steps:
-    """Run the PreBind plugins that have something to do."""
-    pod, runner = attempt.queued.info, attempt.profile.runner
-    start, status = runner.began(), SUCCESS
-    for hook in working:
-        answer = cast(
-            "Status | PendingStatus", runner.call("pre_bind", hook, attempt.state, pod, node)
-        )
-        if isinstance(answer, PendingStatus):
-            handle.waiting_pods.pre_binding[pod.uid] = answer
-            try:
-                answer = yield from _finished("pre_bind", hook.plugin, answer, attempt, handle)
-            finally:
-                del handle.waiting_pods.pre_binding[pod.uid]
-        if not answer.ok:
-            status = _worded("pre_bind", hook.plugin, answer)
-            break
-    runner.ended("pre_bind", status.code, start)
-    return status
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
@@ -170,30 +149,25 @@ def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
     return not bound
 
 
-def _at_work(attempt: Attempt, node: str) -> tuple[list[Hook], bool]:
-    """Return the PreBind plugins that have not said that they skip, and whether one said it works.
+def _pre_flight(attempt: Attempt, node: str) -> tuple[tuple[Hook, ...], bool]:
+    """Return the PreBind plugins that have work to do, and whether one announced that it has.
 
-    Raises PluginError where one refuses: it is not asked for permission here.
+    Raises PluginError if PreBindPreFlight fails.
     """
-    runner = attempt.profile.runner
-    found = runner.run("pre_bind_pre_flight", attempt.state, attempt.queued.info, node)
-    status = found.status
-    if status.code not in (Code.SUCCESS, Code.SKIP):
-        name = POINTS["pre_bind_pre_flight"].name
-        raise PluginError(f'running {name} plugin "{found.plugin}": {status.message()}')
-    working: list[Hook] = []
-    expected = False
-    for hook, flight in runner.pre_bind:
-        if flight is None:
-            working.append(hook)
-        elif hook.plugin not in found.skipped:
-            expected = True
-            working.append(hook)
-    return working, expected
+    runner, hooks = attempt.profile.runner, attempt.hooks
+    point = "pre_bind_pre_flight"
+    found = runner.run(point, attempt.state, attempt.queued.info, node, hooks=hooks[point])
+    if found.status.code not in (Code.SUCCESS, Code.SKIP):
+        name = POINTS[point].name
+        raise PluginError(f'running {name} plugin "{found.plugin}": {found.status.message()}')
+    working = hooks["pre_bind"]
+    if found.skipped:
+        working = tuple(hook for hook in working if hook.plugin not in found.skipped)
+    return working, len(found.skipped) < len(hooks[point])
 
 
-def _promise(attempt: Attempt, node: str, handle: Handle) -> None:
-    """Tell the cluster where the pod is about to go, as that may take a while."""
+def _nominate(attempt: Attempt, node: str, handle: Handle) -> None:
+    """Nominate the pod in the cluster: its binding may take a while."""
     pod = attempt.queued.info
     try:
         handle.client.nominate(pod, node)
@@ -202,15 +176,22 @@ def _promise(attempt: Attempt, node: str, handle: Handle) -> None:
 
 
 def _finished(
-    point: str, plugin: str, work: PendingStatus, attempt: Attempt, handle: Handle
-) -> Generator[Wait, None, Status]:
-    """Wait for a plugin's answer; asking for it is a call of the plugin like others."""
-    hook = Hook(plugin, work.answer)
-    while True:
-        answer = attempt.profile.runner.call(point, hook, handle.now())
-        if answer is not None:
-            return cast("Status", answer)
-        yield work
+    point: str, found: PointResult, attempt: Attempt, node: str, handle: Handle
+) -> Generator[Wait, None, PointResult]:
+    """Wait for plugins that answer later, and run the rest of their point."""
+    pod, runner = attempt.queued.info, attempt.profile.runner
+    cancellable = handle.waiting_pods.pre_binding if point == "pre_bind" else {}
+    while isinstance(found.answer, PendingStatus):
+        work = cancellable[pod.uid] = found.answer
+        ask = Hook(found.plugin, work.answer)
+        try:
+            while (status := runner.call(point, ask, handle.now())) is None:
+                yield work
+        finally:
+            del cancellable[pod.uid]
+        answer = cast("Status", status)
+        found = runner.resume(point, found, answer, attempt.state, pod, node)
+    return found
 
 
 def _worded(point: str, plugin: str, status: Status) -> Status:
@@ -223,8 +204,8 @@ def _worded(point: str, plugin: str, status: Status) -> Status:
 
 def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
     """Finish a pod that the API server has bound; no plugin can reject it any more."""
-    pod = attempt.queued.info
-    handle.cache.finish_binding(pod.uid, handle.now())
+    pod, cache = attempt.queued.info, handle.cache
+    cache.finish_binding(pod.uid, handle.now() if cache.time_to_live else 0)
     note = f"Successfully assigned {pod.key} to {node}"
     record_event(handle, pod, "Normal", "Scheduled", "Binding", note)
     for error in attempt.profile.runner.run("post_bind", attempt.state, pod, node).errors:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Final
+
+import msgspec
 
 from policy_sched.framework import Wait
 from policy_sched.scheduler.attempt import Attempt, Bind
@@ -22,8 +23,7 @@ from policy_sched.scheduler.binding_cycle import Steps
 PAUSE: Final = 1_000_000_000
 
 
-@dataclass(slots=True, eq=False)
-class Binding:
+class Binding(msgspec.Struct, eq=False):
     """An attempt on its way to ``decision.node`` and the rest of its way; ``wait`` is the next."""
 
     attempt: Attempt

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
 from policy_sched.errors import PluginError
-from policy_sched.framework import EXTENDER, SUCCESS, Code, Status
+from policy_sched.framework import EXTENDER, Code, Status
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import (
     ALL,
@@ -51,30 +51,23 @@ def queue_order(profiles: Mapping[str, Profile]) -> Callable[[QueuedPod], SortKe
     """Return the sort key of the profiles' QueueSort plugin, which is one for all of them."""
     runner = next(iter(profiles.values())).runner
     (hook,) = runner.pipeline.at("queue_sort")
-    call = runner.call
+    function = cast("Callable[[QueuedPod], SortKey]", hook.function)
 
     def sort_key(queued: QueuedPod) -> SortKey:
-        return cast("SortKey", call("queue_sort", hook, queued))
+        try:
+            return function(queued)
+        except Exception as error:
+            raise runner.failure("queue_sort", hook, error) from error
 
     return sort_key
 
 
 def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
-    """Ask PreEnqueue plugins until one objects, beginning with ``first``; Success if none does."""
-    hooks = runner.pipeline.at("pre_enqueue")
+    """Run PreEnqueue plugins until one rejects, beginning with ``first``; Success if none does."""
+    hooks = None
     if first:
-        hooks = tuple(sorted(hooks, key=lambda hook: hook.plugin != first))
-    start = runner.began()
-    for hook in hooks:
-        try:
-            status = cast("Status", runner.call("pre_enqueue", hook, pod))
-        except PluginError as error:
-            status = Status(Code.ERROR, (str(error),))
-        if not status.ok:
-            runner.ended("pre_enqueue", status.code, start)
-            return status.by(hook.plugin)
-    runner.ended("pre_enqueue", Code.SUCCESS, start)
-    return SUCCESS
+        hooks = tuple(sorted(runner.pipeline.at("pre_enqueue"), key=lambda h: h.plugin != first))
+    return runner.run("pre_enqueue", pod, hooks=hooks).status
 
 
 def objection(profiles: Mapping[str, Profile], pod: PodInfo, first: str = "") -> Status:
@@ -95,7 +88,11 @@ def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
 
     def gate(pod: PodInfo, first: str) -> str:
         profile = profiles.get(pod.scheduler_name)
-        return NO_PROFILE if profile is None else first_objection(profile.runner, pod, first).plugin
+        if profile is None:
+            return NO_PROFILE
+        if first:
+            return first_objection(profile.runner, pod, first).plugin
+        return profile.runner.run("pre_enqueue", pod).status.plugin
 
     return gate
 

@@ -119,7 +119,7 @@ class Scheduler:
             turn = self.schedule_group(attempt, self.queue, self.handle, self._rng)
             if turn is not None:
                 return turn
-        return self.decide(attempt, self.handle.nodes, self._rng)
+        return self.decide(attempt, self.cache.nodes, self._rng)
 
     def execute(self, attempt: Attempt, chosen: Decision | GroupTurn | None) -> Outcome:
         """Execute what `choose` returned, until it has to wait."""
@@ -134,21 +134,23 @@ class Scheduler:
             outcome = self._bind(attempt, chosen)
         else:
             outcome = self._fail(attempt, chosen)
-        if self.handle.waiting_pods:
+        if self.handle.waiting_pods.pods:
             self.handle.waiting_pods.ask_again()
         return outcome
 
     def _bind(self, attempt: Attempt, decision: Bind) -> Outcome:
         # Pods with equal signatures may share the evaluation; reservations belong to this pod
         # alone.
-        attempt.state = attempt.state.clone()
+        evaluation = decision.evaluation
+        attempt.state, attempt.hooks = evaluation.state.clone(), evaluation.filtering.hooks
         status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
-        if not status.ok:
+        if status.code is not Code.SUCCESS:
             return self._handle_binding_failure(attempt, decision, status)
-        steps = binding_cycle(attempt, decision.node, waiting, self.handle)
-        binding = Binding(attempt, decision, steps)
+        binding = Binding(
+            attempt, decision, binding_cycle(attempt, decision.node, waiting, self.handle)
+        )
         ended = self._advance(binding)
-        if ended is not None and ended.ok:
+        if ended is not None and ended.code is Code.SUCCESS:
             return self._end(binding, ended)
         self._activate(attempt)
         if ended is not None:
@@ -274,7 +276,7 @@ class Scheduler:
         """
         attempt, decision = binding.attempt, binding.decision
         pod = attempt.queued.info
-        if status.ok:
+        if status.code is Code.SUCCESS:
             self.queue.done(pod.uid)
             self._activate(attempt)
             pipeline = attempt.profile.pipeline

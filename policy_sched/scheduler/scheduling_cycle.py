@@ -32,7 +32,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
     there is more than one.
     """
     pod = attempt.queued.info
-    if table.live_count == 0:
+    if not table.row_of:
         return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
     refusal = attempt.profile.unsupported_features.reason(pod)
     if refusal:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.pod_states import PodState, PodStateError
+from policy_sched.cluster.cache import Cache, PodState, PodStateError
 from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE
 from policy_sched.errors import ClusterError
 from policy_sched.model.cluster_objects import Namespace

@@ -11,10 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.cache import Cache, PodState
 from policy_sched.cluster.counts.counts import ROW
 from policy_sched.cluster.counts.selector_counts import Part, PodMatch
-from policy_sched.cluster.pod_states import PodState
 from policy_sched.cluster.tables.column import Column, Eviction
 from policy_sched.cluster.tables.schema import Key, Kind
 from policy_sched.model.cluster_objects import Node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.pod_states import (
+from policy_sched.cluster.cache import (
     TRANSITIONS,
+    Cache,
     PodEvent,
     PodState,
     PodStateError,

@@ -27,13 +27,15 @@ class PodCounts:
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Count a pod that has come to a live row."""
-        self.selected.count(row, pod, 1)
+        if self.selected.by_match:
+            self.selected.count(row, pod, 1)
         if pod.has_pod_affinity:
             self.carried.count(row, pod.affinity_terms, 1)
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Take away a pod, the very one that was added, that leaves its row."""
-        self.selected.count(row, pod, -1)
+        if self.selected.by_match:
+            self.selected.count(row, pod, -1)
         if pod.has_pod_affinity:
             self.carried.count(row, pod.affinity_terms, -1)
 

@@ -105,26 +105,25 @@ class SelectorCounts:
 
     def __init__(self, pods: PodTable) -> None:
         self._pods = pods
-        self._counts: dict[PodMatch, Counts] = {}
+        self.by_match: dict[PodMatch, Counts] = {}
+        """The counts that are kept; to be read only."""
         self._index: SelectorIndex[PodMatch] = SelectorIndex()
         self._known: dict[_Place, tuple[tuple[Counts, bool], ...]] = {}
 
     def __iter__(self) -> Iterator[tuple[PodMatch, Counts]]:
-        return iter(self._counts.items())
+        return iter(self.by_match.items())
 
     def of(self, match: PodMatch) -> Counts:
         """Return the counts of the pods that match, counted on first use."""
-        counts = self._counts.get(match)
+        counts = self.by_match.get(match)
         if counts is None:
             return self._start(match)
-        if len(self._counts) > SELECTORS // 2:
-            self._counts[match] = self._counts.pop(match)
+        if len(self.by_match) > SELECTORS // 2:
+            self.by_match[match] = self.by_match.pop(match)
         return counts
 
     def count(self, row: int, pod: PodInfo, sign: int) -> None:
         """Count a pod on a live row (``sign`` 1) or take it away (-1)."""
-        if not self._counts:
-            return
         found = self._known.get((pod.namespace, pod.labels_key))
         for counts, terminating in self._find(pod) if found is None else found:
             if terminating or not pod.terminating:
@@ -134,7 +133,7 @@ class SelectorCounts:
         if len(self._known) >= LABEL_SETS:
             self._known.clear()
         found = tuple(
-            (self._counts[match], match.terminating)
+            (self.by_match[match], match.terminating)
             for match in dict.fromkeys(self._index.candidates(pod.labels))
             if match.selects(pod)
         )
@@ -142,13 +141,13 @@ class SelectorCounts:
         return found
 
     def _start(self, match: PodMatch) -> Counts:
-        if len(self._counts) >= SELECTORS:
-            for old in list(self._counts)[: SELECTORS // 4]:
-                del self._counts[old]
+        if len(self.by_match) >= SELECTORS:
+            for old in list(self.by_match)[: SELECTORS // 4]:
+                del self.by_match[old]
             self._index = SelectorIndex()
-            for kept in self._counts:
+            for kept in self.by_match:
                 self._list(kept)
-        counts = self._counts[match] = Counts()
+        counts = self.by_match[match] = Counts()
         self._list(match)
         self._known.clear()
         rows, amounts = np.unique(self._rows(match), return_counts=True)

@@ -1,4 +1,4 @@
-"""One column of a table, the rows that all its columns share, and which columns are given up.
+"""One column of a table, and which columns are given up.
 
 Theory of operation: arrays are longer than the table (capacity) and grow by doubling, so adding
 a row costs O(1). Growing replaces the array of every column: code that holds a column reads
@@ -118,29 +118,6 @@ def distinct(values: Values) -> Distinct:
 
 def _view(values: Values) -> memoryview[int]:
     return values.data
-
-
-class Rows:
-    """Hands out row numbers: freed ones first, last freed first."""
-
-    __slots__ = ("_free", "capacity", "n")
-
-    def __init__(self) -> None:
-        self.n = 0
-        """High-water mark: every row that ever was in use is below it."""
-        self.capacity = FIRST_CAPACITY
-        self._free: list[int] = []
-
-    def take(self) -> int:
-        """Return a free row. It may be ``capacity``: then the caller grows every column first."""
-        if self._free:
-            return self._free.pop()
-        self.n += 1
-        return self.n - 1
-
-    def give_back(self, row: int) -> None:
-        """Free a row for the next ``take``."""
-        self._free.append(row)
 
 
 class Eviction:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from policy_sched.cluster.tables.column import Column, Eviction, Rows, sum_of
+from policy_sched.cluster.tables.column import FIRST_CAPACITY, Column, Eviction, sum_of
 from policy_sched.cluster.tables.image_states import Images
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
@@ -56,7 +56,8 @@ class NodeTable:
         self.supposed: list[tuple[int, int, PodInfo]] = []
         """What a WhatIf has changed so far: row, 1 for a pod that came or -1, and the pod."""
         self._pods: list[dict[str, PodInfo]] = []
-        self._rows = Rows()
+        self._capacity = FIRST_CAPACITY
+        self._free: list[int] = []
         self._columns: dict[Key, Column] = {}
         self.eviction = Eviction()
         self._readers: list[tuple[Column, Reader]] = []
@@ -74,7 +75,7 @@ class NodeTable:
     @property
     def n(self) -> int:
         """High-water mark: every row that ever had a node is below it; never falls."""
-        return self._rows.n
+        return len(self.names)
 
     @property
     def live_count(self) -> int:
@@ -149,16 +150,17 @@ class NodeTable:
     def add_node(self, node: Node) -> int:
         """Add a row for a node, with the pods that wait for it, and return the row."""
         name = node.metadata.name
-        row = self._rows.take()
-        if row == self._rows.capacity:
-            self._grow()
         pods = self.pods_without_node.pop(name, {})
-        if row == len(self.names):
+        if self._free:
+            row = self._free.pop()
+            self.names[row], self.nodes[row], self._pods[row] = name, node, pods
+        else:
+            row = len(self.names)
+            if row == self._capacity:
+                self._grow()
             self.names.append(name)
             self.nodes.append(node)
             self._pods.append(pods)
-        else:
-            self.names[row], self.nodes[row], self._pods[row] = name, node, pods
         self.row_of[name] = row
         self.live.put(row, True)
         self.images.add(row, node)
@@ -195,7 +197,7 @@ class NodeTable:
         self.names[row], self.nodes[row], self._pods[row] = "", None, {}
         if pods:
             self.pods_without_node[name] = pods
-        self._rows.give_back(row)
+        self._free.append(row)
         self._note(row, STRUCTURE)
         return pods
 
@@ -249,7 +251,7 @@ class NodeTable:
         self.journal.append(row, kind)
 
     def _new_column(self, key: Key) -> Column:
-        column = Column(key, family_of(key, NODE_COLUMNS), self._rows.capacity)
+        column = Column(key, family_of(key, NODE_COLUMNS), self._capacity)
         self._columns[key] = self.eviction.numbered(column)
         return column
 
@@ -309,7 +311,7 @@ class NodeTable:
         return ((row, self._pods[row]) for row in self.row_of.values())
 
     def _grow(self) -> None:
-        self._rows.capacity *= 2
+        self._capacity *= 2
         for column in self._columns.values():
-            column.grow(self._rows.capacity)
+            column.grow(self._capacity)
         self.usage.rewire()

@@ -1,6 +1,6 @@
 """The pods of the cache as columns: one row per pod that is bound or assumed.
 
-Theory of operation: rows are taken and given back as in the node table, and columns come into
+Theory of operation: rows are taken and freed as in the node table, and columns come into
 being when first asked for. The column ``node`` is always there and joins a pod to its node's row:
 -1 on free rows and while the node is not known, so that a reduction over nodes drops both.
 """
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables.column import Column, Eviction, Rows
+from policy_sched.cluster.tables.column import FIRST_CAPACITY, Column, Eviction
 from policy_sched.cluster.tables.interning import Strings
 from policy_sched.cluster.tables.schema import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
 from policy_sched.model import PodInfo
@@ -63,9 +63,10 @@ class PodTable:
         self.version = 0
         self.with_affinity: dict[str, PodInfo] = {}
         """The pods that have pod affinity or anti-affinity, by uid."""
-        self._rows = Rows()
-        self.node = Column(("node",), POD_COLUMNS["node"], self._rows.capacity, NO_NODE)
-        self.arrival: NDArray[np.int64] = np.zeros(self._rows.capacity, np.int64)
+        self._capacity = FIRST_CAPACITY
+        self._free: list[int] = []
+        self.node = Column(("node",), POD_COLUMNS["node"], self._capacity, NO_NODE)
+        self.arrival: NDArray[np.int64] = np.zeros(self._capacity, np.int64)
         """By row, the number of the pod in the order in which they came; rows are used again."""
         self._arrivals = count(1)
         self._columns: dict[Key, Column] = {("node",): self.node}
@@ -75,7 +76,7 @@ class PodTable:
     @property
     def n(self) -> int:
         """High-water mark: every row that ever had a pod is below it; never falls."""
-        return self._rows.n
+        return len(self.infos)
 
     def column(self, key: Key) -> Column:
         """Return a column to be held: it is kept up to date for good. See `lookup`."""
@@ -93,7 +94,7 @@ class PodTable:
         if column is not None:
             column.asked = True
             return column
-        column = Column(key, family_of(key, POD_COLUMNS), self._rows.capacity)
+        column = Column(key, family_of(key, POD_COLUMNS), self._capacity)
         self.eviction.numbered(column)
         read = reader(key, self.strings)
         found = [0 if info is None else read(info) for info in self.infos]
@@ -120,14 +121,14 @@ class PodTable:
 
     def add(self, info: PodInfo, node_row: int) -> int:
         """Give a pod a row and return it; ``node_row`` is -1 while its node is not known."""
-        rows = self._rows
-        row = rows.take()
-        if row == rows.capacity:
-            self._grow()
-        if row == len(self.infos):
-            self.infos.append(info)
-        else:
+        if self._free:
+            row = self._free.pop()
             self.infos[row] = info
+        else:
+            row = len(self.infos)
+            if row == self._capacity:
+                self._grow()
+            self.infos.append(info)
         self.node.view[row] = node_row
         self.arrival[row] = next(self._arrivals)
         for column, read in self._readers:
@@ -164,14 +165,14 @@ class PodTable:
         self.node.view[row] = NO_NODE
         for column, _ in self._readers:
             column.view[row] = 0
-        self._rows.give_back(row)
+        self._free.append(row)
         self.version += 1
 
     def _grow(self) -> None:
         self.arrival = np.concatenate([self.arrival, np.zeros_like(self.arrival)])
-        self._rows.capacity *= 2
+        self._capacity *= 2
         for column in self._columns.values():
-            column.grow(self._rows.capacity, NO_NODE if column is self.node else 0)
+            column.grow(self._capacity, NO_NODE if column is self.node else 0)
 
 
 def reader(key: Key, strings: Strings) -> Reader:

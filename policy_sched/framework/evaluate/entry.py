@@ -21,7 +21,7 @@ from policy_sched.framework.evaluate.results import (
     PluginScores,
 )
 from policy_sched.framework.evaluate.row_functions import RowFunctions
-from policy_sched.framework.runtime import Hook, PointResult
+from policy_sched.framework.runtime import Hook, Hooks, PointResult
 
 T = TypeVar("T", bound=np.generic)
 
@@ -31,8 +31,10 @@ class Entry:
 
     ``fixed``: int16, shape (n,), rows that no filter looks at. ``moving``: the filters that read
     more than static fields. ``moving_scores``: the score plugins of scope NODE; ``wide_scores``:
-    whether others read more than that. ``row_functions``: what runs for rows that stay feasible,
-    None where plugins run one by one. ``version``: the journal's when it was up to date.
+    whether others read more than that. ``wide_pre_filter`` and ``wide_pre_score``: the plugins
+    whose answer there may depend on the whole cluster. ``row_functions``: what runs for rows that
+    stay feasible, None where plugins run one by one. ``version``: the journal's when it was up to
+    date.
     """
 
     __slots__ = (
@@ -51,6 +53,8 @@ class Entry:
         "scopes",
         "total",
         "version",
+        "wide_pre_filter",
+        "wide_pre_score",
         "wide_scores",
     )
 
@@ -69,6 +73,8 @@ class Entry:
         self.total: Scores = np.empty(0, np.int64)
         self.moving_scores: list[PluginScores] = []
         self.wide_scores = False
+        self.wide_pre_filter: tuple[Hook, ...] = ()
+        self.wide_pre_score: tuple[Hook, ...] = ()
         self.row_functions: RowFunctions | None = None
         self.nominated = nominated
         self.version = version
@@ -89,6 +95,7 @@ class Entry:
         pre_filter: PointResult,
         dry_run: FilterDryRun,
         names: Sequence[str],
+        hooks: Hooks,
     ) -> None:
         """Make the result that reads the arrays; nothing is scored yet."""
         ok = pre_filter.status.code is Code.SUCCESS
@@ -106,6 +113,7 @@ class Entry:
             None if ok else pre_filter.status,
             pre_filter.skipped,
             pre_filter.narrowed_by,
+            hooks,
         )
         self.result = Evaluation(state, filtering)
 

@@ -15,6 +15,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | nominations came or went on a few rows | these rows are filtered again, with nominated pods |
 | a row becomes feasible or infeasible | all parts of the total are computed again |
 | PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
+| - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
 | more than REPLAY_LIMIT rows, or the journal is too short | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
 | a plugin breaks | the result is dropped |
@@ -233,7 +234,7 @@ class Evaluator:
         if len(rows) > REPLAY_LIMIT or entry.result.filtering.rejection is not None:
             return False
         passes = self._passes
-        if not passes.pre_filter_unchanged(entry, pod):
+        if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
             return False
         if not self._patch_feasible(entry, pod, rows) and not passes.patch(entry, pod, rows):
             return False
@@ -266,7 +267,9 @@ class Evaluator:
             fresh = []
             for row in rows:
                 fresh.append(functions.scores(pod, row))  # noqa: PERF401 - the hottest loop
-            if not self._passes.pre_score_unchanged(entry, pod, scoring.skipped):
+            if entry.wide_pre_score and not self._passes.pre_score_unchanged(
+                entry, pod, scoring.skipped
+            ):
                 return False
         except Exception:  # noqa: BLE001 - the plugins, called one by one, say which one failed
             return False
@@ -297,6 +300,7 @@ class Evaluator:
         copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)
         copy.overrides = dict(entry.overrides)
         copy.scopes, copy.moving = entry.scopes, entry.moving
+        copy.wide_pre_filter, copy.wide_pre_score = entry.wide_pre_filter, entry.wide_pre_score
         copy.exclude(outside)
         filtering = replace(
             found.filtering,

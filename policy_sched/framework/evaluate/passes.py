@@ -47,6 +47,7 @@ from policy_sched.model import PodInfo
 #: Below this share of feasible rows they are gathered first instead of scoring every row.
 GATHER_BELOW: Final = 0.25
 MAX_NODE_SCORE: Final = 100
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class Passes:
@@ -58,6 +59,11 @@ class Passes:
         self._static_results = StaticResultCache(runner, table, kept=cached)
         self._row_functions = RowFunctionCache(runner)
         self._normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
+        self._keyed = {
+            plugin: signature.keys
+            for plugin, signature in runner.pipeline.signatures.items()
+            if signature.keys and not signature.fields
+        }
 
     def take_over(self, before: Passes) -> None:
         """Keep the static results of plugins that have not changed since `before`."""
@@ -81,7 +87,7 @@ class Passes:
     def _filter_all(
         self, state: CycleState, pod: PodInfo, key: Key | None, nominated: NominatedPods | None
     ) -> Entry:
-        runner, table = self._runner, self._table
+        runner, table, pipeline = self._runner, self._table, self._runner.pipeline
         version = table.journal.version
         fixed = self._static_results.live().astype(np.int16) + np.int16(NO_NODE)
         found = runner.run("pre_filter", state, pod)
@@ -99,12 +105,23 @@ class Passes:
             fixed[outside] = OUTSIDE
         entry = Entry(fixed, nominated, version)
         dry_run = FilterDryRun(runner, plugins, found.skipped, key)
-        entry.publish(state, plugins, found, dry_run, table.names)
-        entry.scopes = [runner.pipeline.scope(hook.plugin) for hook in plugins]
+        hooks, scope = runner.without(_NONE if key is None else self._idle(pod)), pipeline.scope
+        entry.publish(state, plugins, found, dry_run, table.names, hooks)
+        entry.wide_pre_filter, entry.wide_pre_score = (
+            tuple(hook for hook in hooks[point] if scope(hook.plugin) > Scope.NODE)
+            for point in ("pre_filter", "pre_score")
+        )
+        entry.scopes = [scope(hook.plugin) for hook in plugins]
         entry.moving = [i for i, scope in enumerate(entry.scopes) if scope is not Scope.STATIC]
         if not rejected:
             runner.measure("filter", self._ask_filters, entry, pod, rows)
         return entry
+
+    def _idle(self, pod: PodInfo) -> frozenset[str]:
+        """Return the plugins that have nothing to do with pods of this signature."""
+        return frozenset(
+            plugin for plugin, keys in self._keyed.items() if all(key(pod) is None for key in keys)
+        )
 
     def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> None:
         for index, hook in enumerate(entry.result.filtering.plugins):
@@ -237,10 +254,7 @@ class Passes:
 
     def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
         """Run PreFilter of plugins that read the whole cluster; False if an answer changed."""
-        runner = self._runner
-        hooks = runner.wide["pre_filter"]
-        if not hooks:
-            return True
+        runner, hooks = self._runner, entry.wide_pre_filter
         filtering = entry.result.filtering
         answers = runner.ask("pre_filter", hooks, entry.result.state, pod)
         for hook, answer in zip(hooks, answers, strict=True):
@@ -254,10 +268,7 @@ class Passes:
 
     def pre_score_unchanged(self, entry: Entry, pod: PodInfo, skipped: frozenset[str]) -> bool:
         """Run PreScore of plugins that read the whole cluster; False if an answer changed."""
-        runner, state = self._runner, entry.result.state
-        hooks = runner.wide["pre_score"]
-        if not hooks:
-            return True
+        runner, state, hooks = self._runner, entry.result.state, entry.wide_pre_score
         state.write(Feasible(first=entry.first))
         answers = runner.ask("pre_score", hooks, state, pod)
         for hook, answer in zip(hooks, answers, strict=True):
@@ -283,7 +294,7 @@ class Passes:
             self.score_all(entry, pod)
             return entry.result.broken is None
         try:
-            if not self.pre_score_unchanged(entry, pod, scoring.skipped):
+            if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod, scoring.skipped):
                 return False
             runner.measure("score", self._patch_scores, entry, pod, touched, before[touched])
         except PluginError:

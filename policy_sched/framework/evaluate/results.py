@@ -35,7 +35,7 @@ from policy_sched.framework import (
     StatusTable,
 )
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
-from policy_sched.framework.runtime import Hook, Parts, Runner, broken
+from policy_sched.framework.runtime import Hook, Hooks, Parts, Runner, broken
 
 FEASIBLE: Final = 0
 NO_NODE: Final = -1
@@ -112,7 +112,8 @@ class FilteredNodes:
     ``codes[i]`` is plugin i's own answer (None: every row passes), ``describes[i]`` explains it,
     and ``fatal[i]`` are its codes of rows on which it broke. ``rejection``: why the whole pod was
     rejected before any node was looked at, or None. ``skipped``: the plugins that PreFilter left
-    out; ``narrowing``: those that named nodes. ``extended``: whether extenders rejected rows.
+    out; ``narrowing``: those that named nodes. ``hooks``: the plugins of every point that have
+    anything to do with the pod. ``extended``: whether extenders rejected rows.
     """
 
     first: Codes
@@ -128,6 +129,7 @@ class FilteredNodes:
     rejection: Status | None = None
     skipped: frozenset[str] = frozenset()
     narrowing: tuple[str, ...] = ()
+    hooks: Hooks = field(default_factory=dict)
     extended: bool = False
 
     @property

@@ -15,6 +15,7 @@ from policy_sched.framework.runtime.pipeline import (
     points_of,
 )
 from policy_sched.framework.runtime.runner import (
+    Hooks,
     MetricsRecorder,
     Parts,
     PointResult,
@@ -25,6 +26,7 @@ from policy_sched.framework.runtime.runner import (
 __all__ = [
     "ENTRY_POINT_GROUP",
     "Hook",
+    "Hooks",
     "Implementations",
     "MetricsRecorder",
     "Parts",

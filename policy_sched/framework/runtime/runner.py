@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar, cast
 
+import msgspec
+
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     POINTS,
@@ -33,7 +35,6 @@ from policy_sched.framework import (
     Point,
     PostFilterResult,
     PreFilterResult,
-    Scope,
     Status,
     asked_of,
     asking,
@@ -41,6 +42,8 @@ from policy_sched.framework import (
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
 
 Durations: TypeAlias = list[float]
+Hooks: TypeAlias = Mapping[str, tuple[Hook, ...]]
+"""The plugins to run, in order, by extension point."""
 Parts: TypeAlias = tuple[frozenset[str], str, frozenset[str] | None]
 """The plugins that took no part in an evaluation: those that PreFilter skipped, the one that
 rejected the pod there (or ""), and those that PreScore skipped; None if nothing was scored."""
@@ -71,15 +74,15 @@ class MetricsRecorder:
     broken: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
-@dataclass(frozen=True, slots=True)
-class PointResult:
+class PointResult(msgspec.Struct, frozen=True):
     """What the plugins of a point answered together.
 
     ``answer`` is the answer of the plugin that decided: a Status, a PendingStatus, or the result
     type of the point; None where all plugins were content. ``waits``: by plugin, the results with
     Wait. ``node_names``: the only nodes that PreFilter plugins left (None: all), and
     ``narrowed_by`` the plugins that named nodes. ``errors``: of points that run every plugin.
-    ``started``: when a point began whose answer is pending; the binding cycle measures it.
+    ``started`` and ``left``: of a pending answer, when the point began, and the plugins that
+    `Runner.resume` may run then.
     """
 
     status: Status = SUCCESS
@@ -88,9 +91,10 @@ class PointResult:
     skipped: frozenset[str] = frozenset()
     node_names: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
-    waits: Mapping[str, PermitResult] = field(default_factory=dict)
+    waits: Mapping[str, PermitResult] = msgspec.field(default_factory=dict)
     errors: tuple[PluginError, ...] = ()
     started: float = 0.0
+    left: tuple[Hook, ...] = ()
 
     @property
     def pending(self) -> bool:
@@ -119,39 +123,59 @@ class Runner:
         self.recorder = recorder
         self.sampling = False
         self.evaluations: list[tuple[str, Parts]] = []
-        self._hooks = {point: pipeline.at(point) for point in POINTS}
+        self.hooks: Hooks = {point: pipeline.at(point) for point in POINTS}
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
-        self.wide = {
-            point: tuple(h for h in pipeline.at(point) if pipeline.scope(h.plugin) > Scope.NODE)
-            for point in ("pre_filter", "pre_score")
-        }
-        """The plugins whose answer before Filter and Score may depend on the whole cluster."""
-        flights = {hook.plugin: hook for hook in pipeline.at("pre_bind_pre_flight")}
-        self.pre_bind = tuple((hook, flights.get(hook.plugin)) for hook in pipeline.at("pre_bind"))
-        """The PreBind plugins, each with what says beforehand whether it has anything to do."""
+        self._without: dict[frozenset[str], Hooks] = {}
 
     # Running points.
 
-    def run(self, point: str, *args: object) -> PointResult:
+    def run(self, point: str, *args: object, hooks: tuple[Hook, ...] | None = None) -> PointResult:
         """Run a point's plugins in order and combine their answers by the point's rule.
 
-        Raises PluginError if one breaks, except at points that run every plugin.
+        ``hooks``: the plugins to run, in this order; None: all of the point. Raises PluginError if
+        one breaks, unless the point's rule makes that an answer.
         """
-        row, hooks, recorder = POINTS[point], self._hooks[point], self.recorder
+        row, recorder = POINTS[point], self.recorder
+        if hooks is None:
+            hooks = self.hooks[point]
         if not hooks:
             if recorder is not None:
                 recorder.points[row.name, row.all_skip.value].append(0.0)
             return _SKIPPED if row.all_skip is Code.SKIP else _SUCCESS
         if recorder is None:
             return self._combined(row, hooks, args)
-        if row.pending:
-            start = recorder.timer()
+        return self._measured(row, hooks, args, recorder.timer())
+
+    def resume(
+        self, point: str, pending: PointResult, status: Status, *args: object
+    ) -> PointResult:
+        """Go on after a plugin whose answer was pending has given it.
+
+        The point's rule decides whether the plugins after it run; ``args`` are those of `run`.
+        """
+        row = POINTS[point]
+        if status.code not in row.proceeds:
+            status = status.by(pending.plugin)
+            found = PointResult(status, pending.plugin, status)
+        elif pending.left:
+            return self._measured(row, pending.left, args, pending.started)
+        else:
+            found = _SKIPPED if status.code is Code.SKIP is row.all_skip else _SUCCESS
+        self.ended(point, found.status.code, pending.started)
+        return found
+
+    def _measured(
+        self, row: Point, hooks: tuple[Hook, ...], args: tuple[object, ...], start: float
+    ) -> PointResult:
+        """Run plugins and record how long the point took, unless an answer is pending."""
+        code: Code | None = Code.ERROR
+        try:
             found = self._combined(row, hooks, args)
-            if found.pending:
-                return replace(found, started=start)
-            self.ended(point, found.status.code, start)
-            return found
-        return self.measure(point, self._combined, row, hooks, args)
+            code = None if found.pending else found.status.code
+        finally:
+            if code is not None:
+                self.ended(row.hook, code, start)
+        return found if code is not None else msgspec.structs.replace(found, started=start)
 
     def undo(self, point: str, *args: object) -> tuple[PluginError, ...]:
         """Run the point that undoes another one; return the errors of plugins that could not."""
@@ -162,8 +186,20 @@ class Runner:
         found = self._active.get((point, skipped))
         if found is None:
             left_out = skipped if POINTS[point].skipped_by else ()
-            found = tuple(h for h in self._hooks[point] if h.plugin not in left_out)
+            found = tuple(h for h in self.hooks[point] if h.plugin not in left_out)
             self._active[point, skipped] = found
+        return found
+
+    def without(self, plugins: frozenset[str]) -> Hooks:
+        """Return the hooks of all points without those of some plugins."""
+        if not plugins:
+            return self.hooks
+        found = self._without.get(plugins)
+        if found is None:
+            found = self._without[plugins] = {
+                point: tuple(hook for hook in hooks if hook.plugin not in plugins)
+                for point, hooks in self.hooks.items()
+            }
         return found
 
     def _combined(
@@ -173,28 +209,27 @@ class Runner:
             return self._everyone(point, hooks, args)
         skipped: list[str] = []
         seen: _Collected | None = None
-        for hook in hooks:
+        for number, hook in enumerate(hooks, 1):
             try:
-                if self.sampling:
-                    answer = self._timed(point.hook, hook, args)
-                else:
-                    answer = hook.function(*args)
-            except Exception as error:
-                # A plugin is foreign code: whatever it raises ends this attempt only.
-                failure = self.failure(point.hook, hook, error)
-                if failure is error:
-                    raise
-                raise failure from error
+                answer = (
+                    self._timed(point.hook, hook, args) if self.sampling else hook.function(*args)
+                )
+            except Exception as error:  # noqa: BLE001 - a plugin is foreign code
+                return self._failed(point, hook, error)
+            if answer is SUCCESS and Code.SUCCESS in point.proceeds:
+                continue
             own = answer if isinstance(answer, Status) else getattr(answer, "status", None)
             status = cast("Status | None", own)
-            if status is None:  # a PendingStatus
-                return PointResult(plugin=hook.plugin, answer=answer)
+            if status is None:
+                if point.pending:
+                    return PointResult(plugin=hook.plugin, answer=answer, left=hooks[number:])
+                continue
             if status.code is Code.SKIP and Code.SKIP in point.proceeds:
                 skipped.append(hook.plugin)
                 continue
             if status.code not in point.proceeds:
-                if isinstance(answer, Status) and answer.code is Code.SUCCESS:
-                    return PointResult(answer, hook.plugin, answer)
+                if answer is SUCCESS:
+                    return PointResult(SUCCESS, hook.plugin, SUCCESS)
                 return (seen or _Collected(self, skipped)).decided(hook.plugin, answer, status)
             if status.code is not Code.SUCCESS or not isinstance(answer, Status):
                 if seen is None:
@@ -209,6 +244,16 @@ class Runner:
             return _SUCCESS
         all_skip = len(skipped) == len(hooks) and point.all_skip is Code.SKIP
         return PointResult(SKIP if all_skip else SUCCESS, skipped=frozenset(skipped))
+
+    def _failed(self, point: Point, hook: Hook, error: Exception) -> PointResult:
+        """Return Error for what a plugin raised, or raise it; it ends this attempt only."""
+        failure = self.failure(point.hook, hook, error)
+        if not point.raises:
+            status = Status(Code.ERROR, (str(failure),), hook.plugin)
+            return PointResult(status, hook.plugin, status)
+        if failure is error:
+            raise error
+        raise failure from error
 
     def _everyone(
         self, point: Point, hooks: tuple[Hook, ...], args: tuple[object, ...]

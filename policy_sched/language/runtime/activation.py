@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -121,8 +122,7 @@ class Event:
 NOTHING: Final = Event()
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(msgspec.Struct, frozen=True):
     """One attempt. ``now`` is in ns since 1970, and the same for every node.
 
     ``event`` is the event of a ``requeue`` hint, ``placement`` the domain that is scored.

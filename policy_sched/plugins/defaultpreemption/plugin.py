@@ -9,9 +9,9 @@ carries it out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -121,7 +121,9 @@ class Preemption:
     ) -> PostFilterResult:
         """Find the node on which evicting pods does the least harm."""
         try:
-            if not self._policy.matches(pod, replace(self._cycle, now=self._handle.now())):
+            if not self._policy.matches(
+                pod, msgspec.structs.replace(self._cycle, now=self._handle.now())
+            ):
                 return PostFilterResult(Status(Code.UNSCHEDULABLE))
             return self._answer(state, pod, diagnosis)
         except RuleError as error:

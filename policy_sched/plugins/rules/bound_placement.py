@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -49,7 +48,7 @@ class BoundPlacement:
     def score(self, pod: PodInfo, cycle: Activation, placement: PlacementFacts) -> int:
         """Return how good a domain is, 0 to 100. RuleError where the rule fails and may not."""
         assert self._score is not None, "the policy has a score"
-        seen = replace(cycle, placement=placement)
+        seen = msgspec.structs.replace(cycle, placement=placement)
         value = self._score.answer(0, pod, seen, 0)
         if not isinstance(value, Failure):
             return int(value)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,11 +31,10 @@ from policy_sched.language.runtime import (
 from policy_sched.language.values import Failure, LimitError, RuleError, one_evaluation
 from policy_sched.model import PodInfo
 
-_OF_THE_CYCLE: Final = tuple(one.name for one in fields(Activation))
+_OF_THE_CYCLE: Final = Activation.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True)
-class Scored(Activation):
+class Scored(Activation, frozen=True):
     """A cycle with the least, the greatest, the total, the average and the number of raw scores.
 
     ``score``: the raw scores, one for each node under evaluation. The numbers are doubles where
@@ -47,7 +46,7 @@ class Scored(Activation):
     sum: float = 0
     mean: float = 0.0
     count: int = 0
-    score: RawScores = field(default_factory=lambda: np.zeros(0, np.int64))
+    score: RawScores = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def scores(self) -> Scored:

@@ -114,6 +114,8 @@ class _Rules:
         self._helped: dict[Key, bool] = {}
         self._helped_at: tuple[int, str] = (-1, "")
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
+        gates = policy.gate_reads
+        self._gates_move = Scope(int(gates.scope)) is Scope.VOLATILE or ("podGroup",) in gates.pod
 
     @hookimpl
     def sign_pod(self) -> Signature:
@@ -144,7 +146,7 @@ class _Rules:
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Gate the pod if a preEnqueue rule rejects it."""
-        found = self._bound.pre_enqueue(pod, self._now(pod))
+        found = self._bound.pre_enqueue(pod, self._now(pod) if self._gates_move else self._still)
         if found is None:
             return SUCCESS
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (found,), self._name)

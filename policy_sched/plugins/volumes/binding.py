@@ -48,6 +48,7 @@ from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
+    VOLUMES,
     class_of,
     foreign,
     fully_bound,
@@ -231,7 +232,7 @@ class VolumeBinding:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read claims and what is static of nodes; changes of the rest are in the journal."""
-        return Signature(frozenset({("volumes",)}), Scope.STATIC, proved=True)
+        return Signature(frozenset(), Scope.STATIC, proved=True, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

@@ -36,6 +36,7 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import (
+    VOLUMES,
     StorageLookup,
     class_of,
     foreign,
@@ -240,7 +241,7 @@ class NodeVolumeLimits:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read the volumes of the pod and of the pods on a node."""
-        return Signature(frozenset({("volumes",)}), Scope.NODE)
+        return Signature(frozenset(), Scope.NODE, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

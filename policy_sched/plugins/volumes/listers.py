@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from policy_sched.cluster import ApiObjects
@@ -27,6 +28,8 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 STORAGE: Final = "storage"
+#: What the volume plugins read of a pod: the key of their signatures, None without volumes.
+VOLUMES: Final = attrgetter("volumes")
 
 
 class StorageLookup:

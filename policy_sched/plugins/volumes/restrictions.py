@@ -32,7 +32,7 @@ from policy_sched.model import (
     RbdVolume,
 )
 from policy_sched.plugins.volumes import events
-from policy_sched.plugins.volumes.listers import StorageLookup, not_found
+from policy_sched.plugins.volumes.listers import VOLUMES, StorageLookup, not_found
 from policy_sched.plugins.volumes.volume_index import VolumePods
 
 #: Sources whose disks are looked at; other inline disks never conflict.
@@ -124,7 +124,7 @@ class VolumeRestrictions:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read claims, disks, and the pods everywhere that use them."""
-        return Signature(frozenset({("volumes",)}), Scope.CLUSTER)
+        return Signature(frozenset(), Scope.CLUSTER, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

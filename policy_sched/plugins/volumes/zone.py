@@ -23,7 +23,13 @@ from policy_sched.framework import (
 )
 from policy_sched.model import ClusterEventWithHint, PersistentVolume, PodInfo
 from policy_sched.plugins.volumes import events
-from policy_sched.plugins.volumes.listers import StorageLookup, class_of, not_found, waits_for_pod
+from policy_sched.plugins.volumes.listers import (
+    VOLUMES,
+    StorageLookup,
+    class_of,
+    not_found,
+    waits_for_pod,
+)
 from policy_sched.plugins.volumes.migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -85,7 +91,7 @@ class VolumeZone:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read claims and node labels; a change of a claim or a volume is in the journal."""
-        return Signature(frozenset({("volumes",)}), Scope.STATIC)
+        return Signature(frozenset(), Scope.STATIC, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

@@ -14,9 +14,11 @@ from policy_sched.framework.evaluate.pod_signature import key_getter
 from policy_sched.framework.evaluate.results import Evaluation
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.results import Scope, Signature
+from policy_sched.framework.hookspecs import hookimpl
+from policy_sched.framework.results import PreFilterResult, Scope, Signature
 from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
 from policy_sched.framework.runtime.runner import Runner
+from policy_sched.framework.status import SKIP, SUCCESS, Status
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
@@ -111,7 +113,7 @@ def test_shared_evaluation_equals_a_fresh_one(
     kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu, Ordinal)]),
     inside=st.sets(st.integers(0, 3)),
 )
-def test_what_is_kept_of_a_domain_equals_a_fresh_look(
+def test_a_cached_evaluation_of_a_domain_equals_a_fresh_one(
     steps: list[tuple[str, int, str]], kinds: tuple[type, ...], inside: set[int]
 ) -> None:
     """Only its nodes count, and an answer that was frozen before does not move."""
@@ -166,7 +168,49 @@ def test_equal_pods_share_one_evaluation() -> None:
     assert third is not first
 
 
-def test_a_plugin_that_does_not_sign_is_asked_every_time() -> None:
+class Picky:
+    """Has something to do with pods that have labels; counts how often PreFilter runs."""
+
+    ran = 0
+
+    def __init__(self, handle: Handle) -> None:
+        del handle
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Distinguish pods by their labels; None without."""
+        return Signature(frozenset(), Scope.CLUSTER, keys=(lambda pod: pod.labels_key or None,))
+
+    @hookimpl
+    def pre_filter(self, pod: PodInfo) -> PreFilterResult:
+        """Skip pods without labels."""
+        type(self).ran += 1
+        return PreFilterResult() if pod.labels else PreFilterResult(SKIP)
+
+    @hookimpl
+    def reserve(self) -> Status:
+        """Agree."""
+        return SUCCESS
+
+
+@pytest.mark.parametrize(("labels", "runs"), [({}, 1), ({"app": "web"}, 2)])
+def test_a_plugin_without_a_key_for_the_pod_does_not_run_again(
+    labels: dict[str, str], runs: int
+) -> None:
+    """Nor does it reserve: what it would answer is known for all pods of the signature."""
+    cache = Cache()
+    cache.add_node(NODES[0])
+    evaluator = Evaluator(runner_of(cache, Cpu, Picky), cache.nodes)
+    Picky.ran = 0
+    for name in ("a", "b"):
+        pod = PodInfo.of(make_pod(name, cpu="100m", labels=labels))
+        found = evaluator.evaluate(pod)
+        cache.assume(pod, "n0")
+    assert Picky.ran == runs
+    assert [hook.plugin for hook in found.filtering.hooks["reserve"]] == ["Picky"] * bool(labels)
+
+
+def test_an_unsigned_plugin_runs_for_every_pod() -> None:
     """Without a signature nothing is shared, not even between pods that are alike."""
     cache = Cache()
     cache.add_node(NODES[0])

@@ -10,7 +10,7 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
 from policy_sched.framework.runtime.runner import PointResult, Runner
-from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
+from policy_sched.framework.status import SKIP, SUCCESS, Code, PendingStatus, Status
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
 NEVER = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("never",))
@@ -36,18 +36,18 @@ def runner_of(point: str, answers: Mapping[str, object], asked: list[str] | None
 class TestFirstRejection:
     """PreEnqueue, Reserve, PreBind."""
 
-    def test_stops_at_the_first_no_and_says_who(self) -> None:
+    def test_the_first_rejection_ends_the_point(self) -> None:
         """Later plugins are not asked; the status carries the plugin's name."""
         asked: list[str] = []
         runner = runner_of("reserve", {"a": SUCCESS, "b": NO, "c": NEVER}, asked)
         assert runner.run("reserve").status == NO.by("b")
         assert asked == ["a", "b"]
 
-    def test_all_agree(self) -> None:
+    def test_success_of_all_is_success(self) -> None:
         """Without a rejection the answer is Success."""
         assert runner_of("reserve", {"a": SUCCESS}).run("reserve").status is SUCCESS
 
-    def test_what_a_plugin_raises_names_it_and_the_point(self) -> None:
+    def test_an_exception_becomes_an_error_of_plugin_and_point(self) -> None:
         """Foreign exceptions become PluginError in upstream's words."""
         runner = runner_of("pre_bind", {"a": ValueError("boom")})
         with pytest.raises(PluginError, match='running PreBind plugin "a": boom'):
@@ -57,7 +57,7 @@ class TestFirstRejection:
 class TestFirstSuccess:
     """Bind."""
 
-    def test_skip_means_ask_the_next(self) -> None:
+    def test_the_next_plugin_runs_after_skip(self) -> None:
         """The first plugin that does not skip settles it."""
         asked: list[str] = []
         runner = runner_of("bind", {"a": SKIP, "b": SUCCESS, "c": NO}, asked)
@@ -127,7 +127,7 @@ class TestPostFilter:
         result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result == PostFilterResult(Status(NO.code, ("no", "no"), "a"), "")
 
-    def test_a_second_preemption_is_told_by_its_plugin(self) -> None:
+    def test_a_second_preemption_has_its_plugins_name(self) -> None:
         """A message had "preemption: ..., preemption: ..." where two plugins preempt."""
         first, second = (Status(NO.code, (f"preemption: {text}",)) for text in ("x", "y"))
         answers = {"a": PostFilterResult(first), "B": PostFilterResult(second)}
@@ -135,7 +135,7 @@ class TestPostFilter:
         assert result is not None
         assert result.status.message() == "preemption: x, B: y"
 
-    def test_an_unresolvable_no_ends_it_and_is_all_that_is_said(self) -> None:
+    def test_an_unresolvable_rejection_ends_the_point(self) -> None:
         """As upstream, the rest is skipped and earlier results are dropped."""
         answers = {
             "a": PostFilterResult(NO),
@@ -153,7 +153,7 @@ class TestPostFilter:
         result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result == PostFilterResult(broken.by("b"))
 
-    def test_nobody_to_ask(self) -> None:
+    def test_no_plugin_is_no_answer(self) -> None:
         """Without PostFilter plugins there is no answer."""
         assert runner_of("post_filter", {}).run("post_filter").made_room is None
 
@@ -177,7 +177,7 @@ class TestPermit:
             "c": 20.0,
         }
 
-    def test_a_denial_beats_a_wait(self) -> None:
+    def test_a_rejection_beats_a_wait(self) -> None:
         """A later rejection makes the earlier wait void."""
         answers = {"a": PermitResult(Status(Code.WAIT), 10.0), "b": PermitResult(NO)}
         found = runner_of("permit", answers).run("permit")
@@ -210,8 +210,51 @@ class TestEveryone:
 
 
 def test_only_points_that_can_be_skipped_leave_plugins_out() -> None:
-    """PreFilter leaves Filter plugins out, and no PreBind plugins."""
+    """PreFilter leaves Filter plugins out, and no Reserve plugins."""
     runner = runner_of("filter", {"a": None, "b": None})
     assert [hook.plugin for hook in runner.active("filter", frozenset({"a"}))] == ["b"]
-    runner = runner_of("pre_bind", {"a": None})
-    assert [hook.plugin for hook in runner.active("pre_bind", frozenset({"a"}))] == ["a"]
+    runner = runner_of("reserve", {"a": None})
+    assert [hook.plugin for hook in runner.active("reserve", frozenset({"a"}))] == ["a"]
+
+
+class TestResume:
+    """A plugin of PreBind or Bind may answer later."""
+
+    def test_the_plugins_after_it_run_when_it_succeeds(self) -> None:
+        """PreBind: the point goes on where it stopped."""
+        asked: list[str] = []
+        runner = runner_of("pre_bind", {"a": SUCCESS, "b": PendingStatus(), "c": SUCCESS}, asked)
+        found = runner.run("pre_bind")
+        assert (found.plugin, found.pending, asked) == ("b", True, ["a", "b"])
+        assert runner.resume("pre_bind", found, SUCCESS).status == SUCCESS
+        assert asked == ["a", "b", "c"]
+
+    def test_a_rejection_ends_the_point(self) -> None:
+        """The status names the plugin; later plugins do not run."""
+        asked: list[str] = []
+        runner = runner_of("pre_bind", {"a": PendingStatus(), "b": SUCCESS}, asked)
+        found = runner.resume("pre_bind", runner.run("pre_bind"), NO)
+        assert (found.plugin, found.status, asked) == ("a", NO.by("a"), ["a"])
+
+    def test_the_next_bind_plugin_runs_when_it_skips(self) -> None:
+        """Bind: the first plugin that does not skip decides; if all skip, the result is Skip."""
+        asked: list[str] = []
+        runner = runner_of("bind", {"a": PendingStatus(), "b": SUCCESS}, asked)
+        assert runner.resume("bind", runner.run("bind"), SKIP).plugin == "b"
+        runner = runner_of("bind", {"a": PendingStatus()})
+        assert runner.resume("bind", runner.run("bind"), SKIP).status == SKIP
+
+
+def test_a_point_runs_the_given_plugins_in_the_given_order() -> None:
+    """Other plugins of the point do not run."""
+    asked: list[str] = []
+    runner = runner_of("reserve", {"a": SUCCESS, "b": SUCCESS, "c": SUCCESS}, asked)
+    first, _, last = runner.hooks["reserve"]
+    runner.run("reserve", hooks=(last, first))
+    assert asked == ["c", "a"]
+
+
+def test_an_error_of_pre_enqueue_is_an_answer() -> None:
+    """The pod is gated, and the status names the plugin that failed."""
+    found = runner_of("pre_enqueue", {"a": ValueError("boom")}).run("pre_enqueue").status
+    assert found == Status(Code.ERROR, ('running PreEnqueue plugin "a": boom',), "a")
