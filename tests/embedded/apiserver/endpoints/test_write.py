@@ -168,13 +168,19 @@ def test_deletions_keep_to_their_options() -> None:
             status, body = await world.ask("DELETE", path, {"propagationPolicy": "Never"})
             assert (status, body["reason"]) == (422, "Invalid")
             status, body = await world.ask("DELETE", path, {"propagationPolicy": "Orphan"})
+            assert (status, body["metadata"]["finalizers"]) == (200, ["orphan"])
+            world.cluster.step()
+            assert (await world.ask("GET", path))[0] == 404
+            sets = DEPLOYMENTS.replace("deployments", "replicasets")
+            (left,) = (await world.ask("GET", sets))[1]["items"]
+            status, body = await world.ask("DELETE", f"{sets}/{left['metadata']['name']}")
             assert body["details"] == {
-                "name": "web",
+                "name": left["metadata"]["name"],
                 "group": "apps",
-                "kind": "deployments",
-                "uid": made["metadata"]["uid"],
+                "kind": "replicasets",
+                "uid": left["metadata"]["uid"],
             }
-            assert len((await world.ask("GET", PODS))[1]["items"]) == 2
+            assert made["metadata"]["uid"] not in str(left)
 
     asyncio.run(run())
 
