@@ -1,7 +1,7 @@
 """Differences between two policies, two simulations, or a shadow and a scheduler.
 
-Compares what `simulate` returns for two sets of policies, and summarises shadow logs. Differences
-of meaning between policy files are in profiles/format.
+Compares the results of `simulate` for two sets of policies, and summarises shadow logs. The texts
+of policy files are compared in profiles/format.
 """
 
 from policy_sched.diff.placement_diff import (

@@ -1,8 +1,8 @@
 """Shows a difference between two policy sets as Markdown, for a comment on a pull request.
 
-Names and texts come from the files that the pull request brings. Each stands in a code span of
-harmless characters, in a fenced block with a fence that it does not hold, or in `<code>` with every
-other character as an entity: it can be no markup, no link and no mention of a user.
+Names and texts come from untrusted files. Each is put in a code span of harmless characters, in a
+fenced block whose fence does not occur in it, or in `<code>` with every other character as an
+entity: it cannot become markup, a link or the mention of a user.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from policy_sched.simulate import applied_text
 DIFFERENCES: Final = 25
 NAMED: Final = 20
 LONGEST: Final = 400
-"""What a comment holds at most: differences, pods, characters of one value. GitHub takes 65,536
+"""Limits of a comment: differences, pods, characters of one value. GitHub accepts 65,536
 characters, and an entity is up to ten of them."""
 _HARMLESS: Final = re.compile(r"[A-Za-z0-9 ./:,;()'%=+\[\]{}\"-]+")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 /-]")
 
 
 def code(text: str) -> str:
-    """Return a text that can be no markup, as code."""
+    """Return a text as code that cannot be read as markup."""
     shown = " ".join(_visible(text).split())
     if not shown:
         return ""
@@ -54,7 +54,7 @@ def _entity(character: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Return a text with escapes for what no terminal and no page shows."""
+    """Return a text with escapes for invisible characters."""
     return "".join(
         c if c.isprintable() or c.isspace() else c.encode("unicode_escape").decode("ascii")
         for c in text
@@ -62,7 +62,7 @@ def _visible(text: str) -> str:
 
 
 def configurations(old: PolicySet, new: PolicySet) -> Iterator[str]:
-    """Yield which configuration decides what is enabled, if one does, and what is not."""
+    """Yield the configuration that enables policies, if any, and the policies left out."""
     if old.config is None and new.config is None:
         return
     for name, side in (("Before", old), ("After", new)):
@@ -79,9 +79,9 @@ def _configuration(side: PolicySet) -> str:
 
 
 def differences(found: Sequence[Difference]) -> Iterator[str]:
-    """Yield what the policy sets say differently."""
+    """Yield the differences between the policy sets."""
     if not found:
-        yield "The policy sets say the same."
+        yield "The policy sets are the same."
     for one in found[:DIFFERENCES]:
         yield f"- {code(one.where)}"
         yield ""
@@ -109,7 +109,7 @@ def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
-    """Yield the pods that move and the change of the cluster."""
+    """Yield the moved pods and the change of the cluster."""
     if isinstance(found, SeedsDiff):
         yield from _with_seeds(found)
         run, with_seed = found.runs[0], f", with seed {found.seeds[0]}"
@@ -174,7 +174,7 @@ def _with_seeds(found: SeedsDiff) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a table; what its cells hold is harmless already."""
+    """Yield a table; its cells are escaped already."""
     yield f"| {' | '.join(heads)} |"
     yield f"|{'|'.join(['---', *['---:'] * (len(heads) - 1)])}|"
     yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,4 +1,4 @@
-"""What another policy set does to the placements on a cluster, with one seed or with several."""
+"""Compares the placements of two policy sets on a cluster, with one seed or with several."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ PLACED: Final = "pods placed"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A pod whose placement differs; None: no node. ``message`` is why it has none now.
+    """A pod whose placement differs; None: no node. ``message``: why it has no node in NEW.
 
-    ``cause`` is None where it is not known.
+    ``cause`` is None if it is not known.
     """
 
     pod: str
@@ -50,7 +50,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How one resource is used over the nodes that have it, in per cent of the allocatable.
+    """The usage of one resource over the nodes that have it, in per cent of the allocatable amount.
 
     ``mean`` over all of them; ``deviation`` is the standard deviation between nodes.
     """
@@ -96,18 +96,18 @@ class PlacementDiff:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many pods moved, became schedulable, or became unschedulable."""
+        """Number of pods that moved, became schedulable, or became unschedulable."""
         return Counter(_kind(move) for move in self.moves)
 
     @property
     def causes(self) -> Counter[Cause]:
-        """How many pods moved, for better or worse, for which cause."""
+        """Number of pods that moved, became schedulable or unschedulable, by cause."""
         return Counter(move.cause for move in self.moves if move.cause is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something measured on both sides with every seed; ``unit`` is "%" or empty."""
+    """A value measured on both sides with every seed; ``unit`` is "%" or empty."""
 
     name: str
     unit: str
@@ -123,7 +123,7 @@ class SeedsDiff:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What is measured on both sides, over all seeds."""
+        """The measures of both sides, over all seeds."""
         sides = [(_measured(run.old), _measured(run.new)) for run in self.runs]
         names = sides[0][0].keys()
         return tuple(
@@ -141,7 +141,7 @@ class SeedsDiff:
 
     @property
     def fates(self) -> list[PodDifference]:
-        """Pods that have a node with more seeds on one side, those that lose most first."""
+        """Pods with a node in more seeds on one side, those that lose most first."""
         net: Counter[str] = Counter()
         for run in self.runs:
             net.update(move.pod for move in run.moves if move.old is None)
@@ -152,14 +152,14 @@ class SeedsDiff:
 
 @dataclass(frozen=True, slots=True)
 class PodDifference:
-    """A pod, and with how many more seeds it has a node in NEW; less than 0: with fewer."""
+    """A pod, and the number of seeds with a node in NEW minus that in OLD."""
 
     pod: str
     change: int
 
 
 def _measured(side: Side) -> dict[tuple[str, str], float]:
-    """Return what is compared, by name and unit."""
+    """Return the values to compare, by name and unit."""
     found: dict[tuple[str, str], float] = {
         (PLACED, ""): side.placed,
         ("nodes in use", ""): side.nodes_in_use,
@@ -198,7 +198,7 @@ def compare_placements(
     now: int = EPOCH,
     advance: Advance = unwatched,
 ) -> PlacementDiff:
-    """Decide all pending pods of a cluster with each set. ``seed`` decides between equal nodes.
+    """Decide all pending pods of a cluster with each set. ``seed`` chooses between equal nodes.
 
     ``now``: the time that rules see, in nanoseconds since 1970. ``advance`` is called with the
     number of further decisions.
@@ -236,7 +236,7 @@ def compare_seeds(
     each: EachSeed = one_by_one,
     now: int = EPOCH,
 ) -> SeedsDiff:
-    """Do as `compare_placements` does with every seed; ``each`` may do several at a time."""
+    """As `compare_placements`, with every seed; ``each`` may run several at a time."""
     work = partial(compare_placements, old, new, objects, now=now)
     return SeedsDiff(tuple(seeds), tuple(each(work, seeds)))
 
@@ -278,19 +278,19 @@ class Cause(StrEnum):
     """Why a pod moves."""
 
     POLICY = "policy"
-    """On the same cluster, the other set of policies decides otherwise."""
+    """On the same cluster, the other set of policies decides differently."""
     TIE = "tie"
     """Both nodes have the highest score; only the random choice differs."""
     FOLLOWS = "follows"
-    """Other pods moved before, and left another cluster."""
+    """Other pods moved before, so that the cluster differs."""
     GROUP = "group"
-    """The pod is placed together with its group, which attribution does not support."""
+    """The pod is placed with its group, which attribution does not support."""
 
 
 class Attribution:
-    """Asks a second set of policies about each pod that a scheduler decides.
+    """Evaluates each pod of a scheduler with a second set of policies, before its decision.
 
-    It takes the place of the scheduler's ``decide``, and decides as that does.
+    It replaces the scheduler's ``decide``, and returns the same decisions.
     """
 
     def __init__(self, scheduler: Scheduler, plans: Sequence[CompiledPlan]) -> None:

@@ -1,4 +1,4 @@
-"""What two policy sets say differently, and what that does to placements."""
+"""Compares two policy sets: their texts, and the placements that result."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from policy_sched.profiles.reload import PolicySet
 from policy_sched.report import Document
 
 NOT_COMPARED: Final = (
-    "No profile enables a policy that differs: the placements say nothing about the difference."
+    "No profile enables a policy that differs: the placements do not show the difference."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyDiff:
-    """Two policy sets, their differences, and the placements of both, None without a cluster."""
+    """Two policy sets, their differences, and the placements of both (None without a cluster)."""
 
     old: PolicySet
     new: PolicySet
@@ -37,14 +37,14 @@ class PolicyDiff:
 
     @property
     def idle_only(self) -> bool:
-        """Is there a difference, and none in what a profile enables?"""
+        """Whether the sets differ, but in no policy that a profile enables."""
         return bool(self.differences) and not any(one.enabled for one in self.differences)
 
     def text_lines(self) -> Iterator[str]:
-        """Yield the differences for people."""
+        """Yield the differences as text."""
         yield from self._configuration_lines()
         if not self.differences:
-            yield "The policy sets say the same."
+            yield "The policy sets are the same."
         for one in self.differences:
             yield one.where
             for mark, text in (("-", one.old), ("+", one.new)):
@@ -57,7 +57,7 @@ class PolicyDiff:
             yield from _placement_lines(self.placements)
 
     def _configuration_lines(self) -> Iterator[str]:
-        """Yield which configuration decides what is enabled, if one does, and what is not."""
+        """Yield the configuration that enables policies, if any, and the policies left out."""
         if self.old.config is None and self.new.config is None:
             return
         for name, side in (("OLD", self.old), ("NEW", self.new)):

@@ -13,7 +13,7 @@ from policy_sched.report import Document, table
 from policy_sched.simulate import policy_document, policy_lines
 
 NAMED: Final = 20
-"""Pods that the text names at most."""
+"""Pods that the text lists at most."""
 KINDS: Final = ("moved", "unschedulable", "schedulable")
 CAUSES: Final = {
     Cause.POLICY: "made by a policy",
@@ -21,11 +21,11 @@ CAUSES: Final = {
     Cause.FOLLOWS: "follow from other moves",
     Cause.GROUP: "in groups that are placed together",
 }
-"""The words that follow the number of moves with each cause."""
+"""The words after the number of moves with each cause."""
 
 
 def seeds_lines(found: SeedsDiff) -> Iterator[str]:
-    """Yield the comparison for people."""
+    """Yield the comparison as text."""
     run = found.runs[0]
     pods, nodes = counted(run.pods, "pod"), counted(run.nodes, "node")
     yield f"{pods} on {nodes}, with {counted(len(found.seeds), 'seed')}: {seeds_text(found.seeds)}"
@@ -40,7 +40,7 @@ def seeds_lines(found: SeedsDiff) -> Iterator[str]:
 
 
 def _fates(found: SeedsDiff) -> Iterator[str]:
-    """Yield the pods that have a node with fewer seeds, or with more."""
+    """Yield the pods that are placed with fewer seeds, or with more."""
     fates = found.fates
     for one in fates[:NAMED]:
         more = "fewer" if one.change < 0 else "more"
@@ -50,13 +50,13 @@ def _fates(found: SeedsDiff) -> Iterator[str]:
 
 
 def seeds_table(measures: Sequence[Measure]) -> Iterator[str]:
-    """Yield a row per measure: means, difference, interval and verdict."""
+    """Yield a row per measure: means, difference, interval and significance."""
     rows = [("", "OLD", "NEW", "NEW - OLD", "95 % INTERVAL", ""), *map(measure_row, measures)]
     yield from table(rows, range(1, 5), gap="  ")
 
 
 def measure_row(one: Measure) -> tuple[str, str, str, str, str, str]:
-    """Return name, means, difference, interval and verdict of a measure, as text."""
+    """Return name, means, difference, interval and significance of a measure, as text."""
     values, unit = one.values, f" {one.unit}" if one.unit else ""
     difference = values.difference
     return (
@@ -96,19 +96,19 @@ def seeds_document(found: SeedsDiff) -> Document:
 
 
 def counts_document(run: PlacementDiff) -> Document:
-    """Return how many pods moved, and by what."""
+    """Return the number of moved pods, in all and by cause."""
     causes = {cause.value: run.causes[cause] for cause in Cause} if run.causes else {}
     return {**{kind: run.counts[kind] for kind in KINDS}, **({"causes": causes} if causes else {})}
 
 
 def causes_text(found: PlacementDiff) -> str:
-    """Return by what the pods of one run were moved; empty if that is not known."""
+    """Return the causes of one run's moves; empty if they are not known."""
     parts = [f"{found.causes[c]:,} {words}" for c, words in CAUSES.items() if found.causes[c]]
     return ", ".join(parts)
 
 
 def means_of_causes(found: SeedsDiff) -> str:
-    """Return by what pods were moved, in the mean of all seeds; empty if that is not known."""
+    """Return the causes of moves, as means over all seeds; empty if they are not known."""
     parts = [
         f"{mean_text(found.mean_of_cause(cause))} {words}"
         for cause, words in CAUSES.items()
@@ -127,7 +127,7 @@ def mean_text(one: Estimate) -> str:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Return which seeds they are, which follow on each other."""
+    """Return a range of consecutive seeds as text."""
     return str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
 
 
@@ -137,7 +137,7 @@ ONE_SEED: Final = (
 
 
 def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
-    """Yield what the policies of each side applied to."""
+    """Yield the number of pods and nodes that each side's policies applied to."""
     for name, side in (("OLD", found.old), ("NEW", found.new)):
         if side.policies:
             yield ""
@@ -145,7 +145,7 @@ def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
 
 
 def placement_lines(found: PlacementDiff) -> Iterator[str]:
-    """Yield the pods that move and the change of the cluster, as text."""
+    """Yield the moved pods and the change of the cluster, as text."""
     counts = found.counts
     yield (
         f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
@@ -166,7 +166,7 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
 
 
 def worst_first(moves: Sequence[Move]) -> list[Move]:
-    """Return moves, those that lose a node first, and those that a policy made before others."""
+    """Sort moves: pods that lose their node first, and those with cause policy before others."""
     other = {None, Cause.POLICY}
     return sorted(
         moves, key=lambda one: (one.new is not None, one.old is not None, one.cause not in other)
@@ -178,7 +178,7 @@ def _where(move: Move) -> str:
 
 
 def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
-    """Yield what is measured on both sides: name, and both values as text."""
+    """Yield each measure: its name, and the values of both sides as text."""
     yield "pods placed", str(old.placed), str(new.placed)
     yield "nodes in use", str(old.nodes_in_use), str(new.nodes_in_use)
     yield "preemptions", str(old.preemptions), str(new.preemptions)
@@ -197,7 +197,7 @@ def policies_document(found: PlacementDiff) -> Document:
 
 
 def placement_document(placements: PlacementDiff) -> Document:
-    """Return the pods that move and the change of the cluster, as plain data."""
+    """Return the moved pods and the change of the cluster, as plain data."""
     return {
         "pods": placements.pods,
         "nodes": placements.nodes,

@@ -1,9 +1,9 @@
-"""Summary of shadow files: pods with another node, and why.
+"""Summary of shadow logs: pods with another node, and why.
 
-Theory of operation. The records are read once, in order. The cluster as it is follows from them;
-as it would be, every compared pod that still lives counts on our node instead of its real one.
-Each of our decisions was taken on the cluster as it is: what our own earlier choices would have
-left for later pods no shadow can know.
+Theory of operation. The records are read once, in order. They give the state of the real cluster;
+in the hypothetical cluster every compared pod that still lives counts on the shadow's node. Every
+decision of the shadow was made on the real cluster: a shadow cannot know how its own earlier
+choices would have changed later decisions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from policy_sched.simulate import MAIN_RESOURCES
 
 PODS: Final = "pods"
 MAX_LINE: Final = 1 << 20
-"""Bytes of the longest line of a log that is read; records have some hundreds."""
+"""Bytes of the longest line that is read; records have some hundreds."""
 Fill = dict[str, Counter[str]]
 """Amounts by node and resource."""
 _DECODER: Final = msgspec.json.Decoder(ShadowRecord)
@@ -44,11 +44,12 @@ _DECODER: Final = msgspec.json.Decoder(ShadowRecord)
 
 @dataclass(frozen=True, slots=True)
 class ShadowSummary:
-    """Comparisons, summed up; of each pod the last one counts.
+    """The sum of all comparisons; of each pod the last one counts.
 
-    ``since`` and ``until`` are in seconds since 1970. ``rejections``: pods whose real node a
-    plugin of ours rejects, by plugin; ``preferences``: pods for which another node has more
-    points, by the plugin that adds most to that. ``broken``: places of lines that are no records.
+    ``since`` and ``until`` are in seconds since 1970. ``rejections``: pods whose real node one of
+    the shadow's plugins rejects, by plugin; ``preferences``: pods for which another node has a
+    higher score, by the plugin that adds most to the difference. ``broken``: positions of invalid
+    lines.
     """
 
     scheduler: str
@@ -62,7 +63,7 @@ class ShadowSummary:
     broken: tuple[str, ...] = ()
 
     def text_lines(self) -> Iterator[str]:
-        """Yield the summary for people."""
+        """Yield the summary as text."""
         yield f"pods of {self.scheduler}, {_time(self.since)} to {_time(self.until)}"
         yield f"OLD is what {self.scheduler} did, NEW what profile {self.profile} would have done"
         yield ""
@@ -76,7 +77,7 @@ class ShadowSummary:
             yield "Why pods would be elsewhere:"
             yield from (f"  {line}" for line in causes)
         for result, what in (
-            (Result.UNDECIDED, f"{self.scheduler} had not answered for"),
+            (Result.UNDECIDED, f"{self.scheduler} did not respond to"),
             (Result.ERROR, "could not be decided"),
         ):
             if self.results[result]:
@@ -101,7 +102,7 @@ class ShadowSummary:
 
 @dataclass(slots=True)
 class _Reading:
-    """The cluster while the records are read; ``real`` is how full the nodes are."""
+    """The state of the cluster while the records are read; ``real``: amounts used on the nodes."""
 
     start: Start | None = None
     until: float = 0.0
@@ -110,10 +111,10 @@ class _Reading:
     pods: dict[str, Comparison] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
     moved: dict[str, Comparison] = field(default_factory=dict)
-    """Pods that would be elsewhere, by UID."""
+    """Pods with another node in the shadow, by UID."""
 
     def take(self, record: ShadowRecord) -> None:
-        """Take in one record."""
+        """Apply one record."""
         match record:
             case Start():
                 self._begin(record)
@@ -132,7 +133,7 @@ class _Reading:
                 self._compare(record)
 
     def would_be(self) -> Fill:
-        """Return how full the nodes would be."""
+        """Return the amounts used in the hypothetical cluster."""
         fill = {node: Counter(amounts) for node, amounts in self.real.items()}
         for one in self.moved.values():
             if one.theirs.node is not None and not one.theirs.preempts:
@@ -147,7 +148,7 @@ class _Reading:
         self.until = max(self.until, record.time)
         self.nodes = {one.node: one.allocatable for one in record.nodes}
         self.real = {one.node: Counter(one.requested) for one in record.nodes}
-        if not record.continues:  # pods that left in between were not seen
+        if not record.continues:  # pods may have left in between
             self.moved.clear()
 
     def _compare(self, record: Comparison) -> None:
@@ -173,7 +174,7 @@ class _Reading:
 def summarize(paths: Sequence[str]) -> ShadowSummary:
     """Read the files of one shadow, oldest first.
 
-    Raises PolicySchedError for what is no such file, OSError for one that cannot be read.
+    Raises PolicySchedError if a file is not a shadow log, OSError if it cannot be read.
     """
     reading, broken = _Reading(), []
     for path in paths:
@@ -183,7 +184,9 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
             except msgspec.MsgspecError:
                 broken.append(f"{path}:{number}")
             if reading.start is None:
-                raise PolicySchedError(f"{path}:{number}: no log of a shadow begins like this")
+                raise PolicySchedError(
+                    f"{path}:{number}: not a shadow log: it begins with no start"
+                )
     if reading.start is None:
         raise PolicySchedError(f"{', '.join(paths)}: there are no records")
     found = list(reading.pods.values())
@@ -210,7 +213,7 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
         lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
         for number, line in enumerate(lines, 1):
             if len(line) > MAX_LINE:
-                message = f"line {number} is longer than {MAX_LINE} bytes: this is no shadow's log"
+                message = f"line {number} is longer than {MAX_LINE} bytes: not a shadow log"
                 raise PolicySchedError(f"{path}: {message}")
             if line.strip():
                 yield number, line

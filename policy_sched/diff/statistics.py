@@ -1,9 +1,9 @@
 """Statistics of repeated runs: means, intervals, and whether a difference is noise.
 
-Theory of operation. Two sides that are run with the same seed are a pair, and a comparison looks at
-the differences of the pairs: what a seed does to both sides cancels out. The interval for a mean
+Theory of operation. Two sides that are run with the same seed are a pair, and a comparison uses the
+differences of the pairs: effects of a seed on both sides cancel out. The interval for a mean
 comes from the bootstrap: samples of the same size are drawn with replacement, and the interval
-holds the middle 95 % of their means. A small sample varies less than what it is drawn from, so the
+covers the middle 95 % of their means. A small sample varies less than its population, so the
 interval is widened by sqrt(n / (n - 1)). The draws have a fixed seed: the same values give the same
 interval.
 """
@@ -19,29 +19,29 @@ from typing import Final
 import numpy as np
 
 LEVEL: Final = 0.95
-"""Of the intervals."""
+"""Confidence of the intervals."""
 RESAMPLES: Final = 10_000
 ENOUGH: Final = 6
-"""The least pairs for a difference: with five, all five fall on one side by chance in 6 of
+"""The fewest pairs for a difference: five pairs all have the same sign by chance in 6 of
 100 cases."""
 
 
 class Significance(StrEnum):
-    """What the differences of pairs amount to."""
+    """The significance of a mean difference."""
 
     EQUAL = "equal"
-    """There is none in any pair."""
+    """No pair differs."""
     NOISE = "noise"
-    """The interval holds 0: other seeds may turn the sign."""
+    """The interval contains 0: other seeds may change the sign."""
     TOO_FEW = "too few seeds"
-    """The interval does not hold 0, and there are fewer than `ENOUGH` pairs."""
+    """The interval does not contain 0, and there are fewer than `ENOUGH` pairs."""
     DIFFERENT = "different"
-    """The interval does not hold 0, or the difference is the same in all pairs."""
+    """The interval does not contain 0, or the difference is the same in all pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, and its interval; both ends are the mean where there is one value only."""
+    """A mean and its interval; with a single value, both ends are the mean."""
 
     mean: float
     low: float
@@ -50,7 +50,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two sides: their means, the mean difference (new - old), and what it amounts to."""
+    """The means of two sides, the mean difference (new - old), and its significance."""
 
     old: float
     new: float
@@ -59,7 +59,7 @@ class Paired:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of at least one value, and the bootstrap interval for it."""
+    """Return the mean of at least one value, and its bootstrap interval."""
     sample = np.array(values, np.float64)
     mean = math.fsum(values) / len(values)
     if len(values) == 1 or np.all(sample == sample[0]):

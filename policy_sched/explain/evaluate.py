@@ -1,7 +1,7 @@
-"""Evaluates one expression by itself: its type, its cost, where its parts are computed, its values.
+"""Evaluates one expression by itself: type, cost, where its parts are computed, values.
 
-The expression sees what a rule sees, and the parameters, functions and variables of a policy if
-there is one. Where it reads nothing of a node it has one value, else one for each node.
+The expression has the variables of a rule, and the parameters, functions and variables of a policy
+if there is one. It has one value if it reads no node, else one for each node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from policy_sched.language.values import (
 from policy_sched.model import Pod, PodInfo
 from policy_sched.report import Document
 
-#: What the expression is called where a file would be.
+#: The name of the expression in diagnostics, in place of a file.
 FILE: Final = "<expression>"
 #: Number of nodes for which the cost is shown, unless the cluster has more.
 USUAL_NODES: Final = 5_000
@@ -50,7 +50,7 @@ _TIMES: Final = (DURATION, TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """The value on one node ("" if it reads none), or the code and words of its error."""
+    """The value on one node ("" if it reads none), or the code and message of its error."""
 
     node: str
     value: Any
@@ -91,7 +91,7 @@ class Evaluated:
             yield whole + ", ".join(f"{count} {error}" for error, count in failed.most_common())
 
     def document(self) -> Document:
-        """Return what was found out as plain data."""
+        """Return the result as plain data."""
         return {
             "expression": self.text,
             "type": str(self.type),
@@ -122,8 +122,8 @@ def evaluated(
 ) -> Evaluated:
     """Evaluate an expression for a pod on all nodes of a cache.
 
-    Raises PolicyError with what is wrong with it, or with the policy's definitions, and
-    PolicySchedError where it reads a pod or nodes that there are not.
+    Raises PolicyError with the problems of the expression or of the policy's definitions, and
+    PolicySchedError if it reads a pod or nodes and there are none.
     """
     beside = source or PolicySource("")
     policy, problems = check_beside(Text(text, FILE), section, beside)
@@ -175,7 +175,7 @@ def evaluated(
 
 
 def _of_row(functions: Functions, pod: PodInfo, now: int, row: int) -> tuple[Any, ...]:
-    """Return the value and the error of one row. Raises LimitError, too, where it is too large."""
+    """Return the value and the error of one row. Raises LimitError if the value is too large."""
     with np.errstate(all="ignore"):
         out = functions.scalar(pod, Activation(now=now), row)
     refill()
@@ -184,7 +184,7 @@ def _of_row(functions: Functions, pod: PodInfo, now: int, row: int) -> tuple[Any
 
 
 def _refuse_others(names: set[str]) -> None:
-    """Refuse what has a value only while a decision is made."""
+    """Reject names that have a value only during a decision."""
     missing = sorted(names & _OF_A_DECISION)
     if missing:
         raise PolicySchedError(f"{missing[0]} has a value only while a decision is made")
@@ -217,11 +217,11 @@ def _cost_text(found: Evaluated) -> str:
     kept, anew = found.cost, found.renewed
     if not kept.units and not anew.units:
         return "no work per node"
-    told = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(found.nodes) / 1e3:.0f} us"
-    told += f" for {found.nodes:,} nodes)"
+    text = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(found.nodes) / 1e3:.0f} us"
+    text += f" for {found.nodes:,} nodes)"
     if anew.units > kept.units:
-        told += f"; {anew.units:.1f} ns where the node has changed"
-    return told
+        text += f"; {anew.units:.1f} ns where the node has changed"
+    return text
 
 
 def _tree(found: Evaluated) -> Iterator[str]:

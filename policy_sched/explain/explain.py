@@ -1,8 +1,8 @@
-"""Why a pod goes where it goes, or nowhere: its decision taken apart, and what would change it.
+"""Explains a decision: what each filter and score did, and what would change the result.
 
 Theory of operation. The pod is decided as usual; then its filters run once more one by one,
-each over all nodes, which tells what each removes alone and what is left after it. What would
-change the decision is found by deciding again without one rule or one score.
+each over all nodes, to find what each removes by itself and what it leaves of the others. To find
+what would change the decision, it is made again without one rule or one score.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class Part:
 
 
 def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
-    """Ask every filter about every row. PreFilter plugins that name nodes are parts of their own.
+    """Run every filter on every row. PreFilter plugins that name nodes are parts of their own.
 
-    Raises PluginError if a plugin breaks.
+    Raises PluginError if a plugin fails.
     """
     state = CycleState()
     found = runner.run("pre_filter", state, pod)
@@ -93,7 +93,7 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
 
 
 def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Part:
-    """Return the part of a PreFilter plugin that left only some nodes to look at."""
+    """Return the part of a PreFilter plugin that returned a subset of the nodes."""
     answer = cast("PreFilterResult", runner.call("pre_filter", hook, CycleState(), pod))
     codes = np.ones(table.n, np.int16)
     for name in answer.node_names or ():
@@ -109,9 +109,9 @@ def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Pa
     )
 
 
-#: The plugin that compares requests with what is free.
+#: The plugin that compares requests with free resources.
 FIT: Final = "NodeResourcesFit"
-#: How many nodes an alternative names at most.
+#: The most nodes that an alternative lists.
 NAMED: Final = 3
 _SCORING: Final = ("pre_score", "score", "normalize_score")
 _FILTERING: Final = ("pre_filter", "filter")
@@ -125,14 +125,14 @@ def alternatives(
     evaluation: Evaluation,
     parts: Sequence[Part],
 ) -> list[Alternative]:
-    """Return what would let the pod fit, or fit elsewhere; nothing that changes nothing."""
+    """Return changes with which the pod would fit, or would get another node."""
     sole = _rejected_by_one_only(table, evaluation, parts)
     found = [
         *_without_filters(profile, table, pod, evaluation, parts, sole),
         *_without_scores(profile, table, pod, evaluation),
     ]
     if not evaluation.filtering.any_feasible():
-        found += _asking_for_less(table, pod, parts, sole)
+        found += _with_smaller_requests(table, pod, parts, sole)
     return found
 
 
@@ -171,7 +171,7 @@ def _without_filters(
 def _without_scores(
     profile: Profile, table: NodeTable, pod: PodInfo, evaluation: Evaluation
 ) -> Iterator[Alternative]:
-    """Leave out each score plugin; only where there is a choice."""
+    """Leave out each score plugin, if several nodes are feasible."""
     before = {int(row) for row in evaluation.best()}
     if evaluation.scoring is None or evaluation.filtering.feasible_rows().size < 2:
         return
@@ -183,10 +183,10 @@ def _without_scores(
             yield _alternative("score", hook.plugin, other, best, table)
 
 
-def _asking_for_less(
+def _with_smaller_requests(
     table: NodeTable, pod: PodInfo, parts: Sequence[Part], sole: Sequence[Mask]
 ) -> Iterator[Alternative]:
-    """Find nodes that lack one resource only, and the least that is missing there."""
+    """Find nodes that lack a single resource, and the smallest amount missing."""
     for part, rows in zip(parts, sole, strict=True):
         if part.plugin != FIT or not rows.any():
             continue
@@ -196,10 +196,10 @@ def _asking_for_less(
             for name, amount in pod.requests.items()
             if amount > 0
         }
-        room = table.lookup(("podCount",)).values < table.lookup(("allocatable", "pods")).values
+        vacant = table.lookup(("podCount",)).values < table.lookup(("allocatable", "pods")).values
         lacking = sum((short > 0).astype(np.int64) for short in missing.values())
         for name, short in missing.items():
-            only = (short > 0) & (lacking == 1) & room[candidates]
+            only = (short > 0) & (lacking == 1) & vacant[candidates]
             if not only.any():
                 continue
             least = int(short[only].min())
@@ -220,7 +220,7 @@ def _evaluated(pipeline: Pipeline, table: NodeTable, pod: PodInfo) -> Evaluation
 
 
 def _without(pipeline: Pipeline, plugin: str, points: Sequence[str]) -> Pipeline:
-    """Return a pipeline in which a plugin is not enabled at some points."""
+    """Return a pipeline in which a plugin is disabled at some points."""
     hooks = {
         point: tuple(h for h in chain if point not in points or h.plugin != plugin)
         for point, chain in pipeline.hooks.items()
@@ -243,7 +243,7 @@ def _without_part(pipeline: Pipeline, part: Part) -> Pipeline:
 
 
 def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
-    """Return a filter whose rule of that name rejects nothing."""
+    """Return a filter in which the rule of that name rejects nothing."""
 
     def filter_without(state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         verdict = cast("FilterResult", hook.function(state, pod, rows))
@@ -259,14 +259,14 @@ def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
 
 
 #: Sources of rejections of rows that pass every filter plugin.
-PROMISES: Final = "nominated pods and extenders"
+OTHER_SOURCES: Final = "nominated pods and extenders"
 
 
 def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -> Explanation:
-    """Explain the decision for `pod` on the current cluster; nothing is changed.
+    """Explain the decision for `pod` on the current cluster, without effects.
 
-    ``top``: how many of the best nodes have their scores listed. ``by``: the profile that decides,
-    unless it is the pod's own.
+    ``top``: the number of best nodes whose scores are listed. ``by``: the profile that decides, if
+    it is not the pod's own.
     """
     name = by or pod.scheduler_name
     profile = scheduler.profiles.get(name)
@@ -284,7 +284,7 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -
 def _explained(
     scheduler: Scheduler, profile: Profile | None, pod: PodInfo, name: str, top: int
 ) -> Explanation:
-    """Return why the profile of a name decides as it does."""
+    """Explain the decision of the profile with a name."""
     table = scheduler.handle.nodes
     found = Explanation(pod.key, name, nodes=table.live_count)
     if profile is None:
@@ -332,7 +332,7 @@ def _add_together(
     plan: GroupPlan,
     top: int,
 ) -> None:
-    """Tell where the pod's whole group goes, and the pod with it."""
+    """Add the placement of the pod's group, and the pod's node in it."""
     decision = next(
         verdict.decision for verdict in verdicts(plan) if verdict.attempt.queued.info.uid == pod.uid
     )
@@ -366,11 +366,11 @@ def _add_filters(
     table: NodeTable,
     evaluation: Evaluation,
     parts: Sequence[Part],
-    late_by: str = PROMISES,
+    late_by: str = OTHER_SOURCES,
 ) -> None:
-    """Tell of each filter how many nodes it removes, by itself and after those before it.
+    """Add the number of nodes that each filter removes, by itself and after the earlier ones.
 
-    ``late_by``: what rejected rows that pass every filter.
+    ``late_by``: the source of rejections of rows that pass every filter.
     """
     live = table.live.values[: table.n].copy()
     left = live.copy()
@@ -402,7 +402,7 @@ def _add_filters(
 
 
 def _reasons(part: Part, removed: Mask) -> dict[str, int]:
-    """Return how often a filter gives each reason, the most frequent first."""
+    """Return the number of nodes with each of a filter's reasons, the most frequent first."""
     rows = np.flatnonzero(removed)
     counts: Counter[str] = Counter()
     if rows.size and part.describe is not None and part.codes is not None:
@@ -413,7 +413,7 @@ def _reasons(part: Part, removed: Mask) -> dict[str, int]:
 
 
 def _add_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, top: int) -> None:
-    """Tell the totals of the best nodes, and each plugin's share of them."""
+    """Add the totals of the best nodes, and each plugin's part."""
     if evaluation.scoring is None:
         return
     names = table.names
@@ -423,8 +423,8 @@ def _add_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, to
     best = evaluation.best().tolist()
     found.best = sorted(names[row] for row in best)
     shown = np.array(order[:top], np.intp)
-    shares, said = evaluation.scoring.weighted(shown), evaluation.scoring.raw(shown)
+    shares, raw_scores = evaluation.scoring.weighted(shown), evaluation.scoring.raw(shown)
     for i, row in enumerate(shown.tolist()):
         parts = {plugin: values[i] for plugin, values in shares.items()}
-        raw = {plugin: values[i] for plugin, values in said.items()}
+        raw = {plugin: values[i] for plugin, values in raw_scores.items()}
         found.scores.append(NodeScore(names[row], int(total[row]), parts, raw))

@@ -1,4 +1,4 @@
-"""Shows why a pod goes where it goes: for people, as JSON, and as the simulator's annotations."""
+"""The report of an explanation: text, plain data, and the simulator's annotations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from policy_sched.report import Document, table
 class FilterStep:
     """One filter: a plugin, or a rule of a policy.
 
-    ``removed``: nodes that it rejected of those that were left before it; ``alone``: of all;
-    ``left``: what was left after it. ``reasons``: how many of the removed nodes have each.
+    ``removed``: nodes it rejected of those the earlier filters left; ``alone``: of all nodes;
+    ``left``: nodes left after it. ``reasons``: the number of removed nodes with each reason.
     """
 
     plugin: str
@@ -29,9 +29,9 @@ class FilterStep:
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """A node's total, and what each plugin adds to it: its normalised score times its weight.
+    """A node's total, and the part of each plugin: its normalised score times its weight.
 
-    ``raw``: each plugin's own score before that.
+    ``raw``: each plugin's score before normalisation.
     """
 
     node: str
@@ -44,8 +44,8 @@ class NodeScore:
 class PlacementStep:
     """A domain in which the pod's group was tried as a whole.
 
-    ``placed`` of ``pods`` find one of its ``nodes``; ``feasible``: that will do. ``score`` is the
-    sum of what ``plugins`` add, 0 without room.
+    ``placed`` of ``pods`` fit on its ``nodes``; ``feasible``: these are enough. ``score`` is the
+    sum of ``plugins``, 0 if the domain is not feasible.
     """
 
     name: str
@@ -59,11 +59,11 @@ class PlacementStep:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Something without which the decision would be another one.
+    """A change that would change the decision.
 
     ``kind``: ``filter`` or ``score`` (``name`` is a plugin or a rule), or ``resource`` (``name``
-    is a resource, and ``amount`` how much less the pod must ask for). ``fits``: on how many nodes
-    the pod would fit then; ``best``: the nodes with the highest total among them.
+    is a resource, and ``amount`` the reduction of the request). ``fits``: the number of nodes
+    that would be feasible; ``best``: the nodes with the highest total among them.
     """
 
     kind: str
@@ -75,18 +75,18 @@ class Alternative:
 
 @dataclass(slots=True)
 class Explanation:
-    """Why a pod goes where it goes, or nowhere.
+    """The reasons for a pod's node, or for having none.
 
-    ``best``: the nodes with the highest total, each as likely as the others; empty if the pod
-    fits nowhere, and ``message`` is then kube-scheduler's. ``ignored``: no profile has its
-    schedulerName, so that it is never decided. ``rejections``: by node the plugin
-    that rejected it first, and its reasons. ``failed``: an error occurred, so it is unknown where
-    the pod fits; ``message`` is the error. ``placements``: the domains in which its group was tried
-    as a whole, and ``placement`` the one that it goes to; both are empty for other pods.
-    ``unmatched``: policies that do not apply to it, since a matchCondition is false. ``ahead``:
-    pods ahead of it in the queue; ``after_queue``: they were decided first, and ``node`` is where
-    the pod ended, empty if it has no node. ``skipped_extenders``: the error of each ignorable
-    extender that failed, by its name: the decision was made without it.
+    ``best``: the nodes with the highest total, one of which is chosen at random; empty if no node
+    is feasible, and ``message`` is then kube-scheduler's. ``ignored``: no profile has the pod's
+    schedulerName, so that it is never decided. ``rejections``: by node the plugin that rejected it
+    first, and its reasons. ``failed``: an error occurred, so it is unknown where the pod fits;
+    ``message`` is the error. ``placements``: the domains in which its group was tried as a whole,
+    and ``placement`` the chosen one; both are empty for other pods. ``unmatched``: policies that do
+    not apply to it, since a matchCondition is false. ``ahead``: pods ahead of it in the queue;
+    ``after_queue``: they were decided first, and ``node`` is the pod's node at the end, empty if it
+    has none. ``skipped_extenders``: errors of ignorable extenders that failed, by name: the
+    decision was made without them.
     """
 
     pod: str
@@ -115,7 +115,7 @@ class Explanation:
     skipped_extenders: dict[str, str] = field(default_factory=dict)
 
     def text_lines(self) -> Iterator[str]:
-        """Yield the explanation for people."""
+        """Yield the explanation as text."""
         yield from _head(self)
         for extender, error in self.skipped_extenders.items():
             yield f"  extender {extender} failed and is ignored: {error}"
@@ -162,7 +162,7 @@ class Explanation:
             for score in self.scores
         }
         raw = {
-            score.node: {plugin: str(said) for plugin, said in score.raw.items()}
+            score.node: {plugin: str(value) for plugin, value in score.raw.items()}
             for score in self.scores
         }
         values: dict[str, Any] = {
@@ -180,7 +180,7 @@ class Explanation:
 
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
-"""Of the annotations that kube-scheduler-simulator's web interface shows."""
+"""Prefix of the annotations that kube-scheduler-simulator's web interface shows."""
 
 
 def _head(found: Explanation) -> Iterator[str]:
@@ -207,13 +207,13 @@ def _head(found: Explanation) -> Iterator[str]:
         yield f"{found.pod} fits nowhere: {found.rejected_by} rejects it, whatever the node"
         yield f"  {found.message}"
     elif found.nominated_node:
-        yield f"{found.pod} fits nowhere yet; room is made on {found.nominated_node}"
-        yield f"  evicted there: {', '.join(found.victims)}"
+        yield f"{found.pod} fits nowhere yet; it preempts pods on {found.nominated_node}"
+        yield f"  victims: {', '.join(found.victims)}"
         yield f"  {found.message}"
     elif found.placements:
         count = len(found.placements)
-        tried = "the only placement has no" if count == 1 else f"none of {count} placements has"
-        yield f"{found.pod} goes nowhere: {tried} room for its group"
+        tried = "not in the only placement" if count == 1 else f"in none of {count} placements"
+        yield f"{found.pod} fits nowhere: its group fits {tried}"
         yield f"  {found.message}"
     elif not found.nodes:
         yield f"{found.pod} fits nowhere: there are no nodes"
@@ -227,7 +227,7 @@ def _head(found: Explanation) -> Iterator[str]:
 
 
 def _queue(found: Explanation) -> Iterator[str]:
-    """Yield what the pods ahead have to do with it."""
+    """Yield the position of the pod in the queue."""
     if found.after_queue:
         ahead = f"the {counted(found.ahead, 'pod')}" if found.ahead else "no pods"
         yield f"  decided after {ahead} ahead of it in the queue, as simulate does"
@@ -249,7 +249,7 @@ def _placements(found: Explanation) -> Iterator[str]:
                     one.name,
                     str(one.nodes),
                     f"{one.placed} of {one.pods}",
-                    str(one.score) if one.feasible else "no room",
+                    str(one.score) if one.feasible else "infeasible",
                     *(str(one.plugins.get(plugin, "")) for plugin in several),
                 )
                 for one in found.placements
@@ -261,7 +261,7 @@ def _placements(found: Explanation) -> Iterator[str]:
 
 
 def _filters(found: Explanation) -> Iterator[str]:
-    """Yield the filters that remove a node, and how many all the others are."""
+    """Yield the filters that remove a node, and the number of the others."""
     heads = ("FILTER", "REMOVES", "ALONE", "LEFT", "REASONS")
     telling = [step for step in found.filters if step.alone]
     rows = [
@@ -283,7 +283,7 @@ def _filters(found: Explanation) -> Iterator[str]:
 
 
 def _scores(scores: Sequence[NodeScore]) -> Iterator[str]:
-    """Yield a column per node, a row per plugin; plugins that treat all alike are left out."""
+    """Yield a column per node and a row per plugin; plugins with equal scores are left out."""
     plugins = list(scores[0].plugins)
     telling = [p for p in plugins if len({s.plugins[p] for s in scores}) > 1 or len(scores) == 1]
     alike = [p for p in plugins if p not in telling and scores[0].plugins[p]]
@@ -333,7 +333,7 @@ def _nodes(count: int) -> str:
 
 
 def _camel(value: Any) -> Any:
-    """Return plain data with the keys of records, not of maps by name, in camelCase."""
+    """Return plain data with camelCase keys for fields; keys of maps stay as they are."""
     if isinstance(value, dict):
         return {_name(key): _camel(item) for key, item in value.items()}
     return [_camel(item) for item in value] if isinstance(value, list | tuple) else value

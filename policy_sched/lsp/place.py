@@ -1,9 +1,8 @@
 """Position of the cursor in a policy file: at a key, or in the text of a rule.
 
 Theory of operation. During editing, the file is seldom valid YAML. So the position follows from the
-indentation of the lines above: keys in columns further left lead to it.
-
-What the policy around the cursor defines is read as far as its text can be while it is typed.
+indentation of the lines above: keys in columns further left lead to it. The policy around the
+cursor is read without the line that breaks the YAML.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _WORD: Final = re.compile(r"(?<![\w.])(\w*)$")
 
 
 def source_at(path: str, text: str, line: int) -> PolicySource:
-    """Return the policy in which a line (from 0) stands; an empty one if it cannot be read.
+    """Return the policy that contains a line (from 0); an empty one if it cannot be read.
 
     A line that breaks the YAML is left out.
     """
@@ -48,9 +47,9 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
 
 
 def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[Marked, bool]]:
-    """Yield the document around a line, then that without the line; and whether it is valid YAML.
+    """Yield the document that contains a line, then the document without that line.
 
-    The document with the line comes only if the YAML is valid.
+    Each comes with whether it is valid YAML; the first is left out if it is not.
     """
     lines = text.split("\n")
     without = "\n".join([*lines[:line], "", *lines[line + 1 :]])
@@ -65,13 +64,13 @@ def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[Marked, boo
 
 
 def member_before(before: str) -> tuple[str, str] | None:
-    """Return what stands before the last dot of a rule's text, and the beginning of the member."""
+    """Return the expression before the last dot of a rule's text, and the start of the member."""
     found = _MEMBER.search(before)
     return None if found is None else (found[1], found[2])
 
 
 def word_before(before: str) -> str:
-    """Return the name, or its beginning, in which a rule's text ends."""
+    """Return the name, or its beginning, at the end of a rule's text."""
     found = _WORD.search(before)
     return "" if found is None else found[1]
 
@@ -79,7 +78,7 @@ def word_before(before: str) -> str:
 def type_of(expression: str, before: str, source: PolicySource) -> Type | None:
     """Return the type of an expression at the end of ``before``; None if it has none.
 
-    The variables of loops that are open there stand for an element of what is looped over.
+    A variable of an enclosing loop has the type of an element.
     """
     for name, operand in reversed(loops(before)):
         expression = re.sub(rf"(?<![\w.\"']){name}(?!\w)", f"({operand})[0]", expression)
@@ -112,7 +111,7 @@ _BLOCK: Final = re.compile(r"[|>][-+0-9]*\s*(?:#.*)?$")
 
 @dataclass(frozen=True, slots=True)
 class CursorPosition:
-    """The keys that lead to the cursor, and what stands before it.
+    """The keys that lead to the cursor, and the text before it.
 
     ``path`` has no list positions. ``before`` is the text of the value up to the cursor; None if
     the cursor is in a key, whose beginning is ``word``.
@@ -124,7 +123,7 @@ class CursorPosition:
 
     @property
     def section(self) -> Section | None:
-        """The section of a policy whose rule the cursor is in; None elsewhere."""
+        """The section of a policy whose rule contains the cursor; None elsewhere."""
         return None if self.before is None else section_of(self.path)
 
 
@@ -138,7 +137,7 @@ class _Line:
 
 
 def place_at(text: str, line: int, character: int) -> CursorPosition:
-    """Return the place of a cursor; line and character count from 0, in characters."""
+    """Return the position of a cursor; line and character count from 0, in characters."""
     lines = text.split("\n")[: line + 1]
     head = lines[-1][:character] if lines else ""
     above = [_read(one) for one in _last_document(lines[:-1])]
@@ -163,7 +162,7 @@ def place_at(text: str, line: int, character: int) -> CursorPosition:
 
 
 def section_of(path: tuple[str, ...]) -> Section | None:
-    """Return the section whose rules stand below these keys, None if no rule does."""
+    """Return the section whose rules are below these keys, None if there are none."""
     names = tuple(name for name in path if name != "spec")
     names = names[:-1] if names[-1:] == ("expression",) else names
     if not names:
@@ -197,7 +196,7 @@ def _read(line: str) -> _Line:
 
 
 def _enclosing_block(above: list[_Line], indent: int) -> int | None:
-    """Return the number of the line that opens the block text that the cursor is in."""
+    """Return the number of the line that opens the block text around the cursor."""
     column = indent
     for i in range(len(above) - 1, -1, -1):
         line = above[i]
@@ -222,7 +221,7 @@ def _keys(above: list[_Line], column: int) -> tuple[str, ...]:
 
 
 def _in_value(path: tuple[str, ...], value: str) -> CursorPosition:
-    """Return the place in a value on the cursor's line, which may be ``{key: value``."""
+    """Return the position in a value on the cursor's line, which may be ``{key: value``."""
     if not value.startswith("{"):
         return CursorPosition(path, _unquoted(value))
     quote, start, key = "", 1, ""
@@ -250,11 +249,11 @@ def _unquoted(value: str) -> str:
 
 
 Lines = tuple[int, int, int, int]
-"""First line and column, and those behind the last, all from 0, in characters."""
+"""First line and column, and those of the end, all from 0, in characters."""
 
 
 def definition(path: str, text: str, line: int, character: int) -> Lines | None:
-    """Return where the name at a cursor (from 0, in characters) is defined, in the same text."""
+    """Return the span of the definition of the name at a cursor (from 0, in characters)."""
     lines = text.split("\n")
     shown = lines[line] if line < len(lines) else ""
     inside = re.match(r"\w*", shown[character:])
@@ -274,7 +273,7 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
 
 
 def _defined(marked: Marked, place: CursorPosition, line: int) -> tuple[int, int] | None:
-    """Return the span of the key or name that defines what the place's text ends in."""
+    """Return the span of the key or name that defines the last name of the text."""
     before = place.before or ""
     member = member_before(before)
     if member is not None:
@@ -288,7 +287,7 @@ def _defined(marked: Marked, place: CursorPosition, line: int) -> tuple[int, int
 
 
 def _key(marked: Marked, path: tuple[str | int, ...]) -> tuple[int, int] | None:
-    """Return the span of a key, if it is there; the line break behind it is left out."""
+    """Return the span of a key, without its line break; None if it is absent."""
     if marked.node(path) is None:
         return None
     start, _ = marked.key_span(path)
@@ -310,7 +309,7 @@ def _named(marked: Marked, section: str, name: str) -> tuple[int, int] | None:
 
 
 def _parameter(marked: Marked, name: str, line: int) -> tuple[int, int] | None:
-    """Return the span of a parameter of the function in which a line stands."""
+    """Return the span of a parameter of the function that contains a line."""
     for i, item in enumerate(_items(marked, "functions")):
         path = ("spec", "functions", i)
         first, last = (marked.file.position(at)[0] - 1 for at in marked.span(path))

@@ -1,7 +1,7 @@
-"""The server: it speaks the Language Server Protocol; the rest of this package has the answers.
+"""The server: implements the Language Server Protocol on top of the other modules.
 
-Positions on the wire count what the client asked for, UTF-16 units by default; ours count
-characters. pygls converts.
+Positions of the protocol count UTF-16 units, unless the client negotiates another unit; all others
+count characters. pygls converts.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _KINDS: Final[dict[Kind, lsp.CompletionItemKind]] = {
 
 
 class Server(LanguageServer):
-    """A server that knows whether its client left as the protocol asks for."""
+    """A server that records whether its client left in order."""
 
     def __init__(self) -> None:
         super().__init__("policy-sched", __version__)
         self.left_early = False
-        """Was there an ``exit`` without a ``shutdown`` before it?"""
+        """Whether an ``exit`` came without a ``shutdown`` before it."""
         self._shut_down = False
 
         @self.feature(lsp.SHUTDOWN)
@@ -59,16 +59,16 @@ class Server(LanguageServer):
 
 
 def make_server() -> Server:
-    """Return a server that knows its features; `start_io` serves one client over stdio."""
+    """Return a server with its features; `start_io` serves one client over stdio."""
     server = Server()
-    _tells_problems(server)
-    _answers(server)
-    _edits(server)
+    _register_diagnostics(server)
+    _register_lookups(server)
+    _register_edits(server)
     return server
 
 
-def _tells_problems(server: LanguageServer) -> None:
-    """Problems are published whenever a document opens or changes."""
+def _register_diagnostics(server: LanguageServer) -> None:
+    """Register the publication of problems when a document is opened or changed."""
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def opened(params: lsp.DidOpenTextDocumentParams) -> None:
@@ -84,8 +84,8 @@ def _tells_problems(server: LanguageServer) -> None:
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
 
-def _answers(server: LanguageServer) -> None:
-    """What can stand at the cursor, what stands there, and where that comes from."""
+def _register_lookups(server: LanguageServer) -> None:
+    """Register completion, hover and definition."""
 
     @server.feature(
         lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", '"'])
@@ -124,8 +124,8 @@ def _answers(server: LanguageServer) -> None:
         return lsp.Location(params.text_document.uri, place)
 
 
-def _edits(server: LanguageServer) -> None:
-    """Fixes of problems, and the one form of a file."""
+def _register_edits(server: LanguageServer) -> None:
+    """Register quick fixes and formatting."""
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION,
@@ -149,7 +149,7 @@ def _edits(server: LanguageServer) -> None:
 
 
 def _publish(server: LanguageServer, uri: str) -> None:
-    """Tell the client all problems of a document, as its text is now."""
+    """Publish all problems of a document's current text."""
     document = server.workspace.get_text_document(uri)
     name = _name(document)
     problems = check_open(name, document.source, _beside(document))
@@ -160,7 +160,7 @@ def _publish(server: LanguageServer, uri: str) -> None:
 
 
 def _beside(document: TextDocument) -> list[str]:
-    """Return the directory in which a document's file is, if there is one."""
+    """Return the directory of a document's file, if it has one."""
     folder = Path(_name(document)).parent
     return [str(folder)] if folder.is_dir() else []
 

@@ -1,6 +1,11 @@
-"""What can be typed at the cursor, and what the word at the cursor means.
+"""Completion, hover texts, and quick fixes.
 
-Keys come from the JSON Schemas, with their descriptions.
+Keys and their descriptions come from the JSON Schemas.
+
+Theory of operation of fixes. The hint of a problem is written for people ("did you mean 'free'?",
+"write clamp(..., 0, 100), or add normalize"). The suggested text replaces the underlined one,
+and the file is checked again; the fix is offered only if the problem disappears and no other one
+appears.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ _FILES: Final = {
 
 
 def keys_at(text: str, line: int, path: tuple[str, ...]) -> dict[str, str]:
-    """Return the keys below ``path`` in the document of a line (from 0), with their meaning."""
+    """Return the keys below ``path`` in the document of a line (from 0), with descriptions."""
     root = _schema(_FILES.get(_kind(text, line), POLICY_FILE))
     found: dict[str, str] = {}
     for schema in _below(root, root, path):
@@ -49,7 +54,7 @@ def keys_at(text: str, line: int, path: tuple[str, ...]) -> dict[str, str]:
 
 
 def _kind(text: str, line: int) -> str:
-    """Return the kind that the document of a line says it has; a Policy if it says nothing."""
+    """Return the kind of the document that contains a line; Policy if it has none."""
     lines = text.split("\n")
     breaks = [i for i, one in enumerate(lines) if one.startswith("---")]
     start = max((i for i in breaks if i <= line), default=0)
@@ -67,7 +72,7 @@ def _schema(file: str) -> dict[str, Any]:
 def _below(
     root: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the schemas of mappings at a path; lists are looked through."""
+    """Yield the schemas of mappings at a path; lists are transparent."""
     for one in _resolved(root, schema):
         if not path:
             yield one
@@ -80,7 +85,7 @@ def _below(
 
 
 def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a schema with references followed, and its choices and items beside it."""
+    """Yield a schema with references resolved, and its alternatives and items."""
     if "$ref" in schema:
         name = str(schema["$ref"]).rpartition("/")[2]
         yield from _resolved(root, root["definitions"][name])
@@ -98,7 +103,7 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Ma
 
 
 def suggestions(path: str, text: str, line: int, character: int) -> list[Suggestion]:
-    """Return what can stand at a cursor (from 0, in characters), in the order of the tables."""
+    """Return the words for a cursor (from 0, in characters), in the order of the tables."""
     place = place_at(text, line, character)
     if selectors.has_selectors(_kind(text, line)):
         return selectors.suggestions(text, place)
@@ -123,7 +128,7 @@ def suggestions(path: str, text: str, line: int, character: int) -> list[Suggest
 
 
 def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
-    """Return what the word at a cursor means; None if nothing is known of it."""
+    """Return the description of the word at a cursor; None if it has none."""
     lines = text.split("\n")
     shown = lines[line] if line < len(lines) else ""
     end = character + len(re.match(r"\w*", shown[character:])[0])  # type: ignore[index]
@@ -136,8 +141,8 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
         return found[0].entry if found else None
     if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
         path_of_key = place_at(text, line, key.start()).path
-        said = keys_at(text, line, path_of_key).get(key[1])
-        return Entry(key[1], "key", said) if said else None
+        description = keys_at(text, line, path_of_key).get(key[1])
+        return Entry(key[1], "key", description) if description else None
     if place.before is None or place.section is None:
         return None
     source = source_at(path, text, line)
@@ -150,7 +155,7 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
 
 
 def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
-    """Yield what an expression may begin with in a section."""
+    """Yield the names that an expression of a section may begin with."""
     section, before = place.section, place.before or ""
     assert section is not None, "the cursor is in a rule"
     for name in locals_in(before):
@@ -175,7 +180,7 @@ def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
 def _members(
     base: str, before: str, source: PolicySource, place: CursorPosition
 ) -> Iterator[Suggestion]:
-    """Yield what can stand behind the dot of an expression."""
+    """Yield the members of the expression before the dot."""
     section = place.section
     assert section is not None, "the cursor is in a rule"
     environment = policy_environment()
@@ -216,23 +221,23 @@ _WRITE: Final = re.compile(
     r"write (?:`(?P<code>[^`]+)`|(?P<text>.+?))(?=,? or | instead\b| around\b| to | for |$)"
 )
 _WHOLE: Final = "..."
-#: Codes that a fix may not bring: YAML, syntax, names and types.
+#: Codes that a fix must not introduce: YAML, syntax, names and types.
 _SLIPS: Final = ("PS0", "PS1", "PS2", "PS701", "PS702", "PS703")
 
 Check: TypeAlias = Callable[[str], Sequence[Diagnostic]]
-"""From a text to all that is wrong with it."""
+"""Returns all problems of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A problem, and the text that mends it in the place of what is underlined."""
+    """A problem, and the replacement for the underlined text."""
 
     problem: Diagnostic
     new_text: str
 
     @property
     def title(self) -> str:
-        """What an editor shows in its menu."""
+        """The text in an editor's menu."""
         shown = " ".join(self.new_text.split())
         return f"Write {shown if len(shown) <= 60 else f'{shown[:57]}...'}"
 
@@ -262,7 +267,7 @@ def _fix(text: str, problem: Diagnostic, found: Sequence[Diagnostic], check: Che
 
 
 def _offers(problem: Diagnostic, underlined: str) -> Iterator[str]:
-    """Yield what the words of a problem offer in the place of what is underlined."""
+    """Yield the replacements that a problem's hint suggests for the underlined text."""
     for words in (problem.message, problem.hint):
         meant = _MEANT.search(words)
         if meant is not None:
@@ -275,9 +280,9 @@ def _offers(problem: Diagnostic, underlined: str) -> Iterator[str]:
 
 
 def _spellings(offered: str, before: str, after: str) -> Iterator[str]:
-    """Yield the offer as plain text and quoted text have it, and in quotes, if it is a whole value.
+    """Yield a replacement as plain and as quoted YAML, and in quotes if it is a whole value.
 
-    In ``{expression: clamp(a, 0, 100)}`` YAML would take the commas for its own.
+    In ``{expression: clamp(a, 0, 100)}`` YAML would end the value at the comma.
     """
     single = offered.replace("'", "''")
     yield from dict.fromkeys((offered, single, _escaped(offered)))
@@ -290,10 +295,10 @@ def _escaped(text: str) -> str:
 
 
 def _mends(problem: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
-    """Tell whether a problem is gone, and no slip has come in its place."""
-    told, tells = _counted(before), _counted(after)
-    gone = tells[problem.code, problem.message] < told[problem.code, problem.message]
-    new = [code for code, _ in (tells - told)]
+    """Return whether a problem is gone and no other one appeared."""
+    earlier, later = _counted(before), _counted(after)
+    gone = later[problem.code, problem.message] < earlier[problem.code, problem.message]
+    new = [code for code, _ in (later - earlier)]
     return gone and not any(code.startswith(_SLIPS) for code in new)
 
 

@@ -1,4 +1,10 @@
-"""API objects from plain data: the kind is known, the shape fits, the quantities are valid."""
+"""Decodes API objects from plain data, checks them, and applies defaults of the API server.
+
+Theory of operation. Objects from files lack what the API server sets: requests default to limits, a
+pod on the host's network gets host ports, resources of the pod cover its containers, a
+priority class becomes a number, and a creationTimestamp is set. (apis/core/v1 defaults.go; the
+Priority admission plugin.)
+"""
 
 from __future__ import annotations
 
@@ -46,11 +52,11 @@ SYSTEM_PRIORITIES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-"""The two priority classes that every cluster has."""
+"""The two priority classes of every cluster."""
 
 
 def fill_in(pod: Pod) -> None:
-    """Complete a pod's requests and host ports in place. Raises ValueError on a bad quantity."""
+    """Default a pod's requests and host ports in place. Raises ValueError on a bad quantity."""
     spec = pod.spec
     for container in (*spec.containers, *spec.init_containers):
         if container.resources.limits:
@@ -59,17 +65,17 @@ def fill_in(pod: Pod) -> None:
             _take_host_ports(container)
     whole = spec.resources
     if whole is not None and (whole.requests or whole.limits):
-        asked: dict[str, Amount] = {
+        requests: dict[str, Amount] = {
             name: _amount(nanos)
             for name, nanos in container_sum(pod).items()
             if nanos and is_pod_level_resource(name)
         }
         limits = {k: v for k, v in whole.limits.items() if is_pod_level_resource(k)}
-        whole.requests = limits | asked | whole.requests
+        whole.requests = limits | requests | whole.requests
 
 
 def set_creation_times(objects: Iterable[ApiObject], now: int) -> None:
-    """Set the creationTimestamp of objects that have none, as if they were created ``now``."""
+    """Set the creationTimestamp of objects that have none to ``now``."""
     created = datetime_of(now)
     for one in objects:
         if one.metadata.creation_timestamp is None:
@@ -93,7 +99,7 @@ class Priorities:
     def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
         self._classes: dict[str, PriorityClass] = {c.metadata.name: c for c in classes}
         defaults = [c for c in self._classes.values() if c.global_default]
-        # Of several defaults the API server takes the lowest, by name where they are equal.
+        # Of several defaults the API server uses the lowest; among equals, the first by name.
         self._default = min(defaults, key=lambda c: (c.value, c.metadata.name), default=None)
 
     @property
@@ -102,9 +108,9 @@ class Priorities:
         return SYSTEM_PRIORITIES | {name: c.value for name, c in self._classes.items()}
 
     def admit(self, pod: Pod) -> bool:
-        """Set a pod's priority and preemption policy from its class, where the pod has none.
+        """Set a pod's priority and preemption policy from its class, unless the pod has them.
 
-        Returns False if there is no such class; the pod stays as it is.
+        Returns False, and changes nothing, if the class does not exist.
         """
         spec = pod.spec
         if spec.priority is not None:
@@ -135,14 +141,14 @@ _OWN_KINDS: Final = {
     "Policy": "policies are given with --policies",
     "PolicyTest": "scenarios are run by `policy-sched test`",
 }
-"""Kinds of files that are not manifests, and where they belong."""
+"""Kinds of files that are not manifests, and the options they belong to."""
 
 
 def decode_object(value: object, report: Report) -> ApiObject | None:
     """Return the API object that plain data (of JSON or YAML) describes.
 
-    None if it is of a kind that Kubernetes has and scheduling does not read, and after its
-    problems were reported, each with its path inside the object.
+    None if scheduling does not read its kind, or after its problems were reported, each with its
+    path inside the object.
     """
     found = kind_of(value, report)
     if found is None or found in SKIPPED_KINDS:
@@ -164,21 +170,21 @@ def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject
             report(*problem)
             return None
     if decoded is not None and not decoded.metadata.name:
-        hint = "generated names are not known here" if decoded.metadata.generate_name else ""
+        hint = "metadata.generateName is not supported" if decoded.metadata.generate_name else ""
         report(("metadata", "name"), MISSING, f"{kind_name(decoded)} has no metadata.name", hint)
         return None
     return decoded
 
 
 def decode_json(raw: bytes | msgspec.Raw, kind: type[ApiObject]) -> ApiObject | None:
-    """Return JSON decoded as one kind; None if it does not fit, which `decode_as` explains.
+    """Return JSON decoded as one kind; None if it does not fit; `decode_as` reports why.
 
     Raises msgspec.DecodeError if it is not JSON.
     """
     try:
         decoded: ApiObject | None = decoder(kind).decode(raw)
     except msgspec.ValidationError:
-        decoded = None  # nulls, perhaps, which are absent
+        decoded = None  # perhaps because of nulls, which mean absent
     if decoded is not None and quantities_valid(decoded):
         return decoded
     return fit(msgspec.json.decode(raw), kind, _unreported)
@@ -193,9 +199,9 @@ Problem = tuple[Path, str, str, str]
 
 
 def value_problem(decoded: ApiObject) -> Problem | None:
-    """Return what the API server would refuse in an object whose types are right; None if nothing.
+    """Return the value that the API server would reject in an object of valid types, or None.
 
-    Its quantities apart, for which `quantities_valid` stands.
+    Quantities are checked by `quantities_valid`.
     """
     template: Path = ()
     metadata = spec = None
@@ -223,7 +229,7 @@ def _duration_problem(text: str) -> tuple[Path, str] | None:
 
 
 def _spread_problem(spec: PodSpec) -> tuple[Path, str] | None:
-    """Return the problem of two constraints over one key that mean the same if they break."""
+    """Return the problem of two constraints with the same key and the same whenUnsatisfiable."""
     seen = set()
     for index, one in enumerate(spec.topology_spread_constraints):
         pair = one.topology_key, one.when_unsatisfiable
@@ -236,7 +242,7 @@ def _spread_problem(spec: PodSpec) -> tuple[Path, str] | None:
 
 
 def _size_problem(decoded: ApiObject) -> Problem | None:
-    """Return the report on a workload that wants more pods than a cluster has."""
+    """Return the problem of a workload with more pods than a cluster supports."""
     path: Path = ("spec", "replicas")
     count = 0
     if isinstance(decoded, Job):
@@ -251,7 +257,7 @@ def _size_problem(decoded: ApiObject) -> Problem | None:
 
 
 def kind_of(value: object, report: Report) -> tuple[str, str] | None:
-    """Return apiVersion and kind if they are known together; None after reporting why not."""
+    """Return apiVersion and kind if they are known together; None after reporting the problem."""
     if not isinstance(value, dict):
         report((), WRONG_TYPE, "an object must be a mapping with apiVersion and kind", "")
         return None
@@ -271,7 +277,7 @@ def kind_of(value: object, report: Report) -> tuple[str, str] | None:
 
 
 def _unknown_kind(version: str, kind: str) -> tuple[Path, str, str, str]:
-    """Return the report on a pair of apiVersion and kind that is not known."""
+    """Return the problem of an unknown pair of apiVersion and kind."""
     if kind in _OWN_KINDS:
         return ("kind",), UNKNOWN_KIND, f"a {kind} is not a manifest", _OWN_KINDS[kind]
     known = [*KINDS, *sorted(SKIPPED_KINDS)]
@@ -287,7 +293,7 @@ def _unknown_kind(version: str, kind: str) -> tuple[Path, str, str, str]:
 def list_items(value: object) -> Iterator[tuple[int, object]] | None:
     """Return the items of a List (or PodList, NodeList, ...) with their indexes; None for others.
 
-    An item of a PodList that names no kind is a Pod of the list's version.
+    An item of a PodList without a kind is a Pod of the list's version.
     """
     if not isinstance(value, dict):
         return None
@@ -305,19 +311,19 @@ def list_items(value: object) -> Iterator[tuple[int, object]] | None:
 
 
 def kind_name(decoded: ApiObject) -> str:
-    """Return an object's kind, as the API names it."""
+    """Return an object's kind in the API's spelling."""
     return decoded.kind or type(decoded).__name__
 
 
 def object_key(decoded: ApiObject) -> tuple[str, str, str]:
-    """Return kind, namespace ("" for what lives in none) and name."""
+    """Return kind, namespace ("" for cluster-scoped kinds) and name."""
     kind, meta = kind_name(decoded), decoded.metadata
     namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
     return kind, namespace, meta.name
 
 
 def quantities_valid(decoded: ApiObject) -> bool:
-    """Tell whether every quantity of an object can be read and none is negative."""
+    """Return whether every quantity of an object is valid and none is negative."""
     try:
         for amounts in _amounts(decoded):
             for amount in amounts.values():

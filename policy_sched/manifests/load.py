@@ -1,10 +1,10 @@
-"""Manifests: files and directories of API objects, and everything that is wrong with them.
+"""Reads manifests: files and directories of API objects, with all problems at once.
 
-Theory of operation. Every object is JSON first: a record of a JSON text, or what `plain_documents`
-makes of YAML. JSON goes straight into structs; only an object that msgspec refuses, or whose
-quantities are not valid, is read a second time, alone, as YAML with positions (of which JSON is a
-part). Every problem of every file is a Diagnostic; the objects that are in order are returned all
-the same.
+Theory of operation. Every object is JSON first: a record of a JSON text, or the output of
+`plain_documents` for YAML. JSON is decoded straight into structs; only an object that msgspec
+rejects, or whose quantities are invalid, is read a second time, alone, as YAML with positions (a
+superset of JSON). Every problem of every file is a Diagnostic; valid objects are returned
+all the same.
 """
 
 from __future__ import annotations
@@ -67,21 +67,21 @@ __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 DUPLICATE: Final = "PS708"
 
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
-"""Endings of the files that a directory is searched for; each also with .gz."""
+"""Suffixes of the files that are read in a directory; each also with .gz."""
 
 STDIN: Final = "-"
 SPLIT: Final = "split it, for instance into a file for each kind"
-"""What to do about a file that is too large."""
+"""Hint for a file that is too large."""
 SLOW_YAML: Final = 8 << 20
 """Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """What was read: objects in the order of the files, problems, and how many were passed over.
+    """The objects in the order of the files, the problems, and the number of skipped objects.
 
     ``skipped`` counts objects of Kubernetes' own kinds that scheduling does not read. ``hints``
-    say how the files could be read faster.
+    recommend a faster form of the files.
     """
 
     objects: list[ApiObject]
@@ -94,7 +94,7 @@ def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = 
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
 
     Files end in .yaml, .yml, .json or .jsonl, or one of these and .gz; each may hold many
-    objects. With ``defaults``, pods are completed as the API server would have (`defaulting`).
+    objects. With ``defaults``, pods get the API server's defaults (`fill_in`).
     """
     loading = _Loading()
     for path in paths:
@@ -109,7 +109,7 @@ def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = 
 
 
 def _files(path: str, loading: _Loading) -> Iterator[str]:
-    """Yield the files that a path means, in order."""
+    """Yield the files that a path names, in order."""
     place = FilePath(path)
     if path == STDIN or not place.is_dir():
         yield path
@@ -144,7 +144,7 @@ def _read(name: str, stdin: TextIO | None, loading: _Loading) -> bytes | None:
 
 
 class _Head(msgspec.Struct, gc=False):
-    """What says how a record is decoded."""
+    """The fields that choose how a record is decoded."""
 
     apiVersion: str = ""  # noqa: N815  # the API's own name saves a renaming of every record
     kind: str = ""
@@ -162,14 +162,14 @@ _list: Final = msgspec.json.Decoder(_List)
 _NESTED: Final = "a list inside a list is not read"
 _NO_HEAD: Final = _Head()
 _SKIPPED: Final = ApiObject()
-"""Stands for an object of a kind that is passed over."""
+"""Marks an object of a kind that is skipped."""
 _CLASS_NAME: Final[Path] = ("spec", "priorityClassName")
 
 
 def _records(data: bytes) -> tuple[_Head | None, tuple[bytes | msgspec.Raw, ...]]:
     """Return the objects of a JSON text; if it is a list, with the kind that it implies.
 
-    Raises msgspec.DecodeError if the text is not JSON, or its list is none.
+    Raises msgspec.DecodeError if the text is not JSON, or its list is invalid.
     """
     head = _head.decode(data)
     if not _of_list(head.apiVersion, head.kind):
@@ -187,7 +187,7 @@ def _implied(head: _Head) -> _Head:
 
 
 def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject | None:
-    """Decode one JSON record straight into its struct; None if that needs a closer look."""
+    """Decode one JSON record straight into its struct; None if it needs the slow path."""
     try:
         head = _head.decode(record)
         kind = (head.apiVersion or implied.apiVersion, head.kind or implied.kind)
@@ -206,9 +206,9 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
 
 
 def _priority_class(decoded: ApiObject) -> tuple[Path, str]:
-    """Return the priority class that a pod, or a workload's pods, get their priority from.
+    """Return the priority class of a pod, or of a workload's pods, and its path.
 
-    It comes with its path; it is empty where there is none, or the priority is given.
+    The class is empty if there is none, or if the priority is set.
     """
     path, spec = _CLASS_NAME, None
     if isinstance(decoded, Pod):
@@ -231,7 +231,7 @@ class _Loading:
         self._runtimes: list[tuple[Pod, ManifestPosition]] = []
 
     def fail(self, name: str, message: str) -> None:
-        """Report a file as a whole."""
+        """Report a problem of a whole file."""
         self.diagnostics.append(Diagnostic(name, 1, 1, UNREADABLE, message))
 
     def read(self, name: str, data: bytes) -> None:
@@ -249,7 +249,7 @@ class _Loading:
             self._yaml(file)
 
     def _json_lines(self, file: SourceFile) -> None:
-        """Read one object a line."""
+        """Read one object per line."""
         start = 0
         for line in file.text.split("\n"):
             if line.strip():
@@ -261,7 +261,7 @@ class _Loading:
             start += len(line) + 1
 
     def _json(self, file: SourceFile) -> None:
-        """Read one object, the objects of a list, or one a line if there are several."""
+        """Read one object, the objects of a list, or one per line if there are several."""
         data = file.text.encode(errors="replace")
         whole = ManifestPosition(file, Record(0, 0, len(file.text)), True)
         try:
@@ -294,7 +294,7 @@ class _Loading:
         self.diagnostics.extend(problems)
 
     def _plain_document(self, file: SourceFile, document: PlainDocument) -> bool:
-        """Take one document; return whether what follows in the file cannot be read."""
+        """Add one document; return whether the rest of the file cannot be read."""
         if document.refused is not None:
             self.diagnostics.append(document.refused)
             return False
@@ -305,7 +305,7 @@ class _Loading:
         wrong = [
             ManifestPosition(file, item).look().problems for item in items if item.json is None
         ]
-        if any(wrong):  # nothing of a document is taken whose text is wrong
+        if any(wrong):  # a document with an invalid text is left out
             self.diagnostics.extend(problem for problems in wrong for problem in problems)
             return False
         implied = _implied(_Head(head.get("apiVersion") or "", head["kind"]))
@@ -321,9 +321,9 @@ class _Loading:
         *,
         nested: bool = False,
     ) -> bool:
-        """Take one object, with a second look if it needs one; see `_document`.
+        """Add one object, if necessary after the slow path; see `_document`.
 
-        ``nested``: it is the item of a list, and implied is the kind that the list implies.
+        ``nested``: it is the item of a list, and ``implied`` is the kind that the list implies.
         """
         decoded = None if record is None else _fast(record, implied)
         if decoded is _SKIPPED:
@@ -346,9 +346,9 @@ class _Loading:
             self._runtimes.append((decoded, place))
 
     def _document(self, place: ManifestPosition) -> bool:
-        """Take a document after a second look: an object, or a list of them.
+        """Add a document by the slow path: an object, or a list of them.
 
-        Returns whether what follows in the file cannot be read.
+        Returns whether the rest of the file cannot be read.
         """
         found = place.look()
         self.diagnostics.extend(found.problems)
@@ -367,7 +367,7 @@ class _Loading:
         return False
 
     def _item(self, found: LocatedManifest, place: ManifestPosition, implied: _Head) -> None:
-        """Take an item of a list after a second look."""
+        """Add an item of a list by the slow path."""
         self.diagnostics.extend(found.problems)
         if found.problems:
             return
@@ -385,7 +385,7 @@ class _Loading:
         self.diagnostics.append(found.diagnostic(path, code, message, hint))
 
     def _object(self, found: LocatedManifest, place: ManifestPosition, prefix: Path) -> None:
-        """Take one object; ``prefix`` is where it stands in what was looked at."""
+        """Add one object; ``prefix`` is its path in the document."""
 
         def report(path: Path, code: str, message: str, hint: str) -> None:
             self._report(found, (*prefix, *path), code, message, hint)
@@ -405,7 +405,7 @@ class _Loading:
         key = object_key(decoded)
         if key in self._seen:
             name = "/".join(part for part in key[1:] if part)
-            message = f"{kind_name(decoded)} {name} is there twice"
+            message = f"duplicate {kind_name(decoded)} {name}"
             report(
                 ("metadata", "name"), DUPLICATE, message, f"the first one is at {self._seen[key]}"
             )
@@ -436,7 +436,7 @@ class _Loading:
 
 
 def slow_yaml(file: SourceFile) -> str:
-    """Return the advice on a large file of YAML."""
+    """Return the hint for a large file of YAML."""
     words = f"{file.path}: {len(file.text) >> 20} MiB of YAML; JSON is read four times as fast"
     why = "" if LIBYAML else ", and this PyYAML lacks libyaml, which takes YAML ten times as long"
     return f"{words} (kubectl get -o json){why}"

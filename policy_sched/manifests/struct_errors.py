@@ -1,8 +1,9 @@
-"""Shapes of API objects: finds everything in plain data that does not fit a struct, by path.
+"""Finds everything in plain data that does not fit a struct, by path and by position.
 
-msgspec decodes fast but stops at the first misfit and names no map key. This walk is for the
-objects that it refused: it reports all misfits, and returns the data as Go reads JSON: a null
-field is absent, and a null item of a list or map is the zero value of its type.
+msgspec decodes fast but stops at the first error and names no map key. This walk is for the
+objects that it rejects: it reports all errors, and returns the data as Go reads JSON: a null
+field is absent, and a null item of a list or map is the zero value of its type. Objects with errors
+are read once more with positions.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from policy_sched.source import (
 )
 
 Path = tuple[str | int, ...]
-"""Where something is in an object: keys of mappings, indexes of sequences."""
+"""The path of a value in an object: keys of mappings, indexes of sequences."""
 
 Report = Callable[[Path, str, str, str], None]
-"""Takes path, code, message and hint of one problem."""
+"""Receives path, code, message and hint of one problem."""
 
 WRONG_TYPE: Final = "PS703"
 MISSING: Final = "PS704"
@@ -45,10 +46,10 @@ T = TypeVar("T")
 
 
 _LEFT_OUT: Final = object()
-"""Stands for what a lenient walk leaves out."""
+"""Marks a value that a lenient walk leaves out."""
 
 _SHAPES: Final[dict[object, types.Type]] = {}
-"""The shapes that were looked at."""
+"""Cache of struct descriptions."""
 
 
 def fit(value: object, kind: type[T], report: Report) -> T | None:
@@ -61,7 +62,7 @@ def fit(value: object, kind: type[T], report: Report) -> T | None:
 
 
 def fit_partly(value: object, kind: type[T]) -> T:
-    """Return what of ``value`` can be read as ``kind``, without the fields that do not fit."""
+    """Return ``value`` decoded as ``kind``, without the fields that do not fit."""
     if kind not in _SHAPES:
         _SHAPES[kind] = types.type_info(kind)
     walk = _Walk(_unreported, lenient=True)
@@ -70,11 +71,11 @@ def fit_partly(value: object, kind: type[T]) -> T:
 
 
 def _unreported(_path: Path, _code: str, _message: str, _hint: str) -> None:
-    """Report nothing: what does not fit is left out."""
+    """Report nothing: values that do not fit are left out."""
 
 
 def _described(value: object) -> str:
-    """Return what a value is, in words."""
+    """Return a description of a value."""
     match value:
         case None:
             return "null"
@@ -100,7 +101,7 @@ class _Walk:
         self.failed = False
 
     def visit(self, value: object, shape: types.Type, path: Path) -> Any:
-        """Return the value without nulls; report what does not fit."""
+        """Return the value without nulls; report values that do not fit."""
         match shape:
             case types.StructType():
                 return self._struct(value, shape, path)
@@ -222,7 +223,7 @@ class _Walk:
 
 
 def _zero(shape: types.Type) -> object:
-    """Return what a null item of a list or a map stands for: the zero value of its Go type."""
+    """Return the zero value of the Go type, for a null item of a list or a map."""
     match shape:
         case types.StructType() | types.DictType():
             return {}
@@ -238,7 +239,7 @@ def _zero(shape: types.Type) -> object:
 
 
 def _is_amount(shape: types.Type) -> bool:
-    """Tell whether a shape is that of `quantity.Amount`: text, integer or float."""
+    """Return whether a shape is that of `quantity.Amount`: text, integer or float."""
     if not isinstance(shape, types.UnionType):
         return False
     return any(isinstance(t, types.FloatType) for t in shape.types)
@@ -250,10 +251,10 @@ def _written(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocatedManifest:
-    """An object that was read with its places: its plain data, or the problems of its text.
+    """An object read with positions: its plain data, or the problems of its text.
 
-    ``marked`` is None where only the line is known: of JSON that YAML cannot read, and of objects
-    of more than 1 MiB. ``ended``: what follows in the file cannot be read.
+    ``marked`` is None if only the line is known: for JSON that YAML cannot read, and for objects
+    of more than 1 MiB. ``ended``: the rest of the file cannot be read.
     """
 
     value: object
@@ -272,7 +273,7 @@ class LocatedManifest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPosition:
-    """Where an object stands in a file of YAML, or of JSON."""
+    """The position of an object in a file of YAML or JSON."""
 
     file: SourceFile
     record: Record
@@ -282,7 +283,7 @@ class ManifestPosition:
         return f"{self.file.path}:{self.file.position(self.record.start)[0]}"
 
     def look(self) -> LocatedManifest:
-        """Read the object with its places."""
+        """Read the object with positions."""
         if self.is_json:
             return _look_at_json(self.file.section(self.record.start, self.record.end))
         if self.record.json is not None and self.record.end - self.record.start > MAX_LOOK:
@@ -297,7 +298,7 @@ class ManifestPosition:
 
 
 def _look_at_json(file: SourceFile) -> LocatedManifest:
-    """Read JSON with its places, by reading it as YAML, which has nearly all of it."""
+    """Read JSON with positions, by parsing it as YAML, a superset of nearly all JSON."""
     refused = unprintable(file) or len(file.text) > MAX_LOOK
     parsed = None if refused else parse_text(file, _without_surrogates(file.text))
     try:
@@ -308,7 +309,7 @@ def _look_at_json(file: SourceFile) -> LocatedManifest:
     except RecursionError:
         message = f"values are nested more than {MAX_DEPTH} deep"
         return LocatedManifest(None, file, None, [diagnostic(file, 0, UNREADABLE, message)])
-    except ValueError as error:  # a constant, or a number of more digits than int() takes
+    except ValueError as error:  # a constant, or a number of more digits than int() accepts
         found = [] if parsed is None else parsed.problems
         other = diagnostic(file, 0, UNREADABLE, f"the text is not JSON: {error}")
         return LocatedManifest(None, file, None, found or [other])
@@ -318,13 +319,13 @@ def _look_at_json(file: SourceFile) -> LocatedManifest:
     problems = [] if parsed is None else parsed.problems
     if any("duplicate key" in problem.message for problem in problems):
         return LocatedManifest(None, file, None, problems)
-    return LocatedManifest(value, file)  # JSON that YAML does not know: no exact places
+    return LocatedManifest(value, file)  # JSON that is not YAML: no exact positions
 
 
 def _without_halves(value: object) -> object:
-    """Return a value without halves of surrogate pairs, which stand for no character.
+    """Return a value without unpaired surrogates.
 
-    U+FFFD takes their place, as where Go reads JSON.
+    Each is replaced by U+FFFD, as Go does when it reads JSON.
     """
     text = json.dumps(value, ensure_ascii=False)
     mended = _HALF.sub("\ufffd", text)
@@ -332,7 +333,7 @@ def _without_halves(value: object) -> object:
 
 
 def _refuse_constant(word: str) -> object:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
@@ -340,5 +341,5 @@ _ESCAPE: Final = re.compile(r"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)")
 
 
 def _without_surrogates(text: str) -> str:
-    """Return a text as long, without the halves of characters which JSON may escape, YAML not."""
+    """Return a text of the same length without unpaired surrogates, which YAML rejects."""
     return _ESCAPE.sub(lambda found: "x" * 6 if len(found[0]) == 6 else found[0], text)

@@ -1,9 +1,9 @@
-"""Workloads expanded: the pods that their controllers make, under the names and labels they give.
+"""Expands workloads to the pods that their controllers create, with the same names and labels.
 
-Everything here is plain JSON data in and out, so that nothing of a user's template is lost.
-Suffixes and hashes are drawn from what they stand for: the same workload has the same pods.
+Input and output are plain JSON data, so that all of a user's template is kept.
+Suffixes and hashes are computed from the workload: the same workload has the same pods.
 
-Which nodes a daemon set's pod runs on is decided by the daemon set controller's own predicates.
+The nodes for a daemon set's pods are found with the daemon set controller's own predicates.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from policy_sched.model import Node, Pod, Taint, equality_selector, required_mat
 
 
 def should_run(pod: Pod, node: Node) -> bool:
-    """Tell whether a daemon's pod (of its template) should be started on a node."""
+    """Return whether a daemon's pod (of its template) should be started on a node."""
     return _reaches(pod, node) and not _repelled(pod, node, ("NoSchedule", "NoExecute"))
 
 
 def may_stay(pod: Pod, node: Node) -> bool:
-    """Tell whether a daemon's pod that runs on a node may stay there."""
+    """Return whether a daemon's pod that runs on a node may stay there."""
     return _reaches(pod, node) and not _repelled(pod, node, ("NoExecute",))
 
 
@@ -52,10 +52,10 @@ Plain = dict[str, Any]
 """A mapping of plain JSON data."""
 
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated names: no vowels, nothing that is read as something else."""
+"""Letters of generated names: no vowels, and no letters that look like digits."""
 
 MOST_PODS: Final = 150_000
-"""Pods that workloads are expanded to: as many as Kubernetes supports in a cluster."""
+"""The most pods that workloads are expanded to: Kubernetes' limit for a cluster."""
 NAME_LIMIT: Final = 63
 SUFFIX_LENGTH: Final = 5
 HASH_LENGTH: Final = 10
@@ -88,7 +88,7 @@ class Owner:
 
     @classmethod
     def of(cls, workload: Mapping[str, Any]) -> Owner:
-        """Return the owner that a workload is."""
+        """Return the owner for a workload's pods."""
         meta = workload["metadata"]
         return cls(
             workload["apiVersion"],
@@ -99,7 +99,7 @@ class Owner:
         )
 
     def reference(self) -> Plain:
-        """Return the reference that the controller writes into what it makes."""
+        """Return the owner reference that the controller sets."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -116,13 +116,13 @@ def _copied(value: Any) -> Any:
 
 
 def suffix(seed: str, length: int = SUFFIX_LENGTH) -> str:
-    """Return letters for a generated name; the same seed gives the same ones."""
+    """Return letters for a generated name; the same seed gives the same letters."""
     digest = hashlib.sha256(seed.encode()).digest()
     return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:length])
 
 
 def template_hash(template: Mapping[str, Any]) -> str:
-    """Return the hash of a pod template, as it stands in labels and names."""
+    """Return the hash of a pod template that labels and names contain."""
     return suffix(json.dumps(template, sort_keys=True), HASH_LENGTH)
 
 
@@ -134,7 +134,7 @@ def generated_name(base: str, seed: str) -> str:
 def pod_of(
     owner: Owner, template: Mapping[str, Any], name: str, labels: Mapping[str, str] | None = None
 ) -> Plain:
-    """Return a pod made of a template; ``labels`` are added to the template's."""
+    """Return a pod from a template; ``labels`` are added to the template's."""
     given = template.get("metadata") or {}
     meta: Plain = {
         "name": name,
@@ -150,7 +150,7 @@ def pod_of(
 
 
 def replicas_of(workload: Mapping[str, Any]) -> int:
-    """Return how many pods a workload wants; one where it does not say."""
+    """Return a workload's replicas; the default is one."""
     count = (workload.get("spec") or {}).get("replicas")
     return 1 if count is None else int(count)
 
@@ -163,9 +163,9 @@ def template_of(workload: Mapping[str, Any]) -> Plain:
 def replica_set_of(
     deployment: Mapping[str, Any], replicas: int | None = None, fingerprint: str = ""
 ) -> Plain:
-    """Return the replica set of a deployment's present template, without uid.
+    """Return the replica set of a deployment's current template, without uid.
 
-    ``fingerprint``: the template's hash, where another controller has set it.
+    ``fingerprint``: the template's hash, if another controller has set it.
     """
     owner, template = Owner.of(deployment), template_of(deployment)
     spec = deployment["spec"]
@@ -193,7 +193,7 @@ def replica_set_of(
 
 
 def replica(owner: Owner, template: Mapping[str, Any], seed: str) -> Plain:
-    """Return a pod of a replica set or replication controller, under a generated name."""
+    """Return a pod of a replica set or replication controller, with a generated name."""
     return pod_of(owner, template, generated_name(owner.name, seed))
 
 
@@ -208,7 +208,7 @@ def first_ordinal(stateful_set: Mapping[str, Any]) -> int:
 
 
 def stateful_pod(stateful_set: Mapping[str, Any], ordinal: int) -> Plain:
-    """Return a stateful set's pod; its claims are volumes under the names of the templates."""
+    """Return a stateful set's pod; its claims are volumes with the names of the templates."""
     owner, template, spec = Owner.of(stateful_set), template_of(stateful_set), stateful_set["spec"]
     name = stateful_name(owner.name, ordinal)
     labels = {
@@ -231,12 +231,12 @@ def stateful_pod(stateful_set: Mapping[str, Any], ordinal: int) -> Plain:
 
 
 def _name(template: Mapping[str, Any]) -> str:
-    """Return the name of a template of claims."""
+    """Return the name of a claim template."""
     return str((template.get("metadata") or {}).get("name") or "")
 
 
 def stateful_claims(stateful_set: Mapping[str, Any], ordinal: int) -> list[Plain]:
-    """Return the claims that a stateful set makes for one of its pods; they outlive the pod."""
+    """Return the claims that a stateful set creates for one of its pods; they outlive the pod."""
     owner, spec = Owner.of(stateful_set), stateful_set["spec"]
     claims = []
     for template in spec.get("volumeClaimTemplates") or ():
@@ -259,7 +259,7 @@ def stateful_claims(stateful_set: Mapping[str, Any], ordinal: int) -> list[Plain
 
 
 def revision(name: str, template: Mapping[str, Any]) -> str:
-    """Return the name of the revision that a stateful set's template is."""
+    """Return the revision name of a stateful set's template."""
     return f"{name}-{template_hash(template)}"
 
 
@@ -282,7 +282,7 @@ def job_pod(job: Mapping[str, Any], seed: str, index: int | None = None) -> Plai
 
 
 def daemon_candidate(daemon_set: Mapping[str, Any], seed: str = "") -> Plain:
-    """Return a daemon set's pod as it is before a node is chosen; it bears what ails nodes."""
+    """Return a daemon set's pod before a node is chosen; it tolerates the daemon taints."""
     owner, template = Owner.of(daemon_set), template_of(daemon_set)
     labels = {REVISION_HASH: template_hash(template)}
     pod = pod_of(owner, template, generated_name(owner.name, seed), labels)
@@ -294,12 +294,12 @@ def daemon_candidate(daemon_set: Mapping[str, Any], seed: str = "") -> Plain:
 
 
 def daemon_pod(daemon_set: Mapping[str, Any], node: str, seed: str = "") -> Plain:
-    """Return a daemon set's pod for one node: only that node will do."""
+    """Return a daemon set's pod that is bound to one node by affinity."""
     pod = daemon_candidate(daemon_set, f"{node}/{seed}")
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = pod["spec"]["affinity"] = pod["spec"].get("affinity") or {}
     node_affinity = affinity["nodeAffinity"] = affinity.get("nodeAffinity") or {}
-    # What the template required was checked before the pod was made; the node replaces it.
+    # The template's own node affinity was checked before; the node's replaces it.
     node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
         "nodeSelectorTerms": [{"matchFields": [field]}]
     }

@@ -1,12 +1,11 @@
 """Decides every pending pod of a cluster, once each, in the order of the scheduling queue.
 
-Theory of operation. Pods enter the queue in input order and leave it as the profile's queue sort
-says. Nothing but the decisions changes the cluster, so a pod that fits nowhere is not tried again.
-Where preemption makes room, the pod is nominated and its victims are deleted; they keep their
-room for now, as in a cluster, where no victim is gone before the next pod's turn.
-A pod that has to wait for permission holds its node, and is bound if one that is decided later
-lets it go. Pods that never enter a cycle (gated, terminating, another scheduler's) get their
-message at once.
+Theory of operation. Pods enter the queue in input order and leave it in the order of the profile's
+queue sort. Only the decisions change the cluster, so an unschedulable pod is not retried. On
+preemption, the pod is nominated and its victims are deleted; they keep their resources, as in a
+cluster, where victims are still terminating when the next pod is decided. A pod that waits in
+Permit holds its node, and is bound if a later pod allows it. Pods that never enter a cycle (gated,
+terminating, another scheduler's) get their message at once.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ from policy_sched.scheduler import (
 from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds nothing any more; kube-scheduler does not watch such pods."""
+"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
 
 
 def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
-    """Take in nodes, namespaces and running pods; return the pods that have no node, in order."""
+    """Add nodes, namespaces and running pods; return the pods without a node, in order."""
     running: list[Pod] = []
     pending: list[Pod] = []
     for one in objects:
@@ -88,13 +87,13 @@ class VirtualClock:
 class VirtualClient(MemoryClient):
     """Records its writes to pods until the caller delivers them to the scheduler, as a watch would.
 
-    ``bound``: pods and their nodes; ``leaving``: pods that are being deleted; ``promised``: pods
+    ``bound``: pods and their nodes; ``leaving``: pods that are being deleted; ``nominated``: pods
     and their new nominated nodes, empty for none.
     """
 
     bound: list[tuple[PodInfo, str]] = field(default_factory=list)
     leaving: list[PodInfo] = field(default_factory=list)
-    promised: list[tuple[PodInfo, str]] = field(default_factory=list)
+    nominated: list[tuple[PodInfo, str]] = field(default_factory=list)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once."""
@@ -104,14 +103,14 @@ class VirtualClient(MemoryClient):
     def set_unschedulable(
         self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
     ) -> None:
-        """Record a nomination; the condition is not read by anything."""
+        """Record a nomination; nothing reads the condition."""
         del reason, message
         if nominated is not None and nominated != pod.nominated_node_name:
-            self.promised.append((pod, nominated))
+            self.nominated.append((pod, nominated))
 
     def clear_nomination(self, pod: PodInfo) -> None:
         """Record that the nomination is cleared."""
-        self.promised.append((pod, ""))
+        self.nominated.append((pod, ""))
 
     def set_group_scheduled(
         self, group: PodGroup, reason: str, message: str, *, scheduled: bool
@@ -138,34 +137,34 @@ class VirtualClient(MemoryClient):
 
 
 def created_form(pod: Pod, time: int) -> Pod:
-    """Return a pod as it is created at a time."""
+    """Return a new pod, created at a time."""
     if pod.metadata.creation_timestamp is not None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, creation_timestamp=datetime_of(time)))
 
 
 def bound_form(pod: Pod, node: str, time: int) -> Pod:
-    """Return a pod as it runs on a node since a time."""
+    """Return a pod that runs on a node since a time."""
     status = replace(
         pod.status, phase="Running", start_time=datetime_of(time), nominated_node_name=""
     )
     return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
 
 
-def promised_form(pod: Pod, node: str) -> Pod:
-    """Return a pod as it is nominated to a node, or to none."""
+def nominated_form(pod: Pod, node: str) -> Pod:
+    """Return a pod that is nominated to a node, or to none."""
     return replace(pod, status=replace(pod.status, nominated_node_name=node))
 
 
 def leaving_form(pod: Pod, time: int) -> Pod:
-    """Return a pod as it is once the scheduler has deleted it."""
+    """Return a pod that the scheduler has deleted and that is terminating."""
     status = replace(pod.status, conditions=(*pod.status.conditions, _DISRUPTED))
     metadata = replace(pod.metadata, deletion_timestamp=datetime_of(time))
     return replace(pod, metadata=metadata, status=status)
 
 
 def next_form(pod: Pod, name: str, time: int) -> Pod:
-    """Return the pod that a controller makes in the place of one that was evicted."""
+    """Return the pod that a controller creates for an evicted one."""
     metadata = replace(
         pod.metadata,
         name=name,
@@ -181,7 +180,7 @@ MAIN_RESOURCES: Final[tuple[str, ...]] = ("cpu", "memory", "ephemeral-storage", 
 """Shown first in the allocation; extended resources follow by name."""
 
 PROGRESS_EVERY: Final = 64
-"""Decisions between two steps of the progress bar."""
+"""Decisions between two updates of the progress bar."""
 
 
 def run_cluster(
@@ -189,7 +188,7 @@ def run_cluster(
 ) -> Run:
     """Decide all pending pods; ``advance`` is called with the number of further decisions.
 
-    Raises PolicySchedError if a decision cannot be enacted.
+    Raises PolicySchedError if a decision cannot be executed.
     """
     return run_queue(scheduler, [PodInfo.of(pod) for pod in pending], advance)
 
@@ -197,7 +196,7 @@ def run_cluster(
 def run_queue(
     scheduler: Scheduler, infos: Sequence[PodInfo], advance: Callable[[int], None]
 ) -> Run:
-    """Do as `run_cluster` does, with pods that are decoded already."""
+    """As `run_cluster`, with decoded pods."""
     started = time.perf_counter()
     placements: dict[str, PodPlacement] = {}
     for info in infos:
@@ -244,7 +243,7 @@ def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
 
 
 def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
-    """Decide every pod that is ready, once; pods that come back are not tried again."""
+    """Decide every ready pod once; requeued pods are not retried."""
     scheduler.run_due()
     left = len(scheduler.queue.active())
     while left > 0 and (outcome := scheduler.schedule_one()) is not None:
@@ -263,7 +262,7 @@ def _placed(outcome: Outcome) -> PodPlacement:
 
 
 def _still_waiting(waiting: WaitingPod) -> PodPlacement:
-    """A pod holds a node, but nothing that would let it be bound will happen any more."""
+    """Return the placement of a pod that holds a node, and waits for a permission in vain."""
     by = ", ".join(waiting.pending_plugins)
     reasons = waiting.reasons or (f"waiting for permission of {by}",)
     message = f"held on {waiting.node} by {by}: {', '.join(reasons)}"
@@ -276,7 +275,7 @@ def _preemption(pod: PodInfo, decision: Preempt) -> Preemption:
 
 
 def _reasons(outcome: Outcome) -> tuple[str, ...]:
-    """Return what the pod counts under in the summary: each reason once."""
+    """Return the reasons that the summary counts for a pod: each once."""
     decision = outcome.decision
     if decision is None or isinstance(decision, Bind) or decision.diagnosis is None:
         return (outcome.message,)
@@ -308,7 +307,7 @@ def _placement(
 
 
 def _allocation(scheduler: Scheduler) -> Iterator[Allocation]:
-    """Yield what is requested and allocatable of every resource that a node has."""
+    """Yield the requested and allocatable amount of every resource that a node has."""
     table = scheduler.cache.nodes
     for name in resource_names(table):
         requested = table.pod_total if name == "pods" else table.total_requested(name)
@@ -323,7 +322,7 @@ def resource_names(table: NodeTable) -> list[str]:
 
 
 def waiting_with(pod: Pod, pods: Sequence[Pod], pending: Sequence[Pod]) -> list[PodInfo]:
-    """Return the pods that wait, `pod` among them as if it had no node yet, in the order of `pods`.
+    """Return the pending pods and `pod`, as if it had no node yet, in the order of `pods`.
 
     ``pending``: those of ``pods`` that have no node.
     """
@@ -335,7 +334,7 @@ def waiting_with(pod: Pod, pods: Sequence[Pod], pending: Sequence[Pod]) -> list[
 
 
 def explain_now(scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: int) -> Explanation:
-    """Explain a pod on the cluster as it is, and count the pods ahead of it in the queue.
+    """Explain a pod on the current cluster, and count the pods ahead of it in the queue.
 
     No pod is ahead of one that has a node already.
     """
@@ -353,9 +352,9 @@ def explain_now(scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: i
 def explain_after_queue(
     scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: int
 ) -> Explanation:
-    """Decide all pods that wait, as `simulate` does, and explain a pod when its turn has come.
+    """Decide all pending pods, as `simulate` does, and explain a pod at its decision.
 
-    The explanation carries what became of the pod in the end: its node, or why it has none.
+    The explanation has the final result of the pod: its node, or why it has none.
     """
     pod = next(info for info in infos if info.uid == uid)
     turn = _Turn(scheduler, pod, top)
@@ -370,7 +369,7 @@ def explain_after_queue(
 
 
 class _Turn:
-    """Takes the place of a scheduler's parts, does as they do, and explains one pod on the way."""
+    """Wraps functions of a scheduler, and explains one pod at its decision."""
 
     def __init__(self, scheduler: Scheduler, pod: PodInfo, top: int) -> None:
         self.found: Explanation | None = None
@@ -389,7 +388,7 @@ class _Turn:
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
     ) -> GroupTurn | None:
-        """Decide a pod together with its group, if it is of one."""
+        """Decide a pod together with its group, if it has one."""
         pod, other = self._pod, first.queued.info
         mates = (pod.namespace, pod.pod_group) == (other.namespace, other.pod_group)
         found = self._explained() if mates else None
@@ -402,7 +401,7 @@ class _Turn:
         return group
 
     def _explained(self) -> Explanation:
-        """Explain the pod; afterwards plugins break ties as if it had not run."""
+        """Explain the pod; the state of random choices is restored afterwards."""
         random = self._scheduler.handle.random
         state = random.getstate()
         found = explain(self._scheduler, self._pod, top=self._top)

@@ -1,6 +1,10 @@
-"""The result of a run over a cluster: placements and summary, for people and for programs.
+"""The result of a run over a cluster: placements, summary, and effect of policies.
 
-The machine formats hold no times, paths or versions: the same input gives the same bytes.
+Theory of operation of Application. Every pod is evaluated with every policy of its profile, on the
+cluster just before the pod's decision; a pod that is not decided by itself (it is gated, or placed
+with its group), on the final cluster. Policies of the default profile are left out.
+
+The machine formats contain no times, paths or versions: the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from policy_sched.scheduler import Attempt, Decision, Scheduler
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a policy applied to.
+    """The pods and nodes that a policy applied to.
 
     ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
     ``rejected``: nodes that its filter rejects for one of them; ``scored``: nodes to which its
@@ -45,7 +49,7 @@ class Applied:
 
 
 class Application:
-    """Counts what policies apply to while a scheduler decides; decides as that does."""
+    """Wraps a scheduler's decisions, and counts the pods and nodes that policies apply to."""
 
     def __init__(self, scheduler: Scheduler, plans: Sequence[CompiledPlan]) -> None:
         self._table = scheduler.handle.nodes
@@ -61,19 +65,19 @@ class Application:
             scheduler.decide = self.decide
 
     def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Show the pod to its policies, and decide it."""
+        """Count the pod, and decide it."""
         self.show(attempt.queued.info)
         return self._decide(attempt, table, rng)
 
     def show(self, info: PodInfo) -> None:
-        """Show a pod to the policies of its profile."""
+        """Count a pod for the policies of its profile."""
         self._seen.add(info.uid)
         for policy in self._policies:
             if policy.profile == info.scheduler_name:
                 policy.show(info)
 
     def report(self, infos: Sequence[PodInfo]) -> tuple[Applied, ...]:
-        """Return what the policies applied to, of these pods."""
+        """Return what the policies applied to among these pods."""
         for info in infos:
             if info.uid not in self._seen:
                 self.show(info)
@@ -81,7 +85,7 @@ class Application:
 
 
 class _Policy:
-    """One policy of one profile, and what it was found to apply to."""
+    """One policy of one profile, and the pods and nodes it applied to."""
 
     def __init__(self, handle: Handle, profile: str, policy: CompiledPolicy) -> None:
         self.profile = profile
@@ -99,7 +103,7 @@ class _Policy:
             if not bound.matches(pod, cycle):
                 return
         except RuleError:
-            return  # the attempt fails, and tells why
+            return  # the attempt fails with this error
         self._matched.add(pod.uid)
         if self._policy.has_filter:
             codes = bound.filter(pod, cycle)
@@ -126,7 +130,7 @@ class _Policy:
 
 
 def _either(known: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return what holds of either; nodes that came since are further rows."""
+    """Return the union of two masks; newer nodes are further rows."""
     found = fresh.copy()
     found[: known.size] |= known[: found.size]
     return found
@@ -144,7 +148,7 @@ NOWHERE: Final = "-"
 class PodPlacement:
     """The decision for one pod: its node, or why it has none.
 
-    ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None where
+    ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None if
     nothing was scored. ``reasons``: kube-scheduler's reasons, each once, for the summary.
     """
 
@@ -177,7 +181,7 @@ class Allocation:
 
     @property
     def percent(self) -> float:
-        """Requested share of the allocatable amount, in per cent; 0 where there is none."""
+        """Requested share of the allocatable amount, in per cent; 0 if nothing is allocatable."""
         return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
 
 
@@ -185,9 +189,9 @@ class Allocation:
 class Run:
     """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
 
-    ``unschedulable_by`` counts pods by reason; a pod that was refused for several reasons counts
-    for each of them. ``policies``: what each policy applied to. ``skipped_extenders``: how often
-    ignorable extenders failed, by name, and the last error of each.
+    ``unschedulable_by`` counts pods by reason; a pod that was rejected for several reasons counts
+    for each of them. ``policies``: what each policy applied to. ``skipped_extenders``: the number
+    of failures of ignorable extenders, by name, and the last error of each.
     """
 
     nodes: int
@@ -230,7 +234,7 @@ class Run:
         yield from table(rows if wide else [(*row[:2], row[-1]) for row in rows])
 
     def summary_lines(self) -> Iterator[str]:
-        """Yield the summary for people, with the decisions per second."""
+        """Yield the summary as text, with the decisions per second."""
         total = len(self.placements)
         yield f"{self.placed:,} of {counted(total, 'pod')} placed on {counted(self.nodes, 'node')}"
         if self.unschedulable_by:
@@ -306,7 +310,7 @@ class Run:
 
 
 def policy_lines(policies: Sequence[Applied], title: str = "Policies:") -> Iterator[str]:
-    """Yield how many pods and nodes each policy applied to."""
+    """Yield the number of pods and nodes that each policy applied to."""
     yield title
     several = len({one.profile for one in policies}) > 1
     rows = [
@@ -317,7 +321,7 @@ def policy_lines(policies: Sequence[Applied], title: str = "Policies:") -> Itera
 
 
 def applied_text(one: Applied) -> str:
-    """Return how many pods and nodes a policy applied to, in words."""
+    """Return the number of pods and nodes that a policy applied to, as text."""
     parts = [f"matched {one.matched:,} of {counted(one.pods, 'pod')}"]
     nodes = counted(one.nodes, "node")
     if one.rejected is not None:
@@ -328,7 +332,7 @@ def applied_text(one: Applied) -> str:
 
 
 def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
-    """Return how many pods and nodes each policy applied to, as plain data."""
+    """Return the number of pods and nodes that each policy applied to, as plain data."""
     return [asdict(one) for one in policies]
 
 

@@ -1,16 +1,16 @@
-"""Plays a cluster over virtual time: pods arrive, wait, run for their duration and leave.
+"""Simulates a cluster over virtual time: pods arrive, wait, run for their duration and end.
 
-Theory of operation. One heap holds what is known to happen: nodes and pods that come, pods that
-have run long enough, evicted ones whose grace period is over. The clock jumps to the first of
-these, or to the next time at which the scheduler has something to do by itself (a backoff ends, a
-time-out), whatever comes first; then the scheduler decides until nothing is ready. Deciding,
-binding and starting take no time. Of what happens at one instant ends come first, then nodes, then
-pods in their order, so that the same input is played in the same way.
+Theory of operation. One heap holds the known future events: nodes and pods that arrive, pods that
+complete, evicted pods whose grace period ends. The clock jumps to the first of these, or to the
+next deadline of the scheduler (the end of a backoff, a timeout), whichever is earlier; then the
+scheduler decides until no pod is ready. Deciding, binding and starting take no time. At one
+instant, ends are applied first, then nodes, then pods in their order, so the same input gives the
+same result.
 
 A controller recreates an evicted pod under another name, and it runs from the beginning; a pod
 without a controller is lost. Otherwise controllers do nothing over time: a job's pods are those
-that run at first, and daemons are for the given nodes. The play ends when nothing
-more is known to happen and every pod that still waits has had another attempt.
+that run at first, and daemons are for the given nodes. The simulation ends when no event is left
+and every pending pod has had another attempt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from policy_sched.simulate.one_shot import (
     created_form,
     leaving_form,
     next_form,
-    promised_form,
+    nominated_form,
     resource_names,
     turned_away,
 )
@@ -58,12 +58,12 @@ from policy_sched.simulate.timeline_result import (
 
 #: Kubernetes' default of terminationGracePeriodSeconds.
 GRACE_SECONDS: Final = 30
-#: How long pods may wait after the last event, beyond the time after which each is tried again.
+#: How long pods may wait after the last event, beyond the time after which each is retried.
 AFTERTHOUGHT: Final = 60 * SECOND
 
 
 class _Kind(IntEnum):
-    """What can be known to happen, in the order in which it does at one instant."""
+    """Kinds of future events, in the order in which they are applied at one instant."""
 
     END = 0
     NODE = 1
@@ -78,11 +78,11 @@ def play(
     until: int | None = None,
     advance: Callable[[int], None] = lambda _more: None,
 ) -> TimelineResult:
-    """Play the objects' cluster under compiled plans.
+    """Simulate the objects' cluster under compiled plans.
 
-    ``seed`` breaks ties. ``until``: nanoseconds after the start at which the play is broken off.
+    ``seed`` breaks ties. ``until``: nanoseconds after the start at which the simulation stops.
     ``advance`` is called with the number of pods that arrived. Raises PolicySchedError if a
-    decision cannot be enacted.
+    decision cannot be executed.
     """
     known = list(objects)
     started = time.perf_counter()
@@ -92,7 +92,7 @@ def play(
 
 
 class _Timeline:
-    """A play in progress."""
+    """A simulation in progress."""
 
     def __init__(
         self,
@@ -145,12 +145,12 @@ class _Timeline:
         self._note_allocatable()
 
     def _expect(self, at: int, kind: _Kind, what: ApiObject | str) -> None:
-        """Something will happen; what should have happened already does so at the start."""
+        """Add a future event; one in the past takes place at the start."""
         self._number += 1
         heapq.heappush(self._heap, (max(at, self._clock.ns), kind, self._number, what))
 
     def run(self, until: int | None = None) -> None:
-        """Play to the end, or for so many nanoseconds."""
+        """Simulate to the end, or for a number of nanoseconds."""
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
@@ -164,7 +164,7 @@ class _Timeline:
             self._take_note()
 
     def _next(self) -> int | None:
-        """Return when something happens next; None at the end."""
+        """Return the time of the next event; None at the end."""
         scheduler = self._scheduler
         own = scheduler.next_wakeup()
         if own is not None and own <= self._clock.ns:
@@ -193,7 +193,7 @@ class _Timeline:
         self._advance(1)
 
     def _ends(self, uid: str) -> None:
-        """A pod has run long enough, or its grace period is over; it may have ended before."""
+        """End a pod that completed or whose grace period is over; it may have ended before."""
         info = self._running.pop(uid, None)
         if info is None:
             return
@@ -204,7 +204,7 @@ class _Timeline:
             life.ended = self._clock.ns
 
     def _decides(self) -> bool:
-        """Let the scheduler do what is due, and decide until nothing is ready."""
+        """Run what is due in the scheduler, and decide until no pod is ready."""
         ended = self._scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
@@ -223,7 +223,7 @@ class _Timeline:
         self._client.bound.clear()
         decision, leaving = outcome.decision, self._client.leaving
         if isinstance(decision, Preempt) and leaving:
-            # Victims that were leaving already are not deleted again.
+            # Victims that are terminating already are not deleted again.
             victims = tuple(sorted(victim.key for victim in leaving))
             self._evictions.append(
                 Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
@@ -231,14 +231,14 @@ class _Timeline:
         for victim in leaving:
             self._leaves(victim)
         leaving.clear()
-        for pod, node in self._client.promised:
+        for pod, node in self._client.nominated:
             queued = self._scheduler.queue.get(pod.uid)
             if queued is not None:
-                pod_seen(self._scheduler, PodInfo.of(promised_form(queued.info.pod, node)))
-        self._client.promised.clear()
+                pod_seen(self._scheduler, PodInfo.of(nominated_form(queued.info.pod, node)))
+        self._client.nominated.clear()
 
     def _starts(self, pod: PodInfo, node: str) -> None:
-        """A pod was bound: the watch shows it, and it runs."""
+        """Start a bound pod, and deliver the binding to the scheduler."""
         now = self._last = self._clock.ns
         life = self._lives[pod.uid]
         life.bound, life.node = now, node
@@ -288,7 +288,7 @@ class _Timeline:
             self._used_steps.setdefault(name, StepFunction())
 
     def _take_note(self) -> None:
-        """Write down what runs and what waits."""
+        """Record the number of running and pending pods."""
         now, running = self._clock.ns, len(self._running)
         self._pending.note(now, len(self._scheduler.queue))
         self._count.note(now, running)
@@ -296,7 +296,7 @@ class _Timeline:
             steps.note(now, running if name == "pods" else self._used[name])
 
     def result(self, seconds: float) -> TimelineResult:
-        """Return what happened."""
+        """Return the result."""
         return TimelineResult(
             start=self._start,
             end=self._last,
@@ -313,11 +313,11 @@ class _Timeline:
 
 
 def waits(one: ApiObject) -> bool:
-    """Tell whether an object is a pod that is to be placed."""
+    """Return whether an object is a pending pod."""
     return isinstance(one, Pod) and not one.spec.node_name and one.status.phase not in ENDED
 
 
 def _start(objects: Iterable[ApiObject]) -> int:
-    """Return the earliest creation time of a pod to place; EPOCH if none is known."""
+    """Return the earliest creation time of a pending pod; EPOCH if none is known."""
     times = (nanoseconds(one.metadata.creation_timestamp) for one in objects if waits(one))
     return min(filter(None, times), default=EPOCH)

@@ -18,9 +18,9 @@ from policy_sched.simulate.report import Applied, policy_document, policy_lines
 
 @dataclass(slots=True)
 class PodTimeline:
-    """One pod; times are nanoseconds since 1970, None for what did not happen.
+    """One pod; times are nanoseconds since 1970, None for events that did not happen.
 
-    ``attempts``: how often the scheduler tried; ``message``: why the last attempt failed.
+    ``attempts``: the number of attempts; ``message``: why the last one failed.
     """
 
     pod: str
@@ -51,13 +51,13 @@ class Eviction:
 
 @dataclass(slots=True)
 class StepFunction:
-    """An amount that changes at moments and stays in between; 0 before the first of them."""
+    """An amount that changes at moments and is constant in between; 0 before the first."""
 
     times: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
 
     def note(self, time: int, value: int) -> None:
-        """The amount is ``value`` from ``time`` on; times do not go back."""
+        """Set the amount from ``time`` on; times do not decrease."""
         if self.values and self.values[-1] == value:
             return
         if self.times and self.times[-1] == time:
@@ -67,7 +67,7 @@ class StepFunction:
         self.values.append(value)
 
     def summed(self, edges: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return mean and greatest amount between neighbouring edges, each of shape (k - 1,).
+        """Return mean and maximum between neighbouring edges, each of shape (k - 1,).
 
         ``edges``: shape (k,), ascending nanoseconds.
         """
@@ -87,12 +87,12 @@ class StepFunction:
 
 @dataclass(frozen=True, slots=True)
 class TimelineResult:
-    """A finished play from ``start`` to ``end``, nanoseconds since 1970.
+    """A finished simulation from ``start`` to ``end``, nanoseconds since 1970.
 
-    ``lives``: every pod that was to be placed, in order of arrival. ``used`` and ``allocatable``
-    are by resource, in the scheduler's units. ``policies``: what each policy applied to.
-    ``seconds`` is what playing took; everything else is deterministic. ``bucket``: nanoseconds of
-    the stretches of time that a report sums up, some two dozen of them unless given.
+    ``lives``: every pending pod, in order of arrival. ``used`` and ``allocatable`` are by resource,
+    in the scheduler's units. ``policies``: what each policy applied to. ``seconds`` is the duration
+    of the simulation; everything else is deterministic. ``bucket``: nanoseconds of the buckets of
+    the report, some two dozen of them unless given.
     """
 
     start: int
@@ -109,7 +109,7 @@ class TimelineResult:
     bucket: int | None = None
 
     def text_lines(self) -> Iterator[str]:
-        """Yield the result for people."""
+        """Yield the result as text."""
         lost = never_placed(self)
         pods, nodes = len(self.lives), self.nodes
         placed, on = f"{pods - len(lost):,}", counted(nodes, "node")
@@ -174,12 +174,12 @@ class TimelineResult:
         }
 
     def records(self) -> Iterator[Document]:
-        """Yield what became of each pod, in order of arrival."""
+        """Yield the result of each pod, in order of arrival."""
         for life in self.lives:
             yield _life(life, self)
 
     def speed_line(self) -> str:
-        """Return how fast the play was."""
+        """Return the speed of the simulation."""
         attempts = sum(life.attempts for life in self.lives)
         span = duration_text(self.end - self.start)
         return f"{span} played in {self.seconds:.1f} s, {attempts} attempts"
@@ -193,16 +193,16 @@ WIDTHS: Final = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 28, 56, 112, 365)),
 )
-"""Lengths of time, in nanoseconds, in which people think."""
+"""Round lengths of time for buckets, in nanoseconds."""
 WANTED_BUCKETS: Final = 24
 MAX_BUCKETS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How long pods waited for a node, in nanoseconds; pods that got none are not in it.
+    """Waiting times of pods for a node, in nanoseconds; pods without a node are not included.
 
-    Percentiles are the shortest time within which so many of a hundred pods were bound.
+    A percentile is the shortest time within which that percentage of pods was bound.
     """
 
     pods: int
@@ -213,7 +213,7 @@ class Waiting:
 
     @staticmethod
     def of(lives: Iterable[PodTimeline]) -> Waiting:
-        """Return the percentiles of some pods; all 0 where none was bound."""
+        """Return the percentiles of some pods; all 0 if none was bound."""
         times = sorted(life.waited for life in lives if life.waited is not None)
         if not times:
             return Waiting(0, 0, 0, 0, 0)
@@ -223,11 +223,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Amounts over equal stretches of time; all of shape (k,).
+    """Amounts over intervals of equal length; all of shape (k,).
 
-    ``edges``, shape (k + 1,): nanoseconds since 1970. ``pending`` is the greatest number of pods
-    in the queue, ``running`` the mean number of pods on nodes, ``used`` the mean and the greatest
-    amount by resource, ``percent`` the mean share of what nodes can give.
+    ``edges``, shape (k + 1,): nanoseconds since 1970. ``pending`` is the maximum number of pods
+    in the queue, ``running`` the mean number of pods on nodes, ``used`` the mean and the maximum
+    amount by resource, ``percent`` the mean share of the allocatable amount.
     """
 
     edges: NDArray[np.int64]
@@ -262,7 +262,7 @@ class Buckets:
 
 
 def bucket_width(result: TimelineResult) -> int:
-    """Return a length of time, in nanoseconds, that cuts the result into some two dozen pieces."""
+    """Return a round length of time, in nanoseconds, that gives some two dozen buckets."""
     span = result.end - result.start
     return next((w for w in WIDTHS if w * WANTED_BUCKETS >= span), WIDTHS[-1])
 
@@ -276,12 +276,12 @@ def waiting_by_priority(result: TimelineResult) -> dict[int, Waiting]:
 
 
 def never_placed(result: TimelineResult) -> list[PodTimeline]:
-    """Return the pods that found no node."""
+    """Return the pods without a node."""
     return [life for life in result.lives if life.bound is None]
 
 
 def victims_of(result: TimelineResult) -> int:
-    """Return how many pods were evicted."""
+    """Return the number of evicted pods."""
     return sum(len(eviction.victims) for eviction in result.evictions)
 
 
@@ -300,7 +300,7 @@ def duration_text(nanoseconds: int) -> str:
 
 
 SHOWN: Final = 10
-"""Evictions and pods without a node that the table names; json has all of them."""
+"""Evictions and pods without a node that the text lists; JSON has all of them."""
 
 
 def _waiting_lines(result: TimelineResult) -> Iterator[str]:

@@ -1,12 +1,12 @@
-"""What a row of a published trace means as nodes and pods.
+"""Reads published traces: each row becomes nodes or pods.
 
-OpenB (Alibaba, 2023): a node has cpu, memory and GPUs, and room for 1001 pods. GPUs are counted in
-thousandths, as pods may ask for a part of one; that the parts of a pod lie on one device is not
-played. A pod of OpenB ran from its scheduled time to its deletion; one that never was scheduled
-would have run from its creation on.
-Philly (Microsoft, 2017): a job has workers of up to eight GPUs each; several belong to one pod
-group that needs all of them, which is for policies to respect. A virtual cluster is a namespace.
-What a job needs of cpu and memory is not in the trace.
+OpenB (Alibaba, 2023): a node has cpu, memory and GPUs, and 1001 pod slots. GPUs are counted in
+thousandths, as pods may request a part of one; that the parts of a pod are on one device is not
+simulated. A pod of OpenB ran from its scheduled time to its deletion; one that was never scheduled
+runs from its creation.
+Philly (Microsoft, 2017): a job has workers of up to eight GPUs each; several workers are a pod
+group that needs all of them, if the policies schedule groups. A virtual cluster is a namespace.
+The trace has no requests of cpu and memory.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodGro
 from policy_sched.source import decode_text, read_bytes
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time at which a trace begins; traces count seconds."""
+"""The time of second 0 of a trace."""
 
 GPU_MILLI: Final = "alibabacloud.com/gpu-milli"
 GPU_MODEL: Final = "alibabacloud.com/gpu-card-model"
 GPU: Final = "nvidia.com/gpu"
 WORKER_GPUS: Final = 8
-"""The GPUs of Philly's larger machines: a job that wants more runs on several."""
+"""The GPUs of Philly's larger machines: a job with more runs on several machines."""
 POD_SLOTS: Final = 1001
-"""The slots that the simulator of OpenB's authors gives every node."""
+"""The pod slots of every node in the simulator of OpenB's authors."""
 
 _FOREVER: Final = 10**10
-"""Seconds that no trace lasts; datetime ends at 2.5e11."""
+"""Seconds beyond any trace; datetime ends at 2.5e11."""
 
 
 class BadCellError(Exception):
-    """Cells of a row cannot be what they should: column indexes with messages."""
+    """Invalid cells of a row: column indexes with messages."""
 
     def __init__(self, problems: Sequence[tuple[int, str]]) -> None:
         self.problems = tuple(problems)
@@ -48,14 +48,14 @@ class BadCellError(Exception):
 
 
 class _Cells:
-    """Reads the cells of one row and keeps the problems."""
+    """Reads the cells of one row and collects the problems."""
 
     def __init__(self, cells: Sequence[str]) -> None:
         self._cells = cells
         self.problems: list[tuple[int, str]] = []
 
     def number(self, column: int, *, least: int = 0, most: int = _FOREVER) -> int:
-        """Return a whole number; ``least`` if it is none."""
+        """Return a whole number; ``least`` if the cell has none."""
         text = self._cells[column]
         if not text.isascii() or not text.isdecimal() or not least <= int(text[:20]) <= most:
             limits = f"from {least} to {most}" if most < _FOREVER else f"of at least {least}"
@@ -139,7 +139,7 @@ def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
 
 
 def _gang(name: str, namespace: str, workers: int) -> PodGroup:
-    """Return the pod group of workers that cannot do without each other."""
+    """Return the pod group of a job whose workers run together or not at all."""
     metadata = {"name": name, "namespace": namespace}
     policy = {"gang": {"minCount": workers}}
     group = {"metadata": metadata, "spec": {"schedulingPolicy": policy}}
@@ -151,7 +151,7 @@ def _gang(name: str, namespace: str, workers: int) -> PodGroup:
 def pod_of(
     name: str, namespace: str, requests: dict[str, str], created: int, duration: int
 ) -> dict[str, Any]:
-    """Return a pod with one container; times are seconds, the first one since EPOCH."""
+    """Return a pod with one container; times are seconds, the creation is since EPOCH."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -166,7 +166,7 @@ def pod_of(
 
 
 def node_of(name: str, amounts: dict[str, str], labels: dict[str, str]) -> Node:
-    """Return a node that can give these amounts."""
+    """Return a node with allocatable amounts."""
     return msgspec.convert(
         {
             "apiVersion": "v1",
@@ -190,7 +190,7 @@ BAD_VALUE: Final = "PS707"
 DUPLICATE: Final = "PS708"
 
 Row = Callable[[int, Sequence[str]], Iterable[ApiObject]]
-"""From the number of a row, counted from 0, and its cells to its objects."""
+"""Converts the number of a row, counted from 0, and its cells to objects."""
 
 TABLES: Final[dict[str, Row]] = {
     "sn,cpu_milli,memory_mib,gpu,model": openb_node,
@@ -209,12 +209,12 @@ class Traces:
 
 
 def is_trace(path: str) -> bool:
-    """Tell whether a path names a table rather than manifests."""
+    """Return whether a path names a table rather than manifests."""
     return path.endswith(SUFFIXES)
 
 
 def load_traces(paths: Iterable[str]) -> Traces:
-    """Read tables; those of one kind must not name an object twice."""
+    """Read tables; an object may occur only once in those of one kind."""
     found = Traces()
     seen: dict[tuple[str, str, str], str] = {}
     for path in paths:
@@ -248,7 +248,7 @@ def _read(
     table = TABLES.get(header)
     if table is None:
         hint = "known headers: " + "; ".join(TABLES)
-        message = "the first line is the header of no known trace"
+        message = "the first line is not the header of a known trace"
         source = lines[0] if lines else ""
         found.diagnostics.append(
             Diagnostic(path, 1, 1, UNKNOWN_TABLE, message, hint, source_line=source)
@@ -276,14 +276,14 @@ def _read(
 def _new(
     objects: list[ApiObject], place: _Place, found: Traces, seen: dict[tuple[str, str, str], str]
 ) -> Iterator[ApiObject]:
-    """Yield the objects that were not there before, and report the others."""
+    """Yield the objects that are new, and report duplicates."""
     for one in objects:
         key = type(one).__name__, one.metadata.namespace, one.metadata.name
         first = seen.setdefault(key, f"{place.path}:{place.line}")
         if first == f"{place.path}:{place.line}":
             yield one
         else:
-            message = f"{key[0]} {key[2]} is there twice"
+            message = f"duplicate {key[0]} {key[2]}"
             hint = f"the first one is at {first}"
             found.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
 
@@ -313,7 +313,7 @@ class _Place:
 
 
 DEFAULT_PODS: Final = "110"
-"""Pods that a node takes unless it says otherwise: the kubelet's own limit."""
+"""Pods of a node unless given: the kubelet's default."""
 _FORM: Final = re.compile(r"([0-9]{1,7})\*([^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*)")
 
 

@@ -1,12 +1,12 @@
-"""Workloads of manifests become the pods that their controllers would create.
+"""Expands the workloads of manifests to the pods that their controllers would create.
 
-Theory of operation. Nothing is changed: what is given stays, in its order, and each workload is
-followed by what its controller makes of it. Pods that a workload owns already are counted, by
-their owner references; only missing ones are made. A Deployment makes a ReplicaSet (or uses the
-ones it has), which makes the pods. The form and the names of the new objects are those of
+Theory of operation. Input objects stay as they are, in their order, and each workload is
+followed by the objects that its controller creates. Pods that a workload owns already are counted
+by their owner references; only missing ones are created. A Deployment creates a ReplicaSet (or uses
+an existing one), which creates the pods. Form and names of new objects are those of
 manifests/workload_expansion.py: the same manifests give the same names.
 
-What controllers do over time is not played: a StatefulSet's pods are there all at once, surplus
+Work of controllers over time is not simulated: a StatefulSet's pods exist all at once, surplus
 pods are not deleted, and a Deployment with pods of an older template is scaled, not rolled out.
 """
 
@@ -55,12 +55,12 @@ from policy_sched.simulate.one_shot import ENDED
 
 
 def active(pod: Pod) -> bool:
-    """Tell whether a pod counts for its controller: it has not ended and is not leaving."""
+    """Return whether a pod counts for its controller: it has not ended and is not terminating."""
     return pod.status.phase not in ENDED and pod.metadata.deletion_timestamp is None
 
 
 def daemon_nodes(pod: Pod) -> frozenset[str]:
-    """Return the node that a daemon's pod runs on or was made for."""
+    """Return the node that a daemon's pod runs on or was created for."""
     if pod.spec.node_name:
         return frozenset({pod.spec.node_name})
     affinity = pod.spec.affinity
@@ -69,7 +69,7 @@ def daemon_nodes(pod: Pod) -> frozenset[str]:
 
 
 def same_template(one: PodTemplate, other: PodTemplate) -> bool:
-    """Tell whether two templates are one, but for the label that the controller adds."""
+    """Return whether two templates are equal, apart from the label that the controller adds."""
     if one.spec != other.spec or one.metadata.annotations != other.metadata.annotations:
         return False
     labels, others = dict(one.metadata.labels), dict(other.metadata.labels)
@@ -78,12 +78,12 @@ def same_template(one: PodTemplate, other: PodTemplate) -> bool:
     return labels == others
 
 
-#: Conditions of a job that makes no more pods.
+#: Conditions of a job that creates no more pods.
 OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 
 
 def missing_of_job(job: Job, pods: Sequence[Pod]) -> Iterator[int | None]:
-    """Yield the completion index of each pod that is to be made, None where pods have none.
+    """Yield the completion index of each missing pod, None where pods have none.
 
     ``pods``: the job's own, of any phase.
     """
@@ -95,7 +95,7 @@ def missing_of_job(job: Job, pods: Sequence[Pod]) -> Iterator[int | None]:
     succeeded = max(status.succeeded, len(done))
     at_a_time = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is None and spec.parallelism is not None:
-        # A work queue: once one pod has succeeded the others finish, and no more are made.
+        # A work queue: once one pod has succeeded the others finish, and none is created.
         wanted = at_a_time if not succeeded else 0
     else:
         completions = 1 if spec.completions is None else spec.completions
@@ -119,13 +119,13 @@ Key = tuple[str, str, str]
 """Namespace, kind and name."""
 
 UIDS: Final = uuid.UUID("0f2b6c3a-5d0e-5f67-9f55-3f1f5a3b6d11")
-"""Name space of the uids of workloads that have none."""
+"""UUID namespace for workloads without a uid."""
 
 
 def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
-    """Return the objects, each workload followed by what its controller makes.
+    """Return the objects, each workload followed by the objects that its controller creates.
 
-    A workload without a template, or one that is being deleted, makes nothing. Raises
+    A workload without a template, or one that is being deleted, creates nothing. Raises
     ExpansionError.
     """
     given = list(objects)
@@ -147,11 +147,11 @@ def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
 
 
 class ExpansionError(ValueError):
-    """Workloads that make more pods than a cluster may have, or pods that are refused."""
+    """Workloads with more pods than a cluster supports, or with invalid pods."""
 
 
 class _Expansion:
-    """What is there already, and what comes of each workload."""
+    """The existing objects, and those that workloads add."""
 
     def __init__(self, given: Sequence[ApiObject]) -> None:
         self._keys = {object_key(one) for one in given}
@@ -178,7 +178,7 @@ class _Expansion:
                 self._scale(one)
 
     def made(self, one: Workload) -> Iterator[ApiObject]:
-        """Yield what a workload's controller creates; it is created when the workload is."""
+        """Yield the objects that a workload's controller creates when the workload is created."""
         created = one.metadata.creation_timestamp
         for new in self._made(one):
             new.metadata.creation_timestamp = created
@@ -209,9 +209,9 @@ class _Expansion:
         return _of_owner(one, self._pods[_key(one)])
 
     def _count_orphans(self) -> None:
-        """Count the pods of replica sets that were not given, by deployment and template hash.
+        """Count the pods of absent replica sets by deployment and template hash.
 
-        Such a pod has both: its owner's name is that of the deployment and the hash.
+        The owner name of such a pod consists of the deployment's name and the hash.
         """
         for (namespace, kind, owner), pods in self._pods.items():
             if kind != "ReplicaSet" or (kind, namespace, owner) in self._keys:
@@ -223,7 +223,7 @@ class _Expansion:
                     self._orphans[namespace, deployment][found] += active(pod)
 
     def _scale(self, deployment: Deployment) -> None:
-        """Find the replica set that takes the replicas which no other has; make one if needed."""
+        """Find the replica set for the missing replicas; create one if needed."""
         namespace, _, name = _key(deployment)
         sets = _of_owner(deployment, self._sets[_key(deployment)])
         wanted = max(0, deployment.spec.replicas) - sum(max(0, s.spec.replicas) for s in sets)
@@ -257,7 +257,7 @@ class _Expansion:
             yield msgspec.structs.replace(first, metadata=metadata)
 
     def _free_names(self, owner: expansion.Owner, base: str, count: int) -> Iterator[str]:
-        """Yield so many generated names that no pod has."""
+        """Yield generated names that no pod has."""
         seed = 0
         for _ in range(count):
             name = expansion.generated_name(base, str(seed))
@@ -305,7 +305,7 @@ class _Expansion:
             yield self._completed(pod)
 
     def _completed(self, pod: dict[str, Any]) -> Pod:
-        """Return a pod as the API server would have it."""
+        """Return a pod with the API server's defaults."""
         decoded = msgspec.convert(pod, Pod)
         fill_in(decoded)
         self._priorities.admit(decoded)
@@ -335,7 +335,7 @@ def _controller(one: ApiObject) -> OwnerReference | None:
 
 
 def _of_owner(owner: Workload, named: Iterable[tuple[str, T]]) -> list[T]:
-    """Return the objects that mean this owner, not an older one of the same name."""
+    """Return the objects with this owner; the uid excludes an older one of the same name."""
     own = owner.metadata.uid
     return [one for uid, one in named if not (uid and own) or uid == own]
 

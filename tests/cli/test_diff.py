@@ -189,7 +189,7 @@ def test_without_a_cluster_only_the_policies_are_compared(
     """Equal sets say so."""
     default = str(POLICIES / "default")
     assert run(["diff", default, default]) == 0
-    assert capsys.readouterr().out == "The policy sets say the same.\n"
+    assert capsys.readouterr().out == "The policy sets are the same.\n"
 
 
 def test_a_configuration_below_the_directory_is_named(
@@ -213,7 +213,7 @@ def test_a_configuration_below_the_directory_is_named(
     assert "GpuBinPacking" not in idle
     assert rest.startswith(
         "policy SpotNodes: params.spot\n  - [preemptible]\n  + [spot]\n\n"
-        "No profile enables a policy that differs: the placements say nothing about the"
+        "No profile enables a policy that differs: the placements do not show the"
         " difference.\n\n8 pods on 6 nodes: 0 move,"
     )
     assert run(["diff", str(before), str(POLICIES), "-o", "json"]) == 0

@@ -158,9 +158,9 @@ def test_a_gang_that_goes_to_one_rack(tmp_path: Path, capsys: pytest.CaptureFixt
         "default/y goes to n2: the best of 1 feasible, 2 nodes in all",
         "  its group goes to placement b",
         "",
-        "PLACEMENT  NODES  PODS PLACED    SCORE",
-        "a              1       1 of 2  no room",
-        "b              1       2 of 2       50",
+        "PLACEMENT  NODES  PODS PLACED       SCORE",
+        "a              1       1 of 2  infeasible",
+        "b              1       2 of 2          50",
         "",
         "FILTER                 REMOVES  ALONE  LEFT  REASONS",
         "placement by RackGang        1      1     1",
@@ -176,7 +176,7 @@ def test_a_gang_that_goes_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[
     Path(cluster).write_text(text.replace("cpu: 4", "cpu: 1"))
     assert run(["explain", "x", "--cluster", cluster, "--policies", policy]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "default/x goes nowhere: none of 2 placements has room for its group",
+        "default/x fits nowhere: its group fits in none of 2 placements",
         "  0/2 placements are available, first placement status: pod group is unschedulable",
     ]
     assert run(["explain", "x", "--cluster", racks(tmp_path, 3), "--policies", policy]) == 0

@@ -78,4 +78,4 @@ def test_a_comment_has_its_bounds() -> None:
     assert text.count("```diff") == DIFFERENCES
     assert "and 7 more differences" in text
     assert len(text) < 65_536
-    assert "The policy sets say the same." in written()
+    assert "The policy sets are the same." in written()

@@ -170,7 +170,7 @@ def test_the_text_names_the_causes_and_what_is_left_out(tmp_path: Path) -> None:
         "    1  Kept rejects the node",
         "    1  X prefers another node",
         "",
-        "Left out: 1 pod that default-scheduler had not answered for",
+        "Left out: 1 pod that default-scheduler did not respond to",
         "",
         "Left out: 1 pod that could not be decided",
     ]
@@ -213,7 +213,7 @@ def test_lines_that_were_broken_off_are_named_and_left_out(
         (["old", "new", "--shadow", "LOG"], "--shadow does not go together with OLD, NEW"),
         (["old"], "diff needs two policy sets, OLD and NEW, or --shadow LOG"),
         (["--shadow", "nowhere"], "nowhere"),
-        (["--shadow", "WRONG"], ":1: no log of a shadow begins like this"),
+        (["--shadow", "WRONG"], ":1: not a shadow log: it begins with no start"),
         (["--shadow", "EMPTY"], "there are no records"),
     ],
 )

@@ -371,7 +371,7 @@ class TestSnapshots:
         assert len(found.objects) == 9
         assert messages(found) == [
             "35:15 PS703 priority must be a whole number, not the text 'x'",
-            "38:20 PS708 Pod default/p0 is there twice",
+            "38:20 PS708 duplicate Pod default/p0",
         ]
 
     @pytest.mark.parametrize("kind", ["yaml", "json"])

@@ -179,7 +179,7 @@ def test_an_object_is_there_once(tmp_path: Path) -> None:
     found = load_traces([path])
     (problem,) = found.diagnostics
     assert (problem.line, problem.code) == (4, "PS708")
-    assert problem.message == "Node n is there twice"
+    assert problem.message == "duplicate Node n"
     assert problem.hint == f"the first one is at {path}:2"
 
 

@@ -10,7 +10,7 @@ from policy_sched.simulate.one_shot import (
     created_form,
     leaving_form,
     next_form,
-    promised_form,
+    nominated_form,
 )
 from policy_sched.testing import make_pod
 
@@ -46,8 +46,8 @@ def test_the_client_remembers_nominations_that_change() -> None:
     client.set_unschedulable(pod, "Unschedulable", "text", None)
     client.set_unschedulable(pod, "Unschedulable", "text", "")
     client.clear_nomination(pod)
-    assert client.promised == [(pod, "n"), (pod, "")]
-    assert PodInfo.of(promised_form(pod.pod, "n")).nominated_node_name == "n"
+    assert client.nominated == [(pod, "n"), (pod, "")]
+    assert PodInfo.of(nominated_form(pod.pod, "n")).nominated_node_name == "n"
 
 
 def test_a_pod_takes_forms_as_its_life_goes_on() -> None:
