@@ -39,7 +39,7 @@ INSIDE = {
     "cli": (".", "options", "input", "output"),
     "client": ("kube", "apimachinery", "."),
     "client/kube": (".", "leaderelection", "cache events", "rest", "auth", "time"),
-    "cluster": ("overlay", ".", "debug", "counts", "tables"),
+    "cluster": (".", "debug overlay", "counts", "tables"),
     "embedded": ("apiserver", ".", "kubelet", "controllers", "store", "admission", "schema"),
     "embedded/apiserver": (
         ".", "endpoints", "security", "request managedfields validation", "registry protobuf",

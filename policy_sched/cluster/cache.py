@@ -34,6 +34,7 @@ import msgspec
 from policy_sched.cluster.counts import PodCounts
 from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
+from policy_sched.cluster.overlay import NodeOverlay
 from policy_sched.cluster.tables import NO_NODE, STRUCTURE, NodeTable, PodTable, Strings
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model import Namespace, Node, PodInfo
@@ -109,6 +110,8 @@ class Cache:
         self.nodes = NodeTable(strings)
         self.pods = PodTable(strings)
         self.counts = PodCounts(self.nodes, self.pods)
+        self.overlay = NodeOverlay(self.nodes, self.pods)
+        """A view of the nodes for dry runs, equal to the table outside of them."""
         self.groups = GroupIndex()
         self.time_to_live = time_to_live
         self._records: dict[str, Record] = {}

@@ -84,7 +84,7 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
         if hook.plugin in found.narrowed_by
     ]
     for hook in runner.active("filter", found.skipped):
-        verdict = cast("FilterResult", runner.call("filter", hook, state, pod, None))
+        verdict = cast("FilterResult", runner.call("filter", hook, state, pod, None, table))
         pieces: Sequence[tuple[str, Codes | None]] = ((hook.plugin, verdict.codes),)
         if verdict.parts is not None:
             pieces = verdict.parts()

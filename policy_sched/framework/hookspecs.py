@@ -2,7 +2,9 @@
 
 A plugin implements what it needs as methods marked with ``hookimpl``; arguments may be left out,
 their names count. ``rows`` are rows of the node table: an intp array, or None for all of them
-(`handle.table.n`). Filters and scores must be functions of their arguments and the node table.
+(``nodes.n``). Filters and scores must be functions of their arguments and the node table. A filter
+that reads pods reads them from ``nodes``: in a dry run that is not the node table but an overlay,
+in which other pods are on the rows.
 Where pods of a group are tried out together, `reserve` and `permit` find a `DryRunMarker` in the
 state: what they do is undone by `unreserve`, and other pods are to be left alone.
 """
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 
 import pluggy
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.results import (
@@ -64,7 +67,7 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Say of each row whether the pod may run there, and if not, why."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
 from policy_sched.language.codegen import Functions, Program, generate
 from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps, ops
 from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
@@ -33,8 +33,8 @@ class Expression:
     reads: Reads
     by_row: bool
 
-    def bind(self, nodes: NodeTable, pods: PodTable | None = None) -> BoundExpression:
-        """Return the expression over one table."""
+    def bind(self, nodes: NodeView, pods: PodTable | None = None) -> BoundExpression:
+        """Return the expression over one table, or over a view of it."""
         runtime = Runtime(nodes, pods)
         return BoundExpression(self, self.program.bind(runtime), nodes)
 
@@ -45,7 +45,7 @@ class BoundExpression:
 
     expression: Expression
     functions: Functions
-    table: NodeTable
+    table: NodeView
 
     def vector(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp] | None = None

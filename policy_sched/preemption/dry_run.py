@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.overlay import WhatIf, WhatIfGuests, WhatIfRows
+from policy_sched.cluster.overlay import AddedPods
 from policy_sched.framework import CycleState, Status
 from policy_sched.framework.evaluate import rejections_with_nominated_pods
 from policy_sched.model import PodInfo
@@ -47,36 +47,37 @@ class _OneNode:
 
     def __init__(self, attempt: PreemptionAttempt, row: int, rivals: tuple[PodInfo, ...]) -> None:
         self._attempt = attempt
+        self._nodes = attempt.cache.overlay
         self._row = row
         self._rivals = rivals
         self._state: CycleState = attempt.state.clone()
 
     def spare(self, pods: list[PodInfo]) -> list[int] | Status:
         """Return the positions of the pods that must go, or why all of them do not suffice."""
-        with WhatIf(self._attempt.cache) as what_if:
+        with self._nodes:
             for pod in pods:
-                self._remove(what_if, pod)
+                self._remove(pod)
             rejection = self._rejection()
             if rejection is not None:
                 return rejection
             victims = []
             for position, pod in enumerate(pods):
-                what_if.add(self._row, pod)
+                self._nodes.add(self._row, pod)
                 self._attempt.filter_dry_run.add_pod(self._state, self._attempt.pod, pod, self._row)
                 if not self._fits():
-                    self._remove(what_if, pod)
+                    self._remove(pod)
                     victims.append(position)
             return victims
 
-    def _remove(self, what_if: WhatIf, pod: PodInfo) -> None:
-        what_if.remove(self._row, pod)
+    def _remove(self, pod: PodInfo) -> None:
+        self._nodes.remove(self._row, pod)
         self._attempt.filter_dry_run.remove_pod(self._state, self._attempt.pod, pod, self._row)
 
     def _rejection(self) -> Status | None:
         """Return why the pod does not fit, with its nominated pods or without them."""
         attempt = self._attempt
         found = self._with_nominated_pods() or attempt.filter_dry_run.rejections(
-            self._state, attempt.pod, np.array([self._row], np.intp)
+            self._nodes, self._state, attempt.pod, np.array([self._row], np.intp)
         )
         return found[self._row][1] if found else None
 
@@ -85,7 +86,9 @@ class _OneNode:
         if self._with_nominated_pods():
             return False
         rows = np.array([self._row], np.intp)
-        return bool(attempt.filter_dry_run.fits(self._state, attempt.pod, rows, moved=True)[0])
+        return bool(
+            attempt.filter_dry_run.fits(self._nodes, self._state, attempt.pod, rows, moved=True)[0]
+        )
 
     def _with_nominated_pods(self) -> dict[int, tuple[int, Status]]:
         if not self._rivals:
@@ -93,16 +96,16 @@ class _OneNode:
         attempt = self._attempt
         promised = {self._row: self._rivals}
         return rejections_with_nominated_pods(
-            attempt.cache, attempt.filter_dry_run, self._state, attempt.pod, promised
+            self._nodes, attempt.filter_dry_run, self._state, attempt.pod, promised
         )
 
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node; without the reasons where it does not fit."""
     gone = np.zeros(victims.block.shape, np.bool_)
-    with WhatIfRows(attempt.cache, victims.rows, victims.block) as what_if:
-        what_if.remove_all()
-        asking = _Asking(attempt, what_if)
+    with attempt.cache.overlay as nodes:
+        nodes.remove_block(victims.rows, victims.block)
+        asking = _Asking(attempt, victims.rows)
         fits = asking.fits(None)
         open_places = np.flatnonzero(fits)
         for step in range(victims.block.shape[0] if open_places.size else 0):
@@ -110,10 +113,10 @@ def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
             if not places.size:
                 break
             some = None if places.size == victims.rows.size else places
-            what_if.put_back(step, some)
+            nodes.put_back(step, some)
             lost = places[~asking.fits(some, moved=True)]
             if lost.size:
-                what_if.remove(step, lost)
+                nodes.take_off(step, lost)
                 gone[step, lost] = True
     return DryRunResult(fits, gone, {})
 
@@ -122,40 +125,39 @@ def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
     """Return by row why the pod does not even fit without the victims, where it does not."""
     pod, state, filter_dry_run = attempt.pod, attempt.state, attempt.filter_dry_run
     rows = victims.rows
-    with WhatIfRows(attempt.cache, rows, victims.block) as what_if:
-        what_if.remove_all()
+    with attempt.cache.overlay as nodes:
+        nodes.remove_block(rows, victims.block)
         promised = attempt.nominations.nominated_pods_on(pod, rows.tolist())
-        found = rejections_with_nominated_pods(attempt.cache, filter_dry_run, state, pod, promised)
+        found = rejections_with_nominated_pods(nodes, filter_dry_run, state, pod, promised)
         rest = rows[~np.isin(rows, list(found))] if found else rows
-        found |= filter_dry_run.rejections(state, pod, rest)
+        found |= filter_dry_run.rejections(nodes, state, pod, rest)
     return {row: status for row, (_, status) in found.items()}
 
 
 class _Asking:
     """Runs the filters on nodes without their victims, with and without nominated pods."""
 
-    def __init__(self, attempt: PreemptionAttempt, what_if: WhatIfRows) -> None:
+    def __init__(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         self._attempt = attempt
-        self._what_if = what_if
-        promised = attempt.nominations.nominated_pods_on(attempt.pod, what_if.rows.tolist())
-        self._guests = WhatIfGuests(attempt.cache, promised) if promised else None
-        if self._guests is not None:
-            self._shared = np.array([row in promised for row in what_if.rows.tolist()])
+        self._nodes = attempt.cache.overlay
+        self._rows = rows
+        promised = attempt.nominations.nominated_pods_on(attempt.pod, rows.tolist())
+        self._added = AddedPods(promised) if promised else None
+        if self._added is not None:
+            self._shared = np.array([row in promised for row in rows.tolist()])
 
     def fits(self, places: NDArray[np.intp] | None, *, moved: bool = False) -> NDArray[np.bool_]:
         """Return whether the pod fits at some places, or at all; see `FilterDryRun.fits`."""
-        pod, state, filter_dry_run = (
-            self._attempt.pod,
-            self._attempt.state,
-            self._attempt.filter_dry_run,
-        )
-        rows = self._what_if.rows if places is None else self._what_if.rows[places]
-        whole = places is None and self._what_if.whole
-        found = filter_dry_run.fits(state, pod, rows, whole=whole, moved=moved)
-        if self._guests is None:
+        attempt, nodes = self._attempt, self._nodes
+        pod, state, filters = attempt.pod, attempt.state, attempt.filter_dry_run
+        rows = self._rows if places is None else self._rows[places]
+        whole = places is None and nodes.covers_all_rows
+        found = filters.fits(nodes, state, pod, rows, whole=whole, moved=moved)
+        if self._added is None:
             return found
         again = np.flatnonzero(found & (self._shared if places is None else self._shared[places]))
         if again.size:
-            with self._guests:
-                found[again] = filter_dry_run.fits(state, pod, rows[again], moved=True)
+            with nodes:
+                nodes.add_all(self._added)
+                found[again] = filters.fits(nodes, state, pod, rows[again], moved=True)
         return found

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects, Cache, PodOrder
-from policy_sched.cluster.overlay import WhatIfRows
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Extender, NodeVictims, Status
 from policy_sched.model import PodInfo
@@ -136,8 +135,6 @@ class PreemptionSearch:
         wanted = max(self._shortlist.size(rows.size), 1)
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
-        for key in WhatIfRows.reads(self._cache):
-            self._cache.pods.lookup(key)
         run = self._runs.of(attempt)
         if run.hopeless():
             _look_at_all(run, attempt, rows)

@@ -1,4 +1,4 @@
-"""A picture of everything that the cache's tables hold, to compare before and after."""
+"""Everything that the cache's tables hold, to compare before and after."""
 
 from __future__ import annotations
 

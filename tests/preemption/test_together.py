@@ -104,7 +104,7 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
     for by_state in (filter_dry_run.by_state, False):
         filter_dry_run.by_state = by_state
         room = rejections_with_nominated_pods(
-            scheduler.cache, filter_dry_run, evaluation.state, pod, promised
+            scheduler.cache.overlay, filter_dry_run, evaluation.state, pod, promised
         )
         answers.append((said(scheduler, attempt), room))
     assert answers[0] == answers[1]

@@ -1,12 +1,12 @@
-"""Hypothetical pods: a view over the tables for dry runs.
+"""Views of the node table with hypothetical pods, for dry runs.
 
-An overlay adds or removes pods for the duration of a dry run and restores the rows afterwards.
+An overlay has its own copies of the columns that pods change; the table and what is cached for it
+stay as they are.
 """
 
-from policy_sched.cluster.overlay.overlay import WhatIf, WhatIfGuests, WhatIfRows
+from policy_sched.cluster.overlay.overlay import AddedPods, NodeOverlay
 
 __all__ = [
-    "WhatIf",
-    "WhatIfGuests",
-    "WhatIfRows",
+    "AddedPods",
+    "NodeOverlay",
 ]

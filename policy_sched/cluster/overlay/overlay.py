@@ -1,159 +1,271 @@
-"""Pods that hypothetically left or came, in the tables for the time of a ``with`` block.
+"""NodeOverlay: a view of the node table with other pods on some rows.
 
-Theory of operation. `WhatIf` removes and adds pods one by one: both tables, ``pods_on`` and the pod
-counts say what they would say. `WhatIfRows` removes a block of pods, one column of it per node, and
-puts them back line by line; each step is a few operations on arrays. `WhatIfGuests` adds pods to
-many nodes at once, also inside a WhatIfRows. The latter two change the node table's dynamic columns
-and ``pods_on`` only: plugins that read the pod table or counts are evaluated with WhatIf, node by
-node. The journal is not told, so caches that follow it do not see hypothetical pods. On leaving,
-every value and mapping is the one from before.
+Theory of operation. An overlay shares the static columns with the table and has copies of the
+dynamic ones. It follows the table's journal: at the beginning of an outermost ``with`` block it
+copies the rows that changed since the last one. Within the block pods are added and removed in the
+copies, and the end of the block restores them. Blocks nest; each undoes its own changes. The table
+itself never changes, so whatever is cached for it stays right. Evaluation takes the overlay as an
+argument; the caller does not change the cache within a block.
+
+Pods change in three ways. `add` and `remove` move one pod. `add_all` adds prepared pods to many
+rows. `remove_block` removes a column of pods from each of many rows, and `put_back` and `take_off`
+move one line of that block; each step is a few operations on arrays.
+
+Where two pods hold one host port, it is free as soon as one of them is removed: kube-scheduler's
+dry runs keep a set of ports, too, and not a count. Rows with requests beyond `SMALL`, whose sums
+the table saturates, are summed anew after each change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster import Cache
-from policy_sched.cluster.tables import MAX_SUM, NO_NODE, Column
-from policy_sched.model import MAX_UNITS, PodInfo
-
-
-class WhatIf:
-    """A context in which pods can be taken off live rows and put on them.
-
-    Nothing else may change the cache while the context is open.
-    """
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._log: list[tuple[int, int, PodInfo]] = []
-        self._lent: dict[int, dict[str, PodInfo]] = {}
-        self._guests: dict[str, int] = {}
-        self._ports: dict[int, set[int]] = {}
-        self._supposed = 0
-
-    def __enter__(self) -> Self:
-        self._supposed = len(self._cache.nodes.supposed)
-        self._cache.nodes.supposing += 1
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.undo()
-        self._cache.nodes.supposing -= 1
-
-    def remove(self, row: int, pod: PodInfo) -> None:
-        """Take a pod off a row: one that runs there, or one that was added here before."""
-        self._pods(row).pop(pod.uid)
-        self._count(row, pod, -1)
-        self._note(row, -1, pod)
-
-    def add(self, row: int, pod: PodInfo) -> None:
-        """Put a pod on a row: one that was removed here before, or one that runs nowhere."""
-        self._pods(row)[pod.uid] = pod
-        self._count(row, pod, 1)
-        self._note(row, 1, pod)
-
-    def _note(self, row: int, sign: int, pod: PodInfo) -> None:
-        self._log.append((row, sign, pod))
-        self._cache.nodes.supposed.append((row, sign, pod))
-
-    def undo(self) -> None:
-        """Bring everything back to what it was."""
-        for row, sign, pod in reversed(self._log):
-            self._count(row, pod, -sign)
-        self._log.clear()
-        del self._cache.nodes.supposed[self._supposed :]
-        for pod_row in self._guests.values():
-            self._cache.pods.remove(pod_row)
-        self._guests.clear()
-        usage = self._cache.nodes.usage
-        for row in self._ports:
-            usage.used_ports.view[row] = usage.port_set(usage.port_counts(row))
-        self._ports.clear()
-        for row, pods in self._lent.items():
-            self._cache.nodes.swap_pods(row, pods)
-        self._lent.clear()
-
-    def _pods(self, row: int) -> dict[str, PodInfo]:
-        nodes = self._cache.nodes
-        if row not in self._lent:
-            copy = dict(nodes.pods_on(row))
-            self._lent[row] = nodes.swap_pods(row, copy)
-            return copy
-        pods = nodes.pods_on(row)
-        assert isinstance(pods, dict), "rows are not tried out in two ways at once"
-        return pods
-
-    def _count(self, row: int, pod: PodInfo, sign: int) -> None:
-        cache = self._cache
-        if pod.host_ports and row not in self._ports:
-            self._ports[row] = set(cache.nodes.usage.port_counts(row))
-        if sign > 0:
-            cache.nodes.usage.count(row, pod, 1)
-            cache.counts.add(row, pod)
-        else:
-            cache.nodes.usage.count(row, pod, -1)
-            cache.counts.remove(row, pod)
-        if pod.host_ports:
-            usage, held = cache.nodes.usage, self._ports[row]
-            usage.move_ports(held, pod, sign)
-            usage.used_ports.view[row] = usage.port_set(held)
-        cache.nodes.forget_totals()
-        pod_row = cache.pod_row(pod.uid)
-        if pod_row is None:
-            pod_row = self._guests.get(pod.uid)
-        if pod_row is None:
-            self._guests[pod.uid] = cache.pods.add(pod, row)
-        else:
-            cache.pods.move(pod_row, row if sign > 0 else NO_NODE)
-
+from policy_sched.cluster.tables import (
+    SMALL,
+    Column,
+    Key,
+    NodeTable,
+    PodTable,
+    sum_of,
+    total,
+)
+from policy_sched.model import PodInfo
 
 #: From this share of all rows on it is cheaper to write all of them.
 DENSE: Final = 0.1
+#: Up to this many changed rows are copied one by one.
+FEW_ROWS: Final = 4
 
 Places: TypeAlias = NDArray[np.intp] | None
-"""Places in the list of rows, shape (k,), or None for all of them."""
+"""Places in the list of a block's rows, shape (k,), or None for all of them."""
+
+_PORTS: Final[Key] = ("usedPorts",)
+_COUNT: Final[Key] = ("podCount",)
 
 
-class WhatIfRows:
-    """A context in which pods can be taken off and put back on many rows.
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """An overlay's copy of a dynamic column.
 
-    ``rows``: live rows, intp, shape (m,), each once. ``pods``: rows of the pod table, intp, shape
-    (depth, m): column i holds pods that run on ``rows[i]``, -1 where there is none. Nothing else
-    may change the cache while the context is open.
+    ``amount``: the column of the pod table whose values it sums, () for the number of pods;
+    ``sign``: 1, or -1 where the amounts are subtracted.
     """
 
-    def __init__(self, cache: Cache, rows: NDArray[np.intp], pods: NDArray[np.intp]) -> None:
-        self._nodes = cache.nodes
-        self._table = cache.pods
+    column: Column
+    source: Column
+    amount: Key
+    sign: int
+
+
+class AddedPods:
+    """Pods to be added to many rows, by row, with their amounts."""
+
+    __slots__ = ("_amounts", "large", "pods", "ports", "rows")
+
+    def __init__(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
+        self.pods = pods
+        self.rows: NDArray[np.intp] = np.array(list(pods), np.intp)
+        """The rows in the mapping's order, shape (k,)."""
+        self.ports = [row for row, some in pods.items() if any(pod.host_ports for pod in some)]
+        self.large = [row for row, some in pods.items() if any(map(_is_large, some))]
+        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
+
+    def amounts(self, key: Key) -> NDArray[np.int64] | None:
+        """Return what is added by row, shape (k,); None if that is nothing."""
+        if key not in self._amounts:
+            sums = _sums(self.pods.values(), key)
+            # Rows with large amounts are summed anew; their sums may be too large for an array.
+            small = [0 if row in self.large else n for row, n in zip(self.pods, sums, strict=True)]
+            self._amounts[key] = np.array(small, np.int64) if any(small) else None
+        return self._amounts[key]
+
+
+class _Block:
+    """Pods that were removed from many rows, and which of them are back.
+
+    ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth, m),
+    -1 where there is none.
+    """
+
+    def __init__(
+        self, nodes: NodeTable, table: PodTable, rows: NDArray[np.intp], pods: NDArray[np.intp]
+    ) -> None:
         self.rows = rows
         self.pods = pods
-        self._here = pods >= 0
-        self.whole = rows.size == self._nodes.n and bool((rows == np.arange(rows.size)).all())
-        """Whether the rows are all rows of the table, in order."""
-        self._where = slice(0, rows.size) if self.whole else rows
-        self._columns = list(self._dynamic_columns())
-        self._saved: list[tuple[Column, NDArray[np.int64]]] = []
-        self._port_steps = self._steps_with_ports()
-        self._ports: dict[int, set[int]] = {}
+        self.there: NDArray[np.bool_] = pods >= 0
+        self.here: NDArray[np.bool_] = np.zeros(pods.shape, np.bool_)
+        self.whole = rows.size == nodes.n and bool((rows == np.arange(rows.size)).all())
+        self.where = slice(0, rows.size) if self.whole else rows
+        self._table = table
+        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
+        self.ports: dict[int, NDArray[np.intp]] = {}
+        """By line of the block, the places whose pod holds host ports."""
+        if nodes.usage.used_ports.values[rows].any():
+            holds = table.lookup(("hostPorts",)).values[pods] & self.there
+            lines = np.flatnonzero(holds.any(axis=1)).tolist()
+            self.ports = {line: np.flatnonzero(holds[line]) for line in lines}
         self._place_of: dict[int, int] = {}
 
+    def amounts(self, key: Key) -> NDArray[np.int64] | None:
+        """Return an amount of each pod, shape (depth, m); None if all are 0."""
+        if key not in self._amounts:
+            found: NDArray[np.int64]
+            if key:
+                found = self._table.lookup(key).values[self.pods]
+                found[~self.there] = 0
+            else:
+                found = self.there.astype(np.int64)
+            self._amounts[key] = found if found.any() else None
+        return self._amounts[key]
+
+    def pod(self, step: int, place: int) -> PodInfo:
+        """Return a pod of the block."""
+        pod = self._table.infos[self.pods.item(step, place)]
+        assert pod is not None, "the block holds pods that run"
+        return pod
+
+    def gone_from(self, row: int) -> set[str]:
+        """Return the uids of the pods that are not on a row any more."""
+        if not self._place_of:
+            self._place_of = {row: place for place, row in enumerate(self.rows.tolist())}
+        place = self._place_of.get(row)
+        if place is None:
+            return set()
+        steps = np.flatnonzero(self.there[:, place] & ~self.here[:, place]).tolist()
+        return {self.pod(step, place).uid for step in steps}
+
+
+@dataclass(slots=True)
+class _Level:
+    """One ``with`` block: what its changes replaced."""
+
+    added: int
+    saved: list[tuple[Any, list[tuple[Column, Any]]]] = field(default_factory=list)
+    rows: set[int] = field(default_factory=set)
+    moved: dict[int, dict[str, PodInfo | None] | None] = field(default_factory=dict)
+    block: bool = False
+
+
+class NodeOverlay:
+    """A `NodeView` in which pods can be added and removed; see above."""
+
+    def __init__(self, table: NodeTable, pods: PodTable) -> None:
+        self.table = table
+        self.strings = table.strings
+        self.taint_sets = table.taint_sets
+        self.port_sets = table.port_sets
+        self.images = table.images
+        self.namespaces = table.namespaces
+        self.names = table.names
+        self.nodes = table.nodes
+        self.row_of = table.row_of
+        self.live = table.live
+        self._pods = pods
+        self._copies: dict[Key, _Copy] = {}
+        self._sums: list[_Copy] = []
+        self._new: list[_Copy] = []
+        """Copies made within the open blocks."""
+        self._version = -1
+        self._columns_made = -1
+        self._levels: list[_Level] = []
+        self._moved: dict[int, dict[str, PodInfo | None]] = {}
+        """By row, the pods that were added, and None for those that were removed."""
+        self._added: list[Mapping[int, Sequence[PodInfo]]] = []
+        self._block: _Block | None = None
+        self._large: set[int] = set()
+        """Rows whose sums are not simply added up."""
+        self._totals: dict[Key, int] = {}
+
+    # A NodeView.
+
+    @property
+    def n(self) -> int:
+        """Number of rows, dead ones included."""
+        return self.table.n
+
+    @property
+    def live_count(self) -> int:
+        """Number of nodes."""
+        return self.table.live_count
+
+    @property
+    def materialised(self) -> Mapping[Key, Column]:
+        """The columns that exist, by key."""
+        return {key: self.lookup(key) for key in list(self.table.materialised)}
+
+    def column(self, key: Key) -> Column:
+        """Return a column to be held; the table holds its own, too."""
+        column = self.table.column(key)
+        return column if column.static else self._copy(key, column)
+
+    def lookup(self, key: Key) -> Column:
+        """Return a column to be used now; see `NodeTable.lookup`."""
+        column = self.table.lookup(key)
+        return column if column.static else self._copy(key, column)
+
+    def pods_on(self, row: int) -> Mapping[str, PodInfo]:
+        """Return the pods on a row by uid; the mapping does not follow later changes."""
+        pods = self.table.pods_on(row)
+        gone = set() if self._block is None else self._block.gone_from(row)
+        added = [pods[row] for pods in self._added if row in pods]
+        moved = self._moved.get(row)
+        if not (gone or added or moved):
+            return pods
+        found = {uid: pod for uid, pod in pods.items() if uid not in gone}
+        for some in added:
+            found |= {pod.uid: pod for pod in some}
+        for uid, pod in (moved or {}).items():
+            if pod is None:
+                found.pop(uid, None)
+            else:
+                found[uid] = pod
+        return found
+
+    def differences(self) -> Iterator[tuple[int, PodInfo]]:
+        """Yield 1 and each pod that only this view has, -1 and each that only the table has."""
+        rows = set(self._moved).union(*self._added)
+        if self._block is not None:
+            rows.update(self._block.rows.tolist())
+        for row in sorted(rows):
+            before, now = self.table.pods_on(row), self.pods_on(row)
+            yield from ((-1, pod) for uid, pod in before.items() if uid not in now)
+            yield from ((1, pod) for uid, pod in now.items() if uid not in before)
+
+    def image_nodes(self, name: str) -> int:
+        """Return how many nodes have an image."""
+        return self.table.image_nodes(name)
+
+    def total_allocatable(self, resource: str) -> int:
+        """Return the sum of a resource's allocatable over all nodes."""
+        return self.table.total_allocatable(resource)
+
+    def total_requested(self, resource: str) -> int:
+        """Return the sum of a resource's requests over the pods on all nodes."""
+        return self._total(("requested", resource))
+
+    @property
+    def pod_total(self) -> int:
+        """Number of pods on all nodes."""
+        return self._total(_COUNT)
+
+    def _total(self, key: Key) -> int:
+        found = self._totals.get(key)
+        if found is None:
+            found = self._totals[key] = sum_of(self.lookup(key).values)
+        return found
+
+    # Blocks.
+
     def __enter__(self) -> Self:
-        kept = [column for column, _ in self._columns]
-        if self._port_steps:
-            kept.append(self._nodes.usage.used_ports)
-        self._saved = [(column, column.values[self.rows]) for column in kept]
-        self._nodes.hypothesis = self._pods_on
+        if not self._levels:
+            self._follow()
+        self._levels.append(_Level(len(self._added)))
         return self
 
     def __exit__(
@@ -162,202 +274,279 @@ class WhatIfRows:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for column, values in self._saved:
-            column.values[self.rows] = values
-        self._nodes.hypothesis = None
-        self._nodes.forget_totals()
+        level = self._levels.pop()
+        for rows, values in reversed(level.saved):
+            for column, before in values:
+                column.values[rows] = before
+        for row, moved in level.moved.items():
+            if moved is None:
+                self._moved.pop(row, None)
+            else:
+                self._moved[row] = moved
+        del self._added[level.added :]
+        if level.block:
+            self._block = None
+        if self._new:
+            self._sum_new(self._touched([level]))
+            if not self._levels:
+                self._new.clear()
+        self._totals.clear()
 
-    def remove_all(self) -> None:
-        """Take every pod of the block off its node."""
-        for column, amounts in self._columns:
-            column.values[self._where] -= amounts.sum(axis=0)
-        for step, places in self._port_steps.items():
-            self._count_ports(step, places, -1)
-        self._here[:] = False
-        self._nodes.forget_totals()
+    def _follow(self) -> None:
+        """Copy what changed in the table."""
+        table = self.table
+        self._totals.clear()
+        self._large = table.usage.large_rows()
+        if self._columns_made != table.eviction.made:
+            self._renew_copies()
+            return
+        version = table.journal.version
+        if self._version == version:
+            return
+        changes = table.journal.since(self._version)
+        self._version = version
+        if changes is None or table.live.values.size != self._copies[_COUNT].column.values.size:
+            self._renew_copies()
+        elif len(changes.rows) <= FEW_ROWS:
+            for copy in self._copies.values():
+                mine, its = copy.column.view, copy.source.view
+                for row in changes.rows:
+                    mine[row] = its[row]
+        else:
+            rows = np.array(changes.rows, np.intp)
+            for copy in self._copies.values():
+                copy.column.values[rows] = copy.source.values[rows]
+
+    def _renew_copies(self) -> None:
+        """Copy all dynamic columns; drop the copies of evicted ones."""
+        there = self.table.materialised
+        for key in [k for k, c in self._copies.items() if there.get(k) is not c.source]:
+            self._sums.remove(self._copies[key])
+            del self._copies[key]
+        for key, column in there.items():
+            if not column.static:
+                self._copy(key, column)
+        for copy in self._copies.values():
+            if copy.column.values.size != copy.source.values.size:
+                copy.column.grow(copy.source.values.size)
+            copy.column.values[:] = copy.source.values
+        self._version = self.table.journal.version
+        self._columns_made = self.table.eviction.made
+
+    def _copy(self, key: Key, source: Column) -> Column:
+        """Return the copy of a dynamic column, made if there is none."""
+        known = self._copies.get(key)
+        if known is not None:
+            if known.source is source:
+                return known.column
+            self._sums.remove(known)
+        column = Column(key, source.family, source.values.size)
+        column.values[:] = source.values
+        amount = {"podCount": (), "nonZeroRequested": ("nonZeroAdded", key[-1])}
+        copy = _Copy(
+            column,
+            source,
+            amount.get(key[0], ("request", key[-1])),
+            -1 if key[0] == "free" else 1,
+        )
+        self._copies[key] = copy
+        if key != _PORTS:
+            self._sums.append(copy)
+        if self._levels:
+            self._new.append(copy)
+            self._sum_new(self._touched(self._levels))
+        return column
+
+    # Changes.
+
+    def add(self, row: int, pod: PodInfo) -> None:
+        """Add a pod to a live row."""
+        self._move(row, pod, 1)
+
+    def remove(self, row: int, pod: PodInfo) -> None:
+        """Remove a pod from a live row."""
+        self._move(row, pod, -1)
+
+    def _move(self, row: int, pod: PodInfo, sign: int) -> None:
+        self._save_row(row)
+        moved = self._moved.setdefault(row, {})
+        moved[pod.uid] = pod if sign > 0 else None
+        if _is_large(pod):
+            self._large.add(row)
+        if row not in self._large:
+            for copy in self._sums:
+                copy.column.view[row] += _amount(pod, copy.amount) * sign * copy.sign
+        if pod.host_ports:
+            self._move_ports(row, pod, sign)
+        self._changed((row,))
+
+    def add_all(self, added: AddedPods) -> None:
+        """Add pods to many live rows."""
+        rows = added.rows
+        self._large.update(added.large)
+        for row in self._moved.keys() & added.pods.keys():  # a pod that was removed may come back
+            self._save_row(row)
+            self._moved[row] |= {pod.uid: pod for pod in added.pods[row]}
+        self._save(rows, added, ports=bool(added.ports))
+        self._added.append(added.pods)
+        for copy in self._sums:
+            amounts = added.amounts(copy.amount)
+            if amounts is not None:
+                copy.column.values[rows] += amounts * copy.sign
+        for row in added.ports:
+            for pod in added.pods[row]:
+                self._move_ports(row, pod, 1)
+        self._changed(added.pods)
+
+    def remove_block(self, rows: NDArray[np.intp], pods: NDArray[np.intp]) -> None:
+        """Remove a column of pods from each of many rows.
+
+        ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth,
+        m): column i holds pods that run on ``rows[i]``, -1 where there is none.
+        """
+        assert self._block is None, "one block at a time"
+        block = self._block = _Block(self.table, self._pods, rows, pods)
+        self._levels[-1].block = True
+        self._save(block.where, block, ports=bool(block.ports))
+        for copy in self._sums:
+            amounts = block.amounts(copy.amount)
+            if amounts is not None:
+                copy.column.values[block.where] -= amounts.sum(axis=0) * copy.sign
+        for step, places in block.ports.items():
+            self._move_ports_at(step, places, -1)
+        self._changed(rows.tolist() if self._large else ())
+
+    @property
+    def covers_all_rows(self) -> bool:
+        """Whether the block's rows are all rows of the table, in order."""
+        return self._block is not None and self._block.whole
 
     def put_back(self, step: int, places: Places = None) -> None:
         """Put the pods of one line of the block back, at some places or all."""
         self._shift(step, places, 1)
 
-    def remove(self, step: int, places: Places = None) -> None:
-        """Take the pods of one line of the block off again, at some places or all."""
+    def take_off(self, step: int, places: Places = None) -> None:
+        """Remove the pods of one line of the block again, at some places or all."""
         self._shift(step, places, -1)
 
     def _shift(self, step: int, places: Places, sign: int) -> None:
-        here = self.pods[step] >= 0 if sign > 0 else np.zeros(self.rows.size, np.bool_)
-        if places is None:
-            for column, amounts in self._columns:
-                column.values[self._where] += amounts[step] * sign
-            self._here[step] = here
-        elif self.whole and places.size >= DENSE * self.rows.size:
-            times = np.zeros(self.rows.size, np.int64)
-            times[places] = sign
-            for column, amounts in self._columns:
-                column.values[self._where] += amounts[step] * times
-            self._here[step, places] = here[places]
-        else:
-            rows = self.rows[places]
-            for column, amounts in self._columns:
-                column.values[rows] += amounts[step, places] * sign
-            self._here[step, places] = here[places]
-        if step in self._port_steps:
-            holders = self._port_steps[step]
-            self._count_ports(
+        block = self._block
+        assert block is not None, "a block was removed"
+        where: Any = block.where if places is None else block.rows[places]
+        times: Any = None
+        if places is not None and block.whole and places.size >= DENSE * block.rows.size:
+            where, times = block.where, np.zeros(block.rows.size, np.int64)
+            times[places] = 1
+        for copy in self._sums:
+            amounts = block.amounts(copy.amount)
+            if amounts is None:
+                continue
+            change = amounts[step]
+            if times is not None:
+                change = change * times
+            elif places is not None:
+                change = change[places]
+            if sign == copy.sign:
+                copy.column.values[where] += change
+            else:
+                copy.column.values[where] -= change
+        at = slice(None) if places is None else places
+        block.here[step, at] = block.there[step, at] if sign > 0 else False
+        if step in block.ports:
+            holders = block.ports[step]
+            self._move_ports_at(
                 step, holders if places is None else np.intersect1d(holders, places), sign
             )
-        self._nodes.forget_totals()
+        self._changed(block.rows[at].tolist() if self._large else ())
 
-    @staticmethod
-    def reads(cache: Cache) -> list[tuple[str, str]]:
-        """Return the columns of the table of pods that are read, which may have to be filled."""
-        usage = cache.nodes.usage
-        requests = [("request", resource) for resource in usage.amounts]
-        return requests + [("nonZeroAdded", resource) for resource in usage.non_zero]
-
-    def _dynamic_columns(self) -> list[tuple[Column, NDArray[np.int64]]]:
-        """Return the columns that these pods count in, and what each of them adds there."""
-        usage = self._nodes.usage
-        found: list[tuple[Column, NDArray[np.int64]]] = []
-        for resource, (requested, free, _) in usage.amounts.items():
-            amounts = self._amounts(("request", resource))
-            if amounts is not None:
-                found += [(requested, amounts), (free, -amounts)]
-        for resource, column in usage.non_zero.items():
-            amounts = self._amounts(("nonZeroAdded", resource))
-            if amounts is not None:
-                found.append((column, amounts))
-        found.append((usage.pod_count, (self.pods >= 0).astype(np.int64)))
-        return found
-
-    def _amounts(self, key: tuple[str, str]) -> NDArray[np.int64] | None:
-        """Return a number of each pod, 0 where there is none; None if all are 0."""
-        amounts: NDArray[np.int64] = self._table.lookup(key).values[self.pods]
-        amounts[~self._here] = 0
-        return amounts if amounts.any() else None
-
-    def _steps_with_ports(self) -> dict[int, NDArray[np.intp]]:
-        """Return by line of the block the places whose pod holds host ports."""
-        if not self._nodes.usage.used_ports.values[self.rows].any():
-            return {}
-        holds = self._table.lookup(("hostPorts",)).values[self.pods] & self._here
-        return {int(k): np.flatnonzero(holds[k]) for k in np.flatnonzero(holds.any(axis=1))}
-
-    def _count_ports(self, step: int, places: NDArray[np.intp], sign: int) -> None:
-        usage = self._nodes.usage
+    def _move_ports_at(self, step: int, places: NDArray[np.intp], sign: int) -> None:
+        block = self._block
+        assert block is not None, "a block was removed"
         for place in places.tolist():
-            row = self.rows.item(place)
-            held = self._ports.get(row)
-            if held is None:
-                held = self._ports[row] = set(usage.port_counts(row))
-            usage.move_ports(held, self._pod(step, place), sign)
-            usage.used_ports.view[row] = usage.port_set(held)
+            self._move_ports(block.rows.item(place), block.pod(step, place), sign)
 
-    def _pod(self, step: int, place: int) -> PodInfo:
-        pod = self._table.infos[self.pods.item(step, place)]
-        assert pod is not None, "the block holds pods that run"
-        return pod
+    def _move_ports(self, row: int, pod: PodInfo, sign: int) -> None:
+        sets = self.port_sets
+        column = self._copies[_PORTS].column
+        held = set(sets.sets[column.view[row]])
+        numbers = map(sets.item_id, pod.host_ports)
+        if sign > 0:
+            held.update(numbers)
+        else:
+            held.difference_update(numbers)
+        column.view[row] = sets.set_of_ids(tuple(sorted(held)))
 
-    def _pods_on(self, row: int) -> Mapping[str, PodInfo]:
-        """Return what ``NodeTable.pods_on`` returns meanwhile."""
-        nodes = self._nodes
-        if not self._place_of:
-            self._place_of = {row: place for place, row in enumerate(self.rows.tolist())}
-        nodes.hypothesis = None
-        pods = nodes.pods_on(row)
-        nodes.hypothesis = self._pods_on
-        place = self._place_of.get(row)
-        if place is None:
-            return pods
-        gone = {
-            self._pod(int(step), place).uid
-            for step in np.flatnonzero((self.pods[:, place] >= 0) & ~self._here[:, place])
-        }
-        return {uid: pod for uid, pod in pods.items() if uid not in gone}
+    def _changed(self, rows: Iterable[int]) -> None:
+        """Sum the changed rows anew where that is not done by adding."""
+        self._totals.clear()
+        if self._large:
+            for row in self._large.intersection(rows):
+                self._sum_row(row, self._sums)
 
+    # Rows.
 
-class WhatIfGuests:
-    """A context in which pods that run nowhere are on live rows.
+    def _save_row(self, row: int) -> None:
+        """Save a row's values and changes once per block."""
+        level = self._levels[-1]
+        if row in level.rows:
+            return
+        level.rows.add(row)
+        level.saved.append((row, [(c.column, c.column.view[row]) for c in self._copies.values()]))
+        moved = self._moved.get(row)
+        level.moved[row] = None if moved is None else dict(moved)
 
-    ``guests``: by row, the pods that come. Nothing else may change the cache meanwhile.
-    """
-
-    def __init__(self, cache: Cache, guests: Mapping[int, Sequence[PodInfo]]) -> None:
-        self._nodes = cache.nodes
-        self._guests = guests
-        self.rows: NDArray[np.intp] = np.array(list(guests), np.intp)
-        """The rows with guests, in the mapping's order, shape (k,)."""
-        self._changes = list(self._amounts())
-        self._ports = any(pod.host_ports for pods in guests.values() for pod in pods)
-        self._saved: list[NDArray[np.int64]] = []
-        self._saved_ports: NDArray[np.intp] = np.empty(0, np.intp)
-        self._before: Callable[[int], Mapping[str, PodInfo]] | None = None
-
-    def __enter__(self) -> Self:
-        nodes = self._nodes
-        for column, amounts in self._changes:
-            before = column.values[self.rows]
-            self._saved.append(before)
-            column.values[self.rows] = np.clip(before + amounts, -MAX_SUM, MAX_SUM)
-        if self._ports:
-            self._saved_ports = nodes.usage.used_ports.values[self.rows]
-            self._add_ports()
-        self._before = nodes.hypothesis
-        nodes.hypothesis = self._pods_on
-        nodes.forget_totals()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+    def _save(
+        self, rows: NDArray[np.intp] | slice, pods: AddedPods | _Block, *, ports: bool
     ) -> None:
-        nodes = self._nodes
-        for (column, _), before in zip(self._changes, self._saved, strict=True):
-            column.values[self.rows] = before
-        self._saved.clear()
-        if self._ports:
-            nodes.usage.used_ports.values[self.rows] = self._saved_ports
-        nodes.hypothesis = self._before
-        nodes.forget_totals()
+        """Save the values of rows that are about to change."""
+        wide = bool(self._large)  # rows that are summed anew change in every column
+        columns = [c.column for c in self._sums if wide or pods.amounts(c.amount) is not None]
+        if ports:
+            columns.append(self._copies[_PORTS].column)
+        saved = [(c, c.values[rows].copy()) for c in columns]
+        self._levels[-1].saved.append((rows, saved))
 
-    def _amounts(self) -> list[tuple[Column, NDArray[np.int64]]]:
-        """Return the columns that the guests count in, and what they add, shape (k,)."""
-        usage = self._nodes.usage
-        groups = self._guests.values()
-        counts = np.array([len(pods) for pods in groups], np.int64)
-        found = [(usage.pod_count, counts)]
-        for resource, (requested, free, _) in usage.amounts.items():
-            sums = [_sum(p.requests.get(resource, 0) for p in pods) for pods in groups]
-            if any(sums):
-                amounts = np.array(sums, np.int64)
-                found += [(requested, amounts), (free, -amounts)]
-        for resource, column in usage.non_zero.items():
-            sums = [_sum(p.non_zero_added.get(resource, 0) for p in pods) for pods in groups]
-            if any(sums):
-                found.append((column, np.array(sums, np.int64)))
+    def _touched(self, levels: Iterable[_Level]) -> set[int]:
+        """Return the rows that the blocks changed."""
+        found: set[int] = set()
+        for level in levels:
+            for rows, _ in level.saved:
+                found.update(np.atleast_1d(np.arange(self.n)[rows]).tolist())
         return found
 
-    def _add_ports(self) -> None:
-        usage = self._nodes.usage
-        for row, pods in self._guests.items():
-            wanted = {usage.port_sets.item_id(port) for pod in pods for port in pod.host_ports}
-            if wanted:
-                held = usage.port_sets.sets[usage.used_ports.view[row]]
-                ids = sorted(wanted.union(held))
-                usage.used_ports.view[row] = usage.port_sets.set_of_ids(tuple(ids))
+    def _sum_new(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self._sum_row(row, self._new)
 
-    def _pods_on(self, row: int) -> Mapping[str, PodInfo]:
-        """Return what ``NodeTable.pods_on`` returns meanwhile."""
-        nodes = self._nodes
-        nodes.hypothesis = self._before
-        pods = nodes.pods_on(row)
-        nodes.hypothesis = self._pods_on
-        guests = self._guests.get(row, ())
-        return {**pods, **{guest.uid: guest for guest in guests}} if guests else pods
+    def _sum_row(self, row: int, copies: Sequence[_Copy]) -> None:
+        """Set the values of a row from its pods."""
+        pods = self.pods_on(row).values()
+        for copy in copies:
+            value = total(_amount(pod, copy.amount) for pod in pods)
+            if copy.sign < 0:
+                allocatable = self.table.lookup(("allocatable", copy.column.key[-1]))
+                value = allocatable.view[row] - value
+            copy.column.view[row] = value
 
 
-def _sum(amounts: Iterable[int]) -> int:
-    """Return the sum of the pods' requests, as a column can hold it."""
-    return min(sum(amounts), MAX_UNITS)
+def _sums(groups: Iterable[Sequence[PodInfo]], key: Key) -> list[int]:
+    """Return the sum of `_amount` for each group of pods."""
+    if not key:
+        return [len(pods) for pods in groups]
+    name = key[1]
+    if key[0] == "request":
+        return [sum([pod.requests.get(name, 0) for pod in pods]) for pods in groups]
+    return [sum([pod.non_zero_added.get(name, 0) for pod in pods]) for pods in groups]
+
+
+def _amount(pod: PodInfo, key: Key) -> int:
+    """Return what a pod has of a column of the pod table; 1 for ()."""
+    if not key:
+        return 1
+    amounts = pod.requests if key[0] == "request" else pod.non_zero_added
+    return amounts.get(key[1], 0)
+
+
+def _is_large(pod: PodInfo) -> bool:
+    amounts = (*pod.requests.values(), *pod.non_zero_added.values())
+    return max(amounts, default=0) > SMALL

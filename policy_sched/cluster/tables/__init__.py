@@ -10,9 +10,10 @@ from policy_sched.cluster.tables.interning import Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE, Changes, Journal
 from policy_sched.cluster.tables.node_readers import reader
 from policy_sched.cluster.tables.node_table import NodeTable
+from policy_sched.cluster.tables.node_view import NodeView
 from policy_sched.cluster.tables.pod_table import NO_NODE, TEXT_ATTRIBUTES, PodTable
 from policy_sched.cluster.tables.pod_table import reader as pod_table_reader
-from policy_sched.cluster.tables.requested import total
+from policy_sched.cluster.tables.requested import SMALL, total
 from policy_sched.cluster.tables.schema import (
     MAX_IMAGE,
     MAX_SUM,
@@ -32,6 +33,7 @@ __all__ = [
     "NO_NODE",
     "POD_COLUMNS",
     "POD_TEXTS",
+    "SMALL",
     "STRUCTURE",
     "TEXT_ATTRIBUTES",
     "Changes",
@@ -41,6 +43,7 @@ __all__ = [
     "Key",
     "Kind",
     "NodeTable",
+    "NodeView",
     "PodTable",
     "Strings",
     "distinct",

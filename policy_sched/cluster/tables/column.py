@@ -131,12 +131,13 @@ class Eviction:
         self.most = most
         """Number of columns from which on an eviction is worthwhile."""
         self._due = most
-        self._made = 0
+        self.made = 0
+        """Number of columns that were ever made."""
 
     def numbered(self, column: Column) -> Column:
         """Return a new column with versions that no other one had."""
-        column.version = self._made * VERSIONS
-        self._made += 1
+        column.version = self.made * VERSIONS
+        self.made += 1
         return column
 
     def due(self, columns: Collection[Key]) -> bool:

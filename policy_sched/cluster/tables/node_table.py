@@ -14,7 +14,7 @@ separately.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, Column, Eviction, sum_of
@@ -49,12 +49,6 @@ class NodeTable:
         self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
         self.static_version = 0
         """Rises with every change of a node, whichever column it is in, and of row structure."""
-        self.hypothesis: Callable[[int], Mapping[str, PodInfo]] | None = None
-        """What ``pods_on`` answers while something is tried out; see WhatIfRows."""
-        self.supposing = 0
-        """In how many ways something is tried out that the journal does not tell; see WhatIf."""
-        self.supposed: list[tuple[int, int, PodInfo]] = []
-        """What a WhatIf has changed so far: row, 1 for a pod that came or -1, and the pod."""
         self._pods: list[dict[str, PodInfo]] = []
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []
@@ -71,6 +65,11 @@ class NodeTable:
         self.column(("name",))
 
     # What the table says.
+
+    @property
+    def table(self) -> NodeTable:
+        """The table itself; see `NodeView`."""
+        return self
 
     @property
     def n(self) -> int:
@@ -108,16 +107,11 @@ class NodeTable:
 
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
         """Return the pods on a row by uid, in order of arrival; the mapping stays current."""
-        return self._pods[row] if self.hypothesis is None else self.hypothesis(row)
+        return self._pods[row]
 
-    def swap_pods(self, row: int, pods: dict[str, PodInfo]) -> dict[str, PodInfo]:
-        """Put another mapping in the place of a row's pods and return the one that was there."""
-        before, self._pods[row] = self._pods[row], pods
-        return before
-
-    def forget_totals(self) -> None:
-        """Work totals out anew: something is tried out that is not in the journal."""
-        self._totals.clear()
+    def differences(self) -> Iterator[tuple[int, PodInfo]]:
+        """Yield nothing: no pod is added to the table or missing; see `NodeView`."""
+        return iter(())
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image; a change of it is a STRUCTURE change from now on."""

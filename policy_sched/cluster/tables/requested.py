@@ -160,21 +160,9 @@ class Usage:
         """Return how many of a row's pods hold each port, by item id of ``port_sets``."""
         return dict(self._ports.get(row, ()))
 
-    def port_set(self, held: Iterable[int]) -> int:
-        """Return the set id of ports, as the column holds it."""
-        return self.port_sets.set_of_ids(tuple(sorted(held)))
-
-    def move_ports(self, held: set[int], info: PodInfo, sign: int) -> None:
-        """Add a pod's ports to those that are held, or take them away.
-
-        Where two pods hold one port, it is free as soon as one of them leaves: kube-scheduler's
-        dry runs keep a set, too, and not a count.
-        """
-        numbers = map(self.port_sets.item_id, info.host_ports)
-        if sign > 0:
-            held.update(numbers)
-        else:
-            held.difference_update(numbers)
+    def large_rows(self) -> set[int]:
+        """Return the rows with amounts that are not small."""
+        return {row for row, _, _ in self._large}
 
     def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
         counts = self._ports.setdefault(row, {})
@@ -183,7 +171,7 @@ class Usage:
             counts[number] = counts.get(number, 0) + by
             if not counts[number]:
                 del counts[number]
-        self.used_ports.view[row] = self.port_set(counts)
+        self.used_ports.view[row] = self.port_sets.set_of_ids(tuple(sorted(counts)))
         if not counts:
             del self._ports[row]
 

@@ -136,18 +136,21 @@ class StaticResultCache:
             self._live = None
             self._version = version
 
-    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo) -> object:
-        """Return the result for all rows; it may be shared, so do not change its arrays."""
+    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo, *more: object) -> object:
+        """Return the result for all rows; it may be shared, so do not change its arrays.
+
+        ``more``: further arguments of the hook.
+        """
         key_of = self._keys.get(hook.plugin)
         if key_of is None:
-            return self._runner.call(point, hook, state, pod, None)
+            return self._runner.call(point, hook, state, pod, None, *more)
         self._renew()
         kept = self._kept.setdefault((point, hook.plugin), OrderedDict())
         key = key_of(pod)
         if key in kept:
             kept.move_to_end(key)
             return kept[key]
-        answer = kept[key] = self._runner.call(point, hook, state, pod, None)
+        answer = kept[key] = self._runner.call(point, hook, state, pod, None, *more)
         if len(kept) > LIMIT:
             kept.popitem(last=False)
         return answer

@@ -374,7 +374,7 @@ class Evaluator:
                 rejection = nominated.rejections(dry_run, state, pod, {row: others}).get(row)
             if outside and rejection is None:
                 alone = np.array([row], np.intp)
-                rejection = dry_run.rejections(state, pod, alone).get(row)
+                rejection = dry_run.rejections(self._table, state, pod, alone).get(row)
         except PluginError:
             if not outside:
                 raise

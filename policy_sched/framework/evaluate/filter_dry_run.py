@@ -1,8 +1,8 @@
 """FilterDryRun: runs the filters of an attempt again on hypothetical pods.
 
 Preemption needs to know whether the pod fits without its victims, and nominations whether it fits
-with the nominated pods added. Both overlay the tables (see cluster/what_if) and run the plugins of
-the attempt, without those that it skipped.
+with the nominated pods added. Both make an overlay of the node table (see cluster/overlay) and run
+the attempt's plugins over it, without those that it skipped.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import Codes, CycleState, FilterResult, Scope, Status
 from policy_sched.framework.evaluate.pod_signature import Key
@@ -56,6 +57,7 @@ class FilterDryRun:
 
     def fits(
         self,
+        nodes: NodeView,
         state: CycleState,
         pod: PodInfo,
         rows: NDArray[np.intp],
@@ -63,14 +65,14 @@ class FilterDryRun:
         whole: bool = False,
         moved: bool = False,
     ) -> NDArray[np.bool_]:
-        """Return on which of the rows every filter passes, shape (k,).
+        """Return on which of the rows of a view every filter passes, shape (k,).
 
         ``whole``: the rows are all rows of the table. ``moved``: they were evaluated before, and
         since then only pods changed: filters that do not read pods are left out.
         """
         found = np.ones(rows.size, np.bool_)
         for hook in self._moving if moved else self._filters:
-            verdict = self._ask(hook, state, pod, None if whole else rows)
+            verdict = self._ask(hook, state, pod, None if whole else rows, nodes)
             codes = verdict.codes
             if codes is not None:
                 if verdict.fatal:
@@ -79,7 +81,7 @@ class FilterDryRun:
         return found
 
     def rejections(
-        self, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]
+        self, nodes: NodeView, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]
     ) -> dict[int, tuple[int, Status]]:
         """Return, by row, the number of the first filter that rejects it, and its status.
 
@@ -89,7 +91,7 @@ class FilterDryRun:
         for number, hook in enumerate(self._filters, start=1):
             if not rows.size:
                 break
-            verdict = self._ask(hook, state, pod, rows)
+            verdict = self._ask(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():
                 continue
             if verdict.fatal:
@@ -133,9 +135,14 @@ class FilterDryRun:
         return clone.same(state)
 
     def _ask(
-        self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp] | None
+        self,
+        hook: Hook,
+        state: CycleState,
+        pod: PodInfo,
+        rows: NDArray[np.intp] | None,
+        nodes: NodeView,
     ) -> FilterResult:
-        verdict = cast("FilterResult", self._runner.call("filter", hook, state, pod, rows))
+        verdict = cast("FilterResult", self._runner.call("filter", hook, state, pod, rows, nodes))
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict

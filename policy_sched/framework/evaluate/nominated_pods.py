@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from policy_sched.cluster import Cache
-from policy_sched.cluster.overlay import WhatIf, WhatIfGuests
+from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.framework import CycleState, Status
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.model import PodInfo
@@ -119,13 +119,21 @@ class NominatedPods:
         self, filter_dry_run: FilterDryRun, state: CycleState, pod: PodInfo, promised: Promised
     ) -> dict[int, tuple[int, Status]]:
         """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`."""
-        return rejections_with_nominated_pods(self._cache, filter_dry_run, state, pod, promised)
+        overlay = self._cache.overlay
+        return rejections_with_nominated_pods(overlay, filter_dry_run, state, pod, promised)
 
 
 def rejections_with_nominated_pods(
-    cache: Cache, filter_dry_run: FilterDryRun, state: CycleState, pod: PodInfo, promised: Promised
+    nodes: NodeOverlay,
+    filter_dry_run: FilterDryRun,
+    state: CycleState,
+    pod: PodInfo,
+    promised: Promised,
 ) -> dict[int, tuple[int, Status]]:
-    """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`."""
+    """Return the rows of an overlay that reject the pod with the nominated pods added.
+
+    The result is that of `FilterDryRun.rejections`.
+    """
     answers: dict[int, tuple[int, Status]] = {}
     together: Promised = promised
     if filter_dry_run.node_by_node:
@@ -135,15 +143,17 @@ def rejections_with_nominated_pods(
             if filter_dry_run.is_unaffected_by(state, pod, row, (), others)
         }
     if together:
-        with WhatIfGuests(cache, together) as what_if:
-            answers |= filter_dry_run.rejections(state, pod, what_if.rows)
+        added = AddedPods(together)
+        with nodes:
+            nodes.add_all(added)
+            answers |= filter_dry_run.rejections(nodes, state, pod, added.rows)
     for row, others in promised.items():
         if row in together:
             continue
         clone = state.clone()
-        with WhatIf(cache) as what_if_here:
+        with nodes:
             for other in others:
-                what_if_here.add(row, other)
+                nodes.add(row, other)
                 filter_dry_run.add_pod(clone, pod, other, row)
-            answers |= filter_dry_run.rejections(clone, pod, np.array([row], np.intp))
+            answers |= filter_dry_run.rejections(nodes, clone, pod, np.array([row], np.intp))
     return answers

@@ -134,9 +134,9 @@ class Passes:
 
     def _ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         answer = (
-            self._static_results.ask("filter", hook, state, pod)
+            self._static_results.ask("filter", hook, state, pod, self._table)
             if rows is None
-            else self._runner.call("filter", hook, state, pod, rows)
+            else self._runner.call("filter", hook, state, pod, rows, self._table)
         )
         verdict = cast("FilterResult", answer)
         if verdict.error is not None:

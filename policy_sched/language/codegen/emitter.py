@@ -263,8 +263,8 @@ class Emitter:
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         values = "".join(f"{self.text(a, home)}, " for a in op.args)
         condition = self.slots.constant(counted.condition)
-        ask = "total" if op.kind is ops.COUNT_ALL else "of"
-        home.lines.append(f"{name} = rt.counts.{ask}({condition}, {name}f, ({values}))")
+        count = "rt.pods_that_meet" if op.kind is ops.COUNT_ALL else "rt.counts.of"
+        home.lines.append(f"{name} = {count}({condition}, {name}f, ({values}))")
 
     def _write_region(self, op: Op, name: str, home: Block) -> None:
         region = self.placement.regions[op]

@@ -6,7 +6,10 @@ arguments are the columns and interners of that table, and calls it. The text ho
 names and plain numbers; constants, functions and columns are reached by name.
 
 If parts of the roots do not read the pod, there is one more function, for full passes: it takes
-those parts from materialized columns, and comes with the functions that compute them.
+those parts from materialized columns, and comes with the functions that compute them. If loops over
+pods were replaced by incremental counts, the function without counts is kept, too. Materialized
+columns and counts follow the journal of the node table; over an overlay, which has none, programs
+are bound without them.
 """
 
 from __future__ import annotations
@@ -131,6 +134,8 @@ class Program:
     slots: ConstantPool
     by_row: bool
     """Whether anything differs from node to node."""
+    counted: bool = False
+    """Whether there is a function without incremental counts."""
     static: Columns = ()
     dynamic: Columns = ()
     full: Cost = NOTHING
@@ -144,18 +149,22 @@ class Program:
         return self.text.partition("def vector(")[0].find("refill()") >= 0
 
     def bind(self, runtime: Runtime) -> Functions:
-        """Return the functions over one table."""
-        made = bind_factory(self.code, self.slots, runtime)
+        """Return the functions over one table, or over a view of it."""
+        scalar, *rest = bind_factory(self.code, self.slots, runtime)
+        plain = rest.pop(0) if self.counted else rest[0]
+        vector, *rest = rest
+        table = runtime.table.table
+        if runtime.table is not table:
+            return Functions(scalar, plain)
         if not self.static and not self.dynamic:
-            return Functions(*made)
-        scalar, vector, whole, static_row, static_rows, dynamic_row, dynamic_rows = made
+            return Functions(scalar, vector)
+        whole, static_row, static_rows, dynamic_row, dynamic_rows = rest
         static = ColumnGroup(
             [MaterializedColumn(*one) for one in self.static], static_row, static_rows
         )
         dynamic = ColumnGroup(
             [MaterializedColumn(*one) for one in self.dynamic], dynamic_row, dynamic_rows
         )
-        table = runtime.table
         return Functions(scalar, vector, whole, MaterializedColumns(table, static, dynamic))
 
 
@@ -189,21 +198,20 @@ class Writer:
         self._lines: list[str] = []
         self._names: list[str] = []
 
-    def function(  # noqa: PLR0913  # what a function is made of
+    def function(  # what a function is made of
         self,
         name: str,
         arguments: str,
         roots: Sequence[Op],
         *,
         rows: bool,
-        first: str = "",
         bound: Mapping[Op, str] | None = None,
         guards: Guards = (),
     ) -> None:
         """Write the function that returns ``roots``.
 
-        ``first`` is a line before all others; ``bound`` are ops that arguments hold; a guard is a
-        test of an op and what is done if it fails.
+        ``bound`` are ops that arguments hold; a guard is a test of an op and what is done if it
+        fails.
         """
         known = bound or {}
         tested = [op for op, _, _ in guards]
@@ -218,11 +226,8 @@ class Writer:
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
         if emitter.steps or emitter.refills:
             body.insert(0, "refill()")
-        if first:
-            body.insert(0, first)
         self._lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
-        if name != _PLAIN:
-            self._names.append(name)
+        self._names.append(name)
 
     def text(self) -> str:
         """Return the text of the factory."""
@@ -237,7 +242,8 @@ class Writer:
         code = compiled(text) if self._code else _NO_CODE
         full = self.costs[COSTLY]
         kept = self.costs.get(_WHOLE, full)
-        return Program(text, code, self.slots, by_row, static, dynamic, full, kept)
+        counted = _PLAIN in self._names
+        return Program(text, code, self.slots, by_row, counted, static, dynamic, full, kept)
 
 
 def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = True) -> Program:
@@ -248,15 +254,13 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer = Writer(code=code)
     if code:
         writer.function("scalar", "pod, ctx, row", roots, rows=False)
-    first = ""
     if build is not None:
         counted = CountPass(roots, build)
         if counted.found:
             if code:
                 writer.function(_PLAIN, _OVER_ROWS, roots, rows=True)
-            first = f"if rt.supposing: return plain({_OVER_ROWS})"
             roots = counted.roots
-    writer.function(COSTLY, _OVER_ROWS, roots, rows=True, first=first)
+    writer.function(COSTLY, _OVER_ROWS, roots, rows=True)
     if build is None:
         return writer.program(roots, (), ())
     invariance = PodInvariance()

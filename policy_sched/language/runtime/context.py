@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import Column, NodeTable, PodTable, distinct, sum_of
-from policy_sched.language.runtime.incremental_counts import IncrementalCounts
+from policy_sched.cluster.tables import Column, NodeTable, NodeView, PodTable, distinct, sum_of
+from policy_sched.language.runtime.incremental_counts import Condition, IncrementalCounts, Test
 from policy_sched.language.values import NodeFacts
 from policy_sched.model import (
     Namespace,
@@ -54,12 +54,13 @@ def _array(rep: str, values: Sequence[Any]) -> Any:
 
 
 class Runtime:
-    """One node table, as generated functions see it."""
+    """One view of the nodes, as generated functions see it."""
 
-    def __init__(self, table: NodeTable, pods: PodTable | None = None) -> None:
+    def __init__(self, table: NodeView, pods: PodTable | None = None) -> None:
         self.table = table
         self.pods = pods
-        self.counts = IncrementalCounts(table, pods)
+        self.counts = IncrementalCounts(table.table, pods)
+        """Counts over the node table, without the differences of an overlay."""
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
         self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
 
@@ -101,6 +102,11 @@ class Runtime:
         """Return the pods on a row."""
         return list(self.table.pods_on(row).values())
 
+    def pods_that_meet(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
+        """Return how many pods on all nodes meet a condition; see `IncrementalCounts.of`."""
+        total = self.counts.of(condition, test, values).total
+        return total + sum(sign for sign, pod in self.table.differences() if test(pod, *values))
+
     def domains(self, key: str) -> Domains:
         """Return the domains of a label, the same ones until nodes change."""
         table = self.table
@@ -109,11 +115,6 @@ class Runtime:
         if known is None or known[0] != version:
             known = self._domains[key] = version, Domains(table, key)
         return known[1]
-
-    @property
-    def supposing(self) -> bool:
-        """Whether something is tried out on the tables that the journal does not tell."""
-        return self.table.supposing > 0 or self.table.hypothesis is not None
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image."""
@@ -236,7 +237,7 @@ class Amounts(Mapping[str, int]):
         return len(self._names())
 
 
-def names_of(table: NodeTable, rows: npt.NDArray[np.intp], family: str) -> set[str]:
+def names_of(table: NodeView, rows: npt.NDArray[np.intp], family: str) -> set[str]:
     """Return the names of the resources that nodes have (`allocatable`), use, or both (`free`)."""
     names: set[str] = set()
     for row in rows.tolist():
@@ -253,7 +254,7 @@ class Domain:
 
     __slots__ = ("_rows", "_table", "value")
 
-    def __init__(self, table: NodeTable, value: str, rows: npt.NDArray[np.intp]) -> None:
+    def __init__(self, table: NodeView, value: str, rows: npt.NDArray[np.intp]) -> None:
         self._table = table
         self.value = value
         self._rows = rows
@@ -311,7 +312,7 @@ class Domains:
 
     __slots__ = ("_by_code", "_nowhere", "all")
 
-    def __init__(self, table: NodeTable, key: str) -> None:
+    def __init__(self, table: NodeView, key: str) -> None:
         codes = table.lookup(("label", key)).values[: table.n]
         live = table.live.values[: table.n]
         rows = np.flatnonzero((codes > 0) & live)

@@ -5,9 +5,6 @@ pod; there is one count per condition and values. It starts from the pod table: 
 texts select pods by column, and the function is called for the remaining pods. Then the node
 table's journal names the rows whose pods changed, and only those rows are counted again. A count
 that is too far behind starts anew. The least recently used counts are evicted.
-
-A total over all nodes is also read while the table has hypothetical pods, which the journal does
-not record. They are added to the total, never to a count.
 """
 
 from __future__ import annotations
@@ -129,20 +126,6 @@ class IncrementalCounts:
         self._kept.move_to_end(key)
         return count
 
-    def total(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
-        """Return on all nodes together how many pods meet a condition, as supposed at the moment.
-
-        Of pods that are taken off many nodes at once (see WhatIfRows) nothing is counted: that is
-        no state of the cluster.
-        """
-        nodes = self._nodes
-        hypothesis, nodes.hypothesis = nodes.hypothesis, None
-        try:
-            count = self.of(condition, test, values)
-        finally:
-            nodes.hypothesis = hypothesis
-        return count.total + sum(n for _, n, pod in nodes.supposed if test(pod, *values))
-
     def _follow(
         self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
     ) -> None:
@@ -155,10 +138,8 @@ class IncrementalCounts:
         ):
             self._fresh(count, condition, test, values)
             return
-        supposed = self._supposed(test, values)
         for row in changes.rows:
-            number = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
-            count.put(row, number - supposed.get(row, 0))
+            count.put(row, sum(1 for p in nodes.pods_on(row).values() if test(p, *values)))
         count.version = nodes.journal.version
 
     def _fresh(
@@ -172,19 +153,9 @@ class IncrementalCounts:
             numbers = np.zeros(nodes.n, np.int64)
             for row in nodes.row_of.values():
                 numbers[row] = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
-        for row, number in self._supposed(test, values).items():
-            numbers[row] -= number
         count.start(numbers)
         count.version = nodes.journal.version
         return count
-
-    def _supposed(self, test: Test, values: tuple[Any, ...]) -> dict[int, int]:
-        """Return by row the number of hypothetical pods that meet a condition."""
-        found: dict[int, int] = {}
-        for row, number, pod in self._nodes.supposed:
-            if test(pod, *values):
-                found[row] = found.get(row, 0) + number
-        return found
 
     def _chosen(
         self, pods: PodTable, condition: Condition, test: Test, values: tuple[Any, ...]

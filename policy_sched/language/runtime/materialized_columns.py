@@ -5,7 +5,7 @@ columns only, and those that change with pods. Before a full pass the journal na
 changed, and the functions of one row compute them. At the start, when nodes are added or deleted,
 and when many rows changed, the functions of all rows compute all; both give equal values. A mask
 that holds for every live row, or for none, is returned as True or False; the absence of errors is
-returned as 0. While the table has a hypothesis, nothing is returned.
+returned as 0. They belong to the node table; overlays compute every value.
 """
 
 from __future__ import annotations
@@ -121,12 +121,9 @@ class MaterializedColumns:
     def arrays(self) -> tuple[Any, ...] | None:
         """Return the columns, static ones first, as read-only arrays.
 
-        None if they cannot be used: the table has a hypothesis, or a column left its limit.
+        None if they cannot be used: a column left its limit.
         """
-        table = self._table
-        if table.supposing or table.hypothesis is not None:
-            return None
-        journal = table.journal
+        journal = self._table.journal
         if self._moves:
             if self._version != journal.version:
                 self._renew()

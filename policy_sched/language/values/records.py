@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, names_of, sum_of
+from policy_sched.cluster.tables import NodeView, names_of, sum_of
 from policy_sched.model import (
     Amount,
     Condition,
@@ -39,7 +39,7 @@ class NodeFacts:
     if the table does not know the node, nothing runs on it.
     """
 
-    def __init__(self, node: Node, table: NodeTable | None = None) -> None:
+    def __init__(self, node: Node, table: NodeView | None = None) -> None:
         meta, info = node.metadata, node.status.node_info
         self._node = node
         self._table = table
@@ -144,7 +144,7 @@ class PlacementFacts:
         domain: str,
         rows: npt.NDArray[np.intp],
         assigned: tuple[PodInfo, ...] = (),
-        table: NodeTable | None = None,
+        table: NodeView | None = None,
     ) -> None:
         self.domain = domain
         self.assigned = assigned

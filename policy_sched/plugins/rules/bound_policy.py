@@ -3,59 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
 from policy_sched.framework import RowRule
 from policy_sched.language import (
     BoundUnit,
     CompiledPolicy,
-    FilterRule,
     GateRule,
     Sections,
     Unit,
 )
 from policy_sched.language.runtime import Activation, RawScores, Runtime
-from policy_sched.language.values import Failure, LimitError, RuleError, Some, one_evaluation
+from policy_sched.language.values import Failure, LimitError, RuleError, Some
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
+from policy_sched.plugins.rules.bound_filter import BoundFilter, Codes, Rows
 from policy_sched.plugins.rules.bound_placement import BoundPlacement
-from policy_sched.plugins.rules.bound_score import FEW_ROWS, BoundScore
-from policy_sched.plugins.rules.equivalence_classes import each
+from policy_sched.plugins.rules.bound_score import BoundScore
 from policy_sched.plugins.rules.life_cycle import BoundLifeCycle
 from policy_sched.preemption import BoundPreemption
-
-Codes = npt.NDArray[np.int16]
-
-
-def filter_codes(
-    codes: Codes | None, values: Any, errors: Any, rule: FilterRule, number: int, n: int
-) -> Codes | None:
-    """Return ``codes`` with what rule ``number`` adds for rows that passed so far."""
-    own: Any = None
-    if errors is not None and np.any(errors):
-        failed = np.not_equal(errors, 0)
-        wrong = 0 if rule.on_error == "Allow" else 2 * number + 2
-        own = np.where(failed, wrong, np.where(values, 0, 2 * number + 1))
-    elif isinstance(values, np.ndarray) and values.ndim:
-        if values.all():
-            return codes
-        if number == 0:
-            own = np.logical_not(values).astype(np.int16)
-        else:
-            own = np.where(values, 0, 2 * number + 1)
-    elif values:
-        return codes
-    else:
-        own = 2 * number + 1
-    if not isinstance(own, np.ndarray) or own.ndim == 0:
-        own = np.full(n, own, dtype=np.int16)
-    own = own.astype(np.int16, copy=False)
-    return own if codes is None else np.where(codes, codes, own)
 
 
 class Reversed:
@@ -76,20 +45,9 @@ class Reversed:
         return hash(self.text)
 
 
-Rows = npt.NDArray[np.intp] | None
 Scores = npt.NDArray[np.int64]
 
 _NO_CYCLE: Final = Activation()
-#: The code of a row of which the rules together take too much work: an error of the first.
-_EXHAUSTED: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a node was rejected, and whether removing pods may help."""
-
-    resolvable: bool
-    reasons: tuple[str, ...]
 
 
 class BoundPolicy:
@@ -102,6 +60,7 @@ class BoundPolicy:
     def __init__(self, sections: Sections, table: NodeTable, pods: PodTable | None = None) -> None:
         self._sections = sections
         self._table = table
+        self._pods = pods
         runtime = Runtime(table, pods)
 
         def bound(unit: Unit | None) -> BoundUnit | None:
@@ -115,8 +74,9 @@ class BoundPolicy:
         ]
         self._keys = bound(sections.queue_sort)
         self._names = bound(sections.node_names)
-        self._filter = bound(sections.filter)
-        self._rules = [(rule, bound(rule.explain)) for rule in sections.rules]
+        self._filter = BoundFilter(sections, table, runtime)
+        self._overlay: BoundFilter | None = None
+        """The filter over the overlay that was last evaluated."""
         self.aborting = frozenset(
             2 * i + 2 for i, rule in enumerate(sections.rules) if rule.on_error == "Abort"
         )
@@ -234,149 +194,18 @@ class BoundPolicy:
 
     # Filter.
 
+    def filters(self, nodes: NodeView | None = None) -> BoundFilter:
+        """Return the filter rules over a view of the nodes; over the node table without one."""
+        if nodes is None or nodes is self._table:
+            return self._filter
+        known = self._overlay
+        if known is None or known.nodes is not nodes:
+            known = self._overlay = BoundFilter(self._sections, nodes, Runtime(nodes, self._pods))
+        return known
+
     def filter(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> Codes | None:
-        """Return a code per row; None if every row passes.
-
-        0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i.
-        """
-        bound = self._filter
-        if bound is None:
-            return None
-        if rows is not None and len(rows) <= FEW_ROWS:
-            return self._filter_few(bound, pod, cycle, rows)
-        n = self._table.n if rows is None else len(rows)
-        try:
-            out = bound.vector(pod, cycle, rows, n)
-        except LimitError as error:
-            if error.whole:
-                raise
-            return self._filter_rows(bound, pod, cycle, range(n) if rows is None else rows.tolist())
-        codes: Codes | None = None
-        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
-            errors = None if root.error is None else out[root.error]
-            codes = filter_codes(codes, out[root.value], errors, rule, i, n)
-        return codes
-
-    def row_filter(self, cycle: Activation) -> RowRule | None:
-        """Return the filter as a function of one row; None if there is none."""
-        bound = self._filter
-        if bound is None:
-            return None
-        tests = []
-        for root, (rule, _) in zip(bound.unit.roots, self._rules, strict=True):
-            test = f"out[{root.value}]"
-            if root.error is not None:
-                failed = f"out[{root.error}]"
-                allowed = rule.on_error == "Allow"
-                test = f"({failed} or {test})" if allowed else f"not {failed} and {test}"
-            tests.append(test)
-        holds = " and ".join(tests)
-        return RowRule(bound.functions.scalar, cycle, holds, metered=bound.unit.program.metered)
-
-    def by_rule(
-        self, pod: PodInfo, cycle: Activation, rows: Rows = None
-    ) -> list[tuple[str, Codes | None]]:
-        """Return each filter rule's name and its own codes over the rows, as if it were alone."""
-        bound = self._filter
-        if bound is None:
-            return []
-        n = self._table.n if rows is None else len(rows)
-        try:
-            out = bound.vector(pod, cycle, rows, n)
-        except LimitError:
-            codes = self.filter(pod, cycle, rows)
-            return [(rule.name, codes) for rule, _ in self._rules]
-        found = []
-        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
-            errors = None if root.error is None else out[root.error]
-            found.append((rule.name, filter_codes(None, out[root.value], errors, rule, i, n)))
-        return found
-
-    def _filter_few(
-        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
-    ) -> Codes | None:
-        return self._filter_rows(bound, pod, cycle, rows.tolist())
-
-    def _filter_rows(
-        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: Iterable[int]
-    ) -> Codes | None:
-        """Return what `filter` does, one row after the other."""
-        with one_evaluation():
-            codes = [self._filter_one(bound, pod, cycle, row) for row in rows]
-        if not any(codes):
-            return None
-        return np.array(codes, dtype=np.int16)
-
-    def _filter_one(self, bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> int:
-        try:
-            out = bound.functions.scalar(pod, cycle, row)
-        except LimitError as error:
-            if error.whole:
-                raise
-            return _EXHAUSTED
-        for i, root in enumerate(bound.unit.roots):
-            if root.error is not None and out[root.error]:
-                if self._rules[i][0].on_error != "Allow":
-                    return 2 * i + 2
-            elif not out[root.value]:
-                return 2 * i + 1
-        return 0
-
-    def explain(
-        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], codes: Codes
-    ) -> list[Explanation]:
-        """Return why rows were rejected, given the codes (none is 0) that `filter` gave them."""
-        result: list[Explanation | None] = [None] * len(rows)
-        for code in np.unique(codes).tolist():
-            places = np.flatnonzero(codes == code)
-            for place, found in zip(
-                places.tolist(), self._explain_code(pod, cycle, rows[places], code), strict=True
-            ):
-                result[place] = found
-        return [found for found in result if found is not None]
-
-    def _explain_code(
-        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int
-    ) -> list[Explanation]:
-        """Return why rows were rejected that all have the same code."""
-        _, bound = self._rules[(code - 1) // 2]
-        if code % 2 and bound is None:
-            return [self._explain_one(pod, cycle, int(rows[0]), code)] * len(rows)
-        unit = bound if code % 2 else self._filter
-        assert unit is not None, "a filter rejected the rows"
-        return each(
-            self._table,
-            unit.unit.reads,
-            rows,
-            lambda row: self._explain_one(pod, cycle, row, code),
-        )
-
-    def _explain_one(self, pod: PodInfo, cycle: Activation, row: int, code: int) -> Explanation:
-        number = (code - 1) // 2
-        rule, bound = self._rules[number]
-        if code % 2 == 0:
-            return self._explain_error(rule, number, pod, cycle, row)
-        if bound is None:
-            return Explanation(bool(rule.resolvable), (rule.message,))
-        out = bound.scalar(pod, cycle, row)
-        roots = list(bound.unit.roots)
-        resolvable: Any = rule.resolvable
-        if resolvable is None:
-            resolvable = bound.one(roots.pop(0), out)
-        words: Any = bound.one(roots[0], out) if roots else rule.message
-        if isinstance(words, Failure):
-            words = rule.message or f"rule {rule.name}: {words.message}"
-            return Explanation(resolvable is True, (words,))
-        reasons = tuple(words) if rule.listed else (str(words),)
-        return Explanation(resolvable is True, reasons)
-
-    def _explain_error(
-        self, rule: FilterRule, number: int, pod: PodInfo, cycle: Activation, row: int
-    ) -> Explanation:
-        assert self._filter is not None
-        error = self._filter.answer(number, pod, cycle, row)
-        words = error.message if isinstance(error, Failure) else "error"
-        return Explanation(False, (f"rule {rule.name}: {words}",))
+        """Return a code per row of the node table; see `BoundFilter.codes`."""
+        return self._filter.codes(pod, cycle, rows)
 
     # Score.
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable
+from policy_sched.cluster.tables import NodeView
 from policy_sched.language.ir import Reads, field_of_column
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ FEW: Final = 16
 _FACTOR: Final = np.int64(-7046029254386353131)
 
 
-def each(table: NodeTable, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> list[T]:
+def each(table: NodeView, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> list[T]:
     """Return ``answer`` of each row, called once per class of rows with equal reads."""
     if rows.size < FEW or not reads.columns_only:
         return [answer(row) for row in rows.tolist()]
@@ -38,7 +38,7 @@ def each(table: NodeTable, reads: Reads, rows: Rows, answer: Callable[[int], T])
     return [found[i] for i in inverse.tolist()]
 
 
-def _values(table: NodeTable, reads: Reads, rows: Rows) -> npt.NDArray[np.int64]:
+def _values(table: NodeView, reads: Reads, rows: Rows) -> npt.NDArray[np.int64]:
     """Return what columns that may be read hold, shape (columns, rows)."""
     columns = [
         column.values[rows]

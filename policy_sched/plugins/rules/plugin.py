@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     PASSES,
@@ -131,7 +132,7 @@ class _Rules:
             scope,
             proved=True,
             normalizes_by_row=by_row,
-            row_filter=self._bound.row_filter(self._still),
+            row_filter=self._bound.filters().row_rule(self._still),
             row_score=self._bound.row_score(self._still),
         )
 
@@ -173,21 +174,22 @@ class _Rules:
         return PreFilterResult(node_names=names)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Run the filter rules over the rows."""
         cycle = self._cycle(state, pod)
-        codes = self._bound.filter(pod, cycle, rows)
+        rules = self._bound.filters(nodes)
+        codes = rules.codes(pod, cycle, rows)
         if codes is None:
             return PASSES
 
         def describe(where: NDArray[np.intp], found: Codes) -> list[Status]:
-            explained = self._bound.explain(pod, cycle, where, found)
+            explained = rules.explain(pod, cycle, where, found)
             # Rows that are rejected alike share an explanation, and so a status.
             alike = {id(one): one for one in explained}
             said = {key: Status(_code(one.resolvable), one.reasons) for key, one in alike.items()}
             return [said[id(one)] for one in explained]
 
-        parts = (lambda: self._bound.by_rule(pod, cycle, rows)) if self._several else None
+        parts = (lambda: rules.by_rule(pod, cycle, rows)) if self._several else None
         return FilterResult(codes, describe, parts=parts, fatal=self._bound.aborting)
 
     @hookimpl

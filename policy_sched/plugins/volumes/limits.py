@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.tables import NodeTable
+from policy_sched.cluster.tables import NodeTable, NodeView
 from policy_sched.framework import (
     PASSES,
     SKIP,
@@ -44,7 +44,7 @@ from policy_sched.plugins.volumes.listers import (
     not_found,
 )
 from policy_sched.plugins.volumes.migration import DRIVERS, IN_TREE, in_tree
-from policy_sched.plugins.volumes.volume_index import VolumePods
+from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
 
 
 class Attachable(NamedTuple):
@@ -259,7 +259,7 @@ class NodeVolumeLimits:
         return _SKIP
 
     @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
+    def filter(self, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Refuse nodes whose limit the pod's volumes would exceed."""
         size = self._table.n if rows is None else rows.size
         wanted, status = self._resolver.new_pod(pod)
@@ -272,7 +272,7 @@ class NodeVolumeLimits:
         if not limited:
             return PASSES
         suspects = np.zeros(size, np.bool_)
-        kept = rows is None and self._table.hypothesis is None
+        kept = rows is None and nodes is self._table
         for driver in limited:
             limits = self._limits.of(driver)
             if kept:
@@ -283,12 +283,12 @@ class NodeVolumeLimits:
         codes = np.zeros(size, np.int16)
         for place in np.flatnonzero(suspects).tolist():
             row = place if rows is None else int(rows[place])
-            codes[place] = self._exceeds(row, wanted)
+            codes[place] = self._exceeds(nodes, row, wanted)
         return FilterResult.of(codes, _EXCEEDED)
 
-    def _exceeds(self, row: int, wanted: frozenset[Attachable]) -> bool:
+    def _exceeds(self, nodes: NodeView, row: int, wanted: frozenset[Attachable]) -> bool:
         used: set[Attachable] = set()
-        for pod in self._in_use.on(row):
+        for pod in with_volumes(nodes, row):
             used |= self._resolver.running_pod(pod)
         # A volume that is attached and used by no pod here counts twice, as in kube-scheduler.
         added = Counter(volume.driver for volume in wanted - used)

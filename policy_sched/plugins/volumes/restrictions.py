@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     SKIP,
     SUCCESS,
@@ -33,7 +34,7 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import VOLUMES, StorageLookup, not_found
-from policy_sched.plugins.volumes.volume_index import VolumePods
+from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
 
 #: Sources whose disks are looked at; other inline disks never conflict.
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})
@@ -165,23 +166,23 @@ class VolumeRestrictions:
         return _move(state, other, -1)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Refuse nodes where a disk is taken, and all nodes while a claim is."""
         claims = state.read(OnePodClaims)
         taken = claims is not None and claims.uses > 0
         size = self._table.n if rows is None else rows.size
         codes = np.full(size, _ONE_POD if taken else 0, np.int16)
         if pod.volumes is not None and has_exclusive_disk(pod.volumes):
-            codes[self._with_taken_disks(pod.volumes, rows)] = _DISK
+            codes[self._with_taken_disks(pod.volumes, rows, nodes)] = _DISK
         return FilterResult.of(codes, *_STATUSES)
 
-    def _with_taken_disks(self, volumes: PodVolumes, rows: Rows) -> list[int]:
+    def _with_taken_disks(self, volumes: PodVolumes, rows: Rows, nodes: NodeView) -> list[int]:
         """Return the places among the rows where a pod holds a disk of `volumes`."""
-        if rows is None and self._table.hypothesis is None:
+        if rows is None and nodes is self._table:
             candidates = iter(self._in_use.rows())
         else:
             asked = range(self._table.n) if rows is None else rows.tolist()
-            candidates = ((i, self._in_use.on(row)) for i, row in enumerate(asked))
+            candidates = ((i, with_volumes(nodes, row)) for i, row in enumerate(asked))
         return [
             place
             for place, pods in candidates

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.tables import STRUCTURE, Journal, NodeTable
+from policy_sched.cluster.tables import STRUCTURE, Journal, NodeTable, NodeView
 from policy_sched.errors import ClusterError
 from policy_sched.model import (
     ApiObject,
@@ -220,10 +220,6 @@ class VolumePods:
         self._claims: Counter[tuple[str, str]] = Counter()
         self._sizes: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def on(self, row: int) -> list[PodInfo]:
-        """Return the pods with volumes on a row, as the table has them now."""
-        return [pod for pod in self._table.pods_on(row).values() if pod.volumes is not None]
-
     def rows(self) -> Iterable[tuple[int, Sequence[PodInfo]]]:
         """Return the rows that have pods with volumes, with these pods."""
         self._refresh()
@@ -254,7 +250,7 @@ class VolumePods:
 
     def _read(self, row: int) -> None:
         before = self._rows.pop(row, ())
-        now = tuple(self.on(row))
+        now = tuple(with_volumes(self._table, row))
         if not before and not now:
             return
         for pod in before:
@@ -264,6 +260,11 @@ class VolumePods:
         self._sizes[row] = sum(map(_size, now))
         if now:
             self._rows[row] = now
+
+
+def with_volumes(nodes: NodeView, row: int) -> list[PodInfo]:
+    """Return the pods with volumes on a row."""
+    return [pod for pod in nodes.pods_on(row).values() if pod.volumes is not None]
 
 
 def _names(pod: PodInfo) -> list[tuple[str, str]]:

@@ -176,7 +176,7 @@ def _accepting(bound: BoundPolicy, pod: PodInfo, snapshot: Snapshot) -> set[int]
     nodes = snapshot.cache.nodes
     live = nodes.live.values[: nodes.n]
     found = set()
-    for number, (_, codes) in enumerate(bound.by_rule(pod, Activation())):
+    for number, (_, codes) in enumerate(bound.filters().by_rule(pod, Activation())):
         if codes is None or bool(np.any(live & (codes == 0))):
             found.add(number)
     return found

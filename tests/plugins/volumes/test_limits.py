@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.cluster.overlay.overlay import WhatIf
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume
@@ -46,7 +45,7 @@ def world_of(limits: dict[str, int | None], *claims: str) -> World:
 def answer(world: World, pod: PodInfo) -> list[tuple[str, ...]]:
     plugin = NodeVolumeLimits({}, world.handle)
     assert rejection(ask(plugin, pod)[0]).ok
-    return reasons(plugin.filter(pod, None))
+    return reasons(plugin.filter(pod, None, world.cache.nodes))
 
 
 def test_pods_without_anything_to_attach_are_skipped() -> None:
@@ -135,29 +134,33 @@ def test_a_missing_claim_refuses_all_nodes() -> None:
     """Nothing can be said of its volume; an ephemeral claim that is another pod's is an error."""
     world = World(make_claim("p-v0"), make_csi_node("n0", {"d": 1}))
     plugin = NodeVolumeLimits({}, world.handle)
-    verdict = plugin.filter(pod_with(uses("gone")), None)
+    verdict = plugin.filter(pod_with(uses("gone")), None, world.cache.nodes)
     why = ('looking up PVC default/gone: persistentvolumeclaim "gone" not found',)
     assert reasons(verdict) == [why] * 3
     rows = np.array([0])
     assert verdict.describe(rows, np.ones(1, np.int16))[0].code is (
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     )
-    verdict = plugin.filter(pod_with({"ephemeral": {}}), None)
+    verdict = plugin.filter(pod_with({"ephemeral": {}}), None, world.cache.nodes)
     assert verdict.error == "PVC default/p-v0 was not created for pod default/p (pod is not owner)"
-    assert plugin.filter(pod_with(uses("")), None).error == "PersistentVolumeClaim had no name"
+    assert (
+        plugin.filter(pod_with(uses("")), None, world.cache.nodes).error
+        == "PersistentVolumeClaim had no name"
+    )
 
 
 def test_without_a_pod_its_volume_is_free() -> None:
-    """What preemption tries out on the tables is seen, though no journal tells of it."""
+    """The filter reads the pods of the view that it is given."""
     world = world_of({"d": 1}, "a", "b")
     first = world.run("n0", "first", uses("a"))
     plugin = NodeVolumeLimits({}, world.handle)
     pod, rows = pod_with(uses("b")), np.array([0, 1])
-    assert reasons(plugin.filter(pod, rows), 2) == [FULL, ()]
-    with WhatIf(world.cache) as filter_dry_run:
-        filter_dry_run.remove(0, first)
-        assert reasons(plugin.filter(pod, rows), 2) == [(), ()]
-    assert reasons(plugin.filter(pod, None)) == [FULL, (), ()]
+    assert reasons(plugin.filter(pod, rows, world.cache.nodes), 2) == [FULL, ()]
+    with world.cache.overlay as nodes:
+        nodes.remove(0, first)
+        assert reasons(plugin.filter(pod, rows, nodes), 2) == [(), ()]
+        assert reasons(plugin.filter(pod, None, nodes)) == [(), (), ()]
+    assert reasons(plugin.filter(pod, None, world.cache.nodes)) == [FULL, (), ()]
 
 
 CLAIMS = ("a", "b", "c")
@@ -202,5 +205,5 @@ def test_the_count_is_that_of_all_volumes_on_the_node(
             there = used | {claim for where, claim in attached if where == name}
             over = len(there) + len(wanted - used) > limits.get(name, 99) and wanted > used & wanted
             expected.append(FULL if over else ())
-        assert reasons(plugin.filter(pod, None)) == expected
-        assert reasons(plugin.filter(pod, np.array([2, 1, 0]))) == expected[::-1]
+        assert reasons(plugin.filter(pod, None, world.cache.nodes)) == expected
+        assert reasons(plugin.filter(pod, np.array([2, 1, 0]), world.cache.nodes)) == expected[::-1]

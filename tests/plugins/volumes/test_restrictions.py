@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy_sched.cluster.overlay.overlay import WhatIf, WhatIfRows
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.volumes.restrictions import REASON_ONE_POD, VolumeRestrictions
@@ -40,7 +39,7 @@ def answer(world: World, pod: PodInfo) -> list[tuple[str, ...]]:
     result, state = ask(plugin, pod)
     if rejection(result) == SKIP:
         return [(), (), ()]
-    return reasons(plugin.filter(state, pod, None))
+    return reasons(plugin.filter(state, pod, None, world.cache.nodes))
 
 
 @pytest.mark.parametrize(
@@ -117,32 +116,33 @@ def test_without_the_holder_the_claim_is_free() -> None:
     filter_dry_run = state.clone()
     row = np.array([1])
     plugin.remove_pod(filter_dry_run, other)
-    assert reasons(plugin.filter(filter_dry_run, pod, row), 1) == [ONE_POD]
+    assert reasons(plugin.filter(filter_dry_run, pod, row, world.cache.nodes), 1) == [ONE_POD]
     plugin.remove_pod(filter_dry_run, holder)
-    assert reasons(plugin.filter(filter_dry_run, pod, row), 1) == [()]
+    assert reasons(plugin.filter(filter_dry_run, pod, row, world.cache.nodes), 1) == [()]
     plugin.add_pod(filter_dry_run, holder)
-    assert reasons(plugin.filter(filter_dry_run, pod, row), 1) == [ONE_POD]
+    assert reasons(plugin.filter(filter_dry_run, pod, row, world.cache.nodes), 1) == [ONE_POD]
     plugin.remove_pod(filter_dry_run, holder)
-    assert reasons(plugin.filter(state, pod, row), 1) == [ONE_POD]
+    assert reasons(plugin.filter(state, pod, row, world.cache.nodes), 1) == [ONE_POD]
 
 
 def test_without_the_holder_the_disk_is_free() -> None:
-    """What is tried out on the tables is seen, though no journal tells of it."""
+    """The filter reads the pods of the view that it is given."""
     world = World()
     holder = world.run("n1", "holder", gce("d"))
     plugin = VolumeRestrictions({}, world.handle)
     pod = pod_with(gce("d"))
     _, state = ask(plugin, pod)
     row = np.array([1])
-    assert reasons(plugin.filter(state, pod, row), 1) == [TAKEN]
-    with WhatIf(world.cache) as filter_dry_run:
-        filter_dry_run.remove(1, holder)
-        assert reasons(plugin.filter(state, pod, row), 1) == [()]
-    assert reasons(plugin.filter(state, pod, None)) == [(), TAKEN, ()]
+    assert reasons(plugin.filter(state, pod, row, world.cache.nodes), 1) == [TAKEN]
+    with world.cache.overlay as nodes:
+        nodes.remove(1, holder)
+        assert reasons(plugin.filter(state, pod, row, nodes), 1) == [()]
+        assert reasons(plugin.filter(state, pod, row, world.cache.nodes), 1) == [TAKEN]
+    assert reasons(plugin.filter(state, pod, None, world.cache.nodes)) == [(), TAKEN, ()]
 
 
 def test_without_holders_on_many_nodes_at_once() -> None:
-    """Preemption takes pods off all nodes in one step."""
+    """Preemption removes pods from all nodes in one step."""
     world = World()
     world.run("n0", "a", gce("d"))
     world.run("n2", "b", gce("d"))
@@ -151,9 +151,9 @@ def test_without_holders_on_many_nodes_at_once() -> None:
     _, state = ask(plugin, pod)
     places = world.cache.pods.node.values
     block = np.array([[int(np.flatnonzero(places == 0)[0]), int(np.flatnonzero(places == 2)[0])]])
-    with WhatIfRows(world.cache, np.array([0, 2]), block) as filter_dry_run:
-        filter_dry_run.remove_all()
-        assert reasons(plugin.filter(state, pod, None)) == [(), (), ()]
-        filter_dry_run.put_back(0)
-        assert reasons(plugin.filter(state, pod, None)) == [TAKEN, (), TAKEN]
-    assert reasons(plugin.filter(state, pod, None)) == [TAKEN, (), TAKEN]
+    with world.cache.overlay as nodes:
+        nodes.remove_block(np.array([0, 2]), block)
+        assert reasons(plugin.filter(state, pod, None, nodes)) == [(), (), ()]
+        nodes.put_back(0)
+        assert reasons(plugin.filter(state, pod, None, nodes)) == [TAKEN, (), TAKEN]
+    assert reasons(plugin.filter(state, pod, None, world.cache.nodes)) == [TAKEN, (), TAKEN]

@@ -1,0 +1,219 @@
+"""The filter rules of a policy over a view of the nodes: codes, and why rows were rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.tables import NodeView
+from policy_sched.framework import RowRule
+from policy_sched.language import BoundUnit, FilterRule, Sections
+from policy_sched.language.runtime import Activation, Runtime
+from policy_sched.language.values import Failure, LimitError, one_evaluation
+from policy_sched.model import PodInfo
+from policy_sched.plugins.rules.bound_score import FEW_ROWS
+from policy_sched.plugins.rules.equivalence_classes import each
+
+Codes = npt.NDArray[np.int16]
+Rows = npt.NDArray[np.intp] | None
+
+#: The code of a row of which the rules together take too much work: an error of the first.
+_EXHAUSTED: Final = 2
+
+
+def filter_codes(
+    codes: Codes | None, values: Any, errors: Any, rule: FilterRule, number: int, n: int
+) -> Codes | None:
+    """Return ``codes`` with what rule ``number`` adds for rows that passed so far."""
+    own: Any = None
+    if errors is not None and np.any(errors):
+        failed = np.not_equal(errors, 0)
+        wrong = 0 if rule.on_error == "Allow" else 2 * number + 2
+        own = np.where(failed, wrong, np.where(values, 0, 2 * number + 1))
+    elif isinstance(values, np.ndarray) and values.ndim:
+        if values.all():
+            return codes
+        if number == 0:
+            own = np.logical_not(values).astype(np.int16)
+        else:
+            own = np.where(values, 0, 2 * number + 1)
+    elif values:
+        return codes
+    else:
+        own = 2 * number + 1
+    if not isinstance(own, np.ndarray) or own.ndim == 0:
+        own = np.full(n, own, dtype=np.int16)
+    own = own.astype(np.int16, copy=False)
+    return own if codes is None else np.where(codes, codes, own)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a node was rejected, and whether removing pods may help."""
+
+    resolvable: bool
+    reasons: tuple[str, ...]
+
+
+class BoundFilter:
+    """The filter rules of a policy over the node table or an overlay of it.
+
+    ``rows`` is an intp array of row numbers, or None for all rows [0, nodes.n); what is said of
+    dead rows is of no use.
+    """
+
+    def __init__(self, sections: Sections, nodes: NodeView, runtime: Runtime) -> None:
+        self.nodes = nodes
+        self._unit = None if sections.filter is None else BoundUnit(sections.filter, runtime)
+        self._rules = [
+            (rule, None if rule.explain is None else BoundUnit(rule.explain, runtime))
+            for rule in sections.rules
+        ]
+
+    def codes(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> Codes | None:
+        """Return a code per row; None if every row passes.
+
+        0 passes; 2 * i + 1 was rejected by rule i, 2 * i + 2 met an error in rule i.
+        """
+        bound = self._unit
+        if bound is None:
+            return None
+        if rows is not None and len(rows) <= FEW_ROWS:
+            return self._few(bound, pod, cycle, rows)
+        n = self.nodes.n if rows is None else len(rows)
+        try:
+            out = bound.vector(pod, cycle, rows, n)
+        except LimitError as error:
+            if error.whole:
+                raise
+            return self._row_by_row(bound, pod, cycle, range(n) if rows is None else rows.tolist())
+        codes: Codes | None = None
+        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
+            errors = None if root.error is None else out[root.error]
+            codes = filter_codes(codes, out[root.value], errors, rule, i, n)
+        return codes
+
+    def row_rule(self, cycle: Activation) -> RowRule | None:
+        """Return the filter as a function of one row; None if there is none."""
+        bound = self._unit
+        if bound is None:
+            return None
+        tests = []
+        for root, (rule, _) in zip(bound.unit.roots, self._rules, strict=True):
+            test = f"out[{root.value}]"
+            if root.error is not None:
+                failed = f"out[{root.error}]"
+                allowed = rule.on_error == "Allow"
+                test = f"({failed} or {test})" if allowed else f"not {failed} and {test}"
+            tests.append(test)
+        holds = " and ".join(tests)
+        return RowRule(bound.functions.scalar, cycle, holds, metered=bound.unit.program.metered)
+
+    def by_rule(
+        self, pod: PodInfo, cycle: Activation, rows: Rows = None
+    ) -> list[tuple[str, Codes | None]]:
+        """Return each filter rule's name and its own codes over the rows, as if it were alone."""
+        bound = self._unit
+        if bound is None:
+            return []
+        n = self.nodes.n if rows is None else len(rows)
+        try:
+            out = bound.vector(pod, cycle, rows, n)
+        except LimitError:
+            codes = self.codes(pod, cycle, rows)
+            return [(rule.name, codes) for rule, _ in self._rules]
+        found = []
+        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
+            errors = None if root.error is None else out[root.error]
+            found.append((rule.name, filter_codes(None, out[root.value], errors, rule, i, n)))
+        return found
+
+    def _few(
+        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
+    ) -> Codes | None:
+        return self._row_by_row(bound, pod, cycle, rows.tolist())
+
+    def _row_by_row(
+        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: Iterable[int]
+    ) -> Codes | None:
+        """Return what `codes` does, one row after the other."""
+        with one_evaluation():
+            codes = [self._one(bound, pod, cycle, row) for row in rows]
+        if not any(codes):
+            return None
+        return np.array(codes, dtype=np.int16)
+
+    def _one(self, bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> int:
+        try:
+            out = bound.functions.scalar(pod, cycle, row)
+        except LimitError as error:
+            if error.whole:
+                raise
+            return _EXHAUSTED
+        for i, root in enumerate(bound.unit.roots):
+            if root.error is not None and out[root.error]:
+                if self._rules[i][0].on_error != "Allow":
+                    return 2 * i + 2
+            elif not out[root.value]:
+                return 2 * i + 1
+        return 0
+
+    def explain(
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], codes: Codes
+    ) -> list[Explanation]:
+        """Return why rows were rejected, given the codes (none is 0) that `codes` gave them."""
+        result: list[Explanation | None] = [None] * len(rows)
+        for code in np.unique(codes).tolist():
+            places = np.flatnonzero(codes == code)
+            for place, found in zip(
+                places.tolist(), self._explain_code(pod, cycle, rows[places], code), strict=True
+            ):
+                result[place] = found
+        return [found for found in result if found is not None]
+
+    def _explain_code(
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int
+    ) -> list[Explanation]:
+        """Return why rows were rejected that all have the same code."""
+        _, bound = self._rules[(code - 1) // 2]
+        if code % 2 and bound is None:
+            return [self._explain_one(pod, cycle, int(rows[0]), code)] * len(rows)
+        unit = bound if code % 2 else self._unit
+        assert unit is not None, "a filter rejected the rows"
+        return each(
+            self.nodes,
+            unit.unit.reads,
+            rows,
+            lambda row: self._explain_one(pod, cycle, row, code),
+        )
+
+    def _explain_one(self, pod: PodInfo, cycle: Activation, row: int, code: int) -> Explanation:
+        number = (code - 1) // 2
+        rule, bound = self._rules[number]
+        if code % 2 == 0:
+            return self._explain_error(rule, number, pod, cycle, row)
+        if bound is None:
+            return Explanation(bool(rule.resolvable), (rule.message,))
+        out = bound.scalar(pod, cycle, row)
+        roots = list(bound.unit.roots)
+        resolvable: Any = rule.resolvable
+        if resolvable is None:
+            resolvable = bound.one(roots.pop(0), out)
+        words: Any = bound.one(roots[0], out) if roots else rule.message
+        if isinstance(words, Failure):
+            words = rule.message or f"rule {rule.name}: {words.message}"
+            return Explanation(resolvable is True, (words,))
+        reasons = tuple(words) if rule.listed else (str(words),)
+        return Explanation(resolvable is True, reasons)
+
+    def _explain_error(
+        self, rule: FilterRule, number: int, pod: PodInfo, cycle: Activation, row: int
+    ) -> Explanation:
+        assert self._unit is not None
+        error = self._unit.answer(number, pod, cycle, row)
+        words = error.message if isinstance(error, Failure) else "error"
+        return Explanation(False, (f"rule {rule.name}: {words}",))
