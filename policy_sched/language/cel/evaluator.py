@@ -13,6 +13,7 @@ from functools import cache, cmp_to_key
 from typing import Any, Final
 
 from policy_sched.language.cel.checker import TYPE_NAMES, loop_parts
+from policy_sched.language.cel.costs import LISTED, MAPPED, MAX_COST, call_cost, operator_cost
 from policy_sched.language.cel.environment import selector_environment
 from policy_sched.language.cel.library import (
     OPERATORS,
@@ -26,7 +27,6 @@ from policy_sched.language.cel.library_kubernetes import KUBERNETES
 from policy_sched.language.cel.types import ANY
 from policy_sched.language.cel.values import (
     ABSENT,
-    MAX_COST,
     CelError,
     CelMap,
     CostError,
@@ -62,8 +62,6 @@ Scope = Mapping[str, Any]
 NO_OVERLOAD: Final = "no such overload"
 #: Functions whose errors name themselves and their arguments' types only as cel-go's own do.
 _STANDARD: Final = frozenset({"contains", "startsWith", "endsWith", "matches", "size"})
-_LISTED: Final = 10
-_MAPPED: Final = 30
 _OWN: Final[Mapping[str, Kernel]] = {**OPERATORS, **STANDARD, **KUBERNETES}
 
 
@@ -94,7 +92,7 @@ class Evaluation:
     """One evaluation: ``cost`` is what it has taken so far."""
 
     def __init__(self, limit: int = MAX_COST) -> None:
-        self.cost = 0
+        self.cost: float = 0
         self._limit = limit
         self._environment = selector_environment()
         self._kernels = _kernels()
@@ -103,7 +101,7 @@ class Evaluation:
         """Return the value of an expression. Raises CelError."""
         return _VISITORS[type(node)](self, node, scope)
 
-    def _spend(self, cost: int) -> None:
+    def _spend(self, cost: float) -> None:
         self.cost += cost
         if self.cost > self._limit:
             raise CostError("operation cancelled: actual cost limit exceeded")
@@ -148,7 +146,7 @@ class Evaluation:
 
     def _list(self, node: ListExpr, scope: Scope) -> Any:
         if not all(isinstance(one, Literal | CelLiteral | ListExpr) for one in node.elements):
-            self._spend(_LISTED)
+            self._spend(LISTED)
         found = []
         for one, optional in zip(node.elements, node.optional, strict=True):
             value = self.value(one, scope)
@@ -161,7 +159,7 @@ class Evaluation:
     def _map(self, node: MapExpr, scope: Scope) -> Any:
         literals = (Literal, CelLiteral)
         if not all(isinstance(one, literals) for one in (*node.keys, *node.values)):
-            self._spend(_MAPPED)
+            self._spend(MAPPED)
         found = CelMap()
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
             key, value = self.value(k, scope), self.value(v, scope)
@@ -180,7 +178,9 @@ class Evaluation:
 
     def _binary(self, node: Binary, scope: Scope) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
-        self._spend(_binary_cost(node, left, right))
+        literal = isinstance(node.right, ListExpr)
+        kinds = (kind_of(left), size(left), kind_of(right), size(right))
+        self._spend(operator_cost(node.op, *kinds, literal=literal))
         return self._chosen(self._environment.operators[node.op], [left, right], NO_OVERLOAD)
 
     def _and(self, node: AndExpr, scope: Scope) -> Any:
@@ -309,7 +309,7 @@ class Evaluation:
     def _made(self, node: MethodExpr, target: Any, scope: Scope) -> Any:
         """map, filter, and the transforms: a list, or a map, of what the bodies give."""
         entries: list[tuple[Any, Any]] = []
-        made_cost = 4 if node.name.startswith("transformMap") else _LISTED + 2
+        made_cost = 4 if node.name.startswith("transformMap") else LISTED + 2
         made_cost += node.name == "filter"
         for values, bodies, inner in self._turns(node, target, scope, 0):
             conditions = bodies if node.name == "filter" else bodies[:-1]
@@ -428,43 +428,5 @@ def _no_overload(name: str, args: Sequence[Any]) -> str:
     return f"{NO_OVERLOAD}: {name}({', '.join(map(type_name, args))})"
 
 
-def _tenth(count: int) -> int:
-    return -(-count // 10)
-
-
-def _binary_cost(node: Binary, left: Any, right: Any) -> int:
-    if node.op == "in":
-        if isinstance(right, list):
-            literal = isinstance(node.right, ListExpr)
-            return 0 if literal else len(right)
-        return 1
-    texts = isinstance(left, str | bytes | list | CelMap) and type(left) is type(right)
-    if not texts:
-        return 1
-    if node.op == "+":
-        return _tenth(len(left) + len(right)) if isinstance(left, str | bytes) else 1
-    return _tenth(min(size(left), size(right)))
-
-
-def _call_cost(name: str, args: Sequence[Any]) -> int:
-    first = size(args[0]) if args else 1
-    if name in _FREE:
-        return 0
-    if name in ("matches", "find", "findAll") and len(args) > 1:
-        return _tenth(1 + first) * max(1, -(-size(args[1]) // 4))
-    if name in ("startsWith", "endsWith"):
-        return max(1, _tenth(size(args[-1])))
-    if name == "contains":
-        return max(1, _tenth(first)) * max(1, _tenth(size(args[-1])))
-    if name.startswith("sets.") and len(args) > 1:
-        return first * size(args[1]) + 1
-    if args and isinstance(args[0], list) and name not in ("size", "first", "last"):
-        return first + (_LISTED if name in _MAKERS else 0)
-    if isinstance(args[0] if args else None, str) and name not in ("size", "charAt"):
-        return max(1, _tenth(first))
-    return 1
-
-
-#: Functions whose calls are not counted, or are done once with a literal.
-_FREE: Final = frozenset({"dyn", "type", "duration", "timestamp"})
-_MAKERS: Final = frozenset({"distinct", "reverse", "slice", "flatten", "sort"})
+def _call_cost(name: str, args: Sequence[Any]) -> float:
+    return call_cost(name, kind_of(args[0]) if args else "", [size(arg) for arg in args])

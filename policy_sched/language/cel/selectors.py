@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from policy_sched.language.cel.checker import Checker
+from policy_sched.language.cel.costs import MAX_COST, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation, Record
 from policy_sched.language.cel.library_kubernetes import read_version
 from policy_sched.language.cel.mistakes import result_hint
@@ -43,6 +45,8 @@ class Selector:
     result: Type | None
     error: str = ""
     problems: tuple[Problem, ...] = ()
+    too_complex: bool = False
+    """It may take more work than kube-apiserver admits in a new object."""
 
     @property
     def result_type(self) -> str:
@@ -59,7 +63,7 @@ class Selector:
             name = type_name(found)
             why = _NATIVE.get(name, f"type conversion error from '{name}' to 'bool'")
             raise CelError(f"CEL result of type {name} could not be converted to bool: {why}")
-        return found, evaluation.cost
+        return found, int(evaluation.cost)
 
 
 def check_selector(text: str) -> tuple[Problem, ...]:
@@ -94,7 +98,17 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
         problem = _result_problem(text, result)
         message = f"must evaluate to bool or the unknown type, not {upstream_name(result)}"
         return Selector(text, None, None, message, (*found, problem))
-    return Selector(text, tree, result, "", found)
+    cost = estimated_cost(tree) if new else 0
+    if cost > MAX_COST:
+        found = (*found, _cost_problem(text, cost))
+    return Selector(text, tree, result, "", found, cost > MAX_COST)
+
+
+def _cost_problem(text: str, cost: float) -> Problem:
+    much = f"{cost:,.0f} units of cost" if math.isfinite(cost) else "work without a limit"
+    message = f"a selector may take {MAX_COST:,} units of cost at most; this one may take {much}"
+    hint = "loop over fewer attributes, or divide it into several selectors"
+    return Problem(0, len(text), "PS503", message, hint)
 
 
 def _result_problem(text: str, result: Type) -> Problem:

@@ -13,9 +13,6 @@ from policy_sched.language.cel.types import UPSTREAM_NAMES
 from policy_sched.language.stdlib import Version
 from policy_sched.model import Quantity
 
-MAX_COST: Final = 1_000_000
-"""Units of cost that one evaluation may take."""
-
 
 class CelError(PolicySchedError):
     """An error of an expression at run time, in cel-go's words."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.language.cel import CelError, compile_selector, device_record
+from policy_sched.language.cel.costs import estimated_cost
 from policy_sched.language.cel.environment import selector_environment
+from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.stdlib import Overload
 from policy_sched.language.values import (
     BOOL,
@@ -127,3 +130,15 @@ def test_what_the_checker_accepts_never_fails_with_a_type_error(text: str) -> No
         selector.evaluate(DEVICE)
     except CelError as error:
         assert "no such overload" not in str(error), text  # noqa: PT017 - other errors may be
+
+
+@given(EXPRESSIONS)
+@settings(max_examples=60, deadline=None)
+def test_no_evaluation_costs_more_than_the_estimate(text: str) -> None:
+    """What kube-apiserver's limit of estimated costs promises holds for every device."""
+    selector = compile_selector(f"[{text}].size() == 1")
+    if selector.tree is not None:
+        evaluation = Evaluation()
+        with suppress(CelError):
+            evaluation.value(selector.tree, {"device": DEVICE})
+        assert evaluation.cost <= estimated_cost(selector.tree), text

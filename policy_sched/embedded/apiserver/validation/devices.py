@@ -50,6 +50,8 @@ def _check_selectors(problems: Problems, at: str, value: Any) -> None:
         if len(expression.encode(errors="replace")) > MOST_BYTES:
             problems.too_long(f"{here}.expression", MOST_BYTES)
             continue
-        refused = compile_selector(expression, new=True).error
-        if refused:
-            problems.invalid(f"{here}.expression", expression, refused)
+        compiled = compile_selector(expression, new=True)
+        if compiled.error:
+            problems.invalid(f"{here}.expression", expression, compiled.error)
+        elif compiled.too_complex:
+            problems.forbidden(f"{here}.expression", "too complex, exceeds cost limit")
