@@ -66,6 +66,19 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no counter": (_sql("DROP TABLE counter"), "damaged .*bring it back"),
     "nothing counted": (_sql("DELETE FROM counter"), "no version is counted"),
     "a text counted": (_sql("UPDATE counter SET version = 'x'"), "no version is counted"),
+    "a version below zero": (_sql("UPDATE counter SET version = -5"), "the version is -5"),
+    "a version without end": (_sql("UPDATE counter SET version = ~(1 << 63)"), "the version is 9"),
+    "a secret of text": (_sql("INSERT INTO secrets VALUES ('a', 'b')"), "the secret 'a'"),
+    "a secret of nothing": (_sql("INSERT INTO secrets VALUES ('a', x'')"), "the secret 'a'"),
+    "a column too many": (_sql("ALTER TABLE objects ADD COLUMN x"), "other columns"),
+    "a trigger": (
+        _sql("CREATE TRIGGER t AFTER INSERT ON objects BEGIN DELETE FROM objects; END"),
+        "other columns, views or triggers",
+    ),
+    "a view": (
+        _sql("ALTER TABLE objects RENAME TO o", "CREATE VIEW objects AS SELECT * FROM o"),
+        "other columns, views or triggers",
+    ),
     "other columns": (_sql("ALTER TABLE objects RENAME COLUMN json TO text"), "damaged"),
     "other secrets": (_sql("ALTER TABLE secrets RENAME COLUMN value TO v"), "damaged"),
     "a later format": (_sql("PRAGMA user_version = 7"), "format 7, .*use the version that wrote"),
@@ -91,6 +104,29 @@ def test_each_kind_of_damage_is_told_with_what_to_do(kind: str, tmp_path: Path) 
         with pytest.raises(ClusterError, match=words) as refused:
             World(nodes=0, path=str(path))
         assert str(refused.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "version = 'x'", "version = 1.25", "version = -1", "version = 9223372036854775807",
+        "json = '{}'", "json = '[]'", "json = 'null'", "json = zeroblob(9)", "json = 5",
+        "name = 'other'", "name = x'ff'", "namespace = 'other'", "kind = 'Service'", "kind = 5",
+    ],
+)  # fmt: skip
+def test_objects_that_are_not_what_their_row_says_are_set_aside(
+    change: str, tmp_path: Path
+) -> None:
+    """They were served under one name and written under another, and controllers failed."""
+    path = tmp_path / "cluster.db"
+    made(path, 2)
+    _sql(f"UPDATE objects SET {change} WHERE name = 'p0'")(path)
+    world = World(nodes=0, path=str(path))
+    assert (world.names(), len(world.store.set_aside)) == (["p1"], 1)
+    world.store.create(pod("p0"))
+    world.run(1)
+    assert not world.store.sync_errors
+    world.cluster.close()
 
 
 def test_a_file_of_something_else_is_not_touched(tmp_path: Path) -> None:

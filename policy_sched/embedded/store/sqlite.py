@@ -99,6 +99,19 @@ _TRIED: Final = (
     "SELECT name, value FROM secrets LIMIT 0",
     "SELECT uid FROM deleted_owners LIMIT 0",
 )
+_OTHERS: Final = """
+SELECT (SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger'))
+    + ((SELECT count(*) FROM pragma_table_info('objects')) != 6)
+    + ((SELECT count(*) FROM pragma_table_info('counter')) != 1)
+    + ((SELECT count(*) FROM pragma_table_info('secrets')) != 2)
+    + ((SELECT count(*) FROM pragma_table_info('deleted_owners')) != 1)
+"""
+_NO_SECRETS: Final = """
+SELECT max(name) FROM secrets
+    WHERE name != 'probe' AND (typeof(value) != 'blob' OR length(value) < 16)
+"""
+MOST_VERSIONS: Final = 2**62
+"""Versions that a cluster may have: SQLite counts to 2**63."""
 INSUFFICIENT_STORAGE: Final = 507
 _REASON: Final = "InsufficientStorage"
 
@@ -255,13 +268,21 @@ class SqliteStorage:
         if found != "ok":
             raise ClusterError(f"{path}: damaged ({' '.join(found.split())}); {_repair(path)}")
         try:
+            others = run(_OTHERS).fetchone()[0]
             for query in _TRIED:
                 run(query)
             counted = run("SELECT version FROM counter").fetchall()
+            (secret,) = run(_NO_SECRETS).fetchone()
         except sqlite3.OperationalError as error:
             raise ClusterError(f"{path}: damaged ({error}); {_repair(path)}") from None
+        problem = "a table has other columns, views or triggers" if others else ""
         if len(counted) != 1 or not isinstance(counted[0][0], int):
-            raise ClusterError(f"{path}: damaged (no version is counted); {_repair(path)}")
+            problem = "no version is counted"
+        elif not 0 <= counted[0][0] < MOST_VERSIONS:
+            problem = f"the version is {counted[0][0]}"
+        if problem or secret:
+            problem = problem or f"the secret {secret!r} is not a text of bytes"
+            raise ClusterError(f"{path}: damaged ({problem}); {_repair(path)}")
 
     def _compare(self, before: int | None) -> None:
         """Compare the version of the file with the last one that was kept, and tell what is lost.
@@ -317,7 +338,8 @@ class SqliteStorage:
 
     def deleted_owners(self, owners: Container[str]) -> set[str]:
         """Return the uids of deleted objects that are `owners` yet; forget the others."""
-        kept = {uid for (uid,) in self._connection.execute("SELECT uid FROM deleted_owners")}
+        query = "SELECT uid FROM deleted_owners WHERE typeof(uid) = 'text'"
+        kept = {uid for (uid,) in self._connection.execute(query)}
         over = sorted(uid for uid in kept if uid not in owners)
         if over:
             with suppress(NotWritten):

@@ -132,10 +132,11 @@ class ObjectStore:
         self._priorities: Priorities | None = None
         self._changed_at: dict[Kind, int] = {}
         self.set_aside: dict[Key, str] = {}
+        last = self._storage.version()
         for row in self._storage.rows():
-            self._restore(row)
+            self._restore(row, last)
         self.deleted_owners = self._storage.deleted_owners(self._owned)
-        self.history = History(self._storage.version(), history)
+        self.history = History(last, history)
 
     @property
     def version(self) -> int:
@@ -172,16 +173,11 @@ class ObjectStore:
         """Let go of the storage."""
         self._storage.close()
 
-    def _restore(self, row: Row) -> None:
-        """Take an object of the storage in; one that cannot be read is left where it is."""
-        api_version, kind, namespace, name, version, raw = row
+    def _restore(self, row: Row, last: int) -> None:
+        """Add an object of the storage; one that cannot be read is left where it is."""
+        api_version, kind, namespace, name, version, _ = row
         try:
-            found = resource((api_version, kind))
-            data = typed(found.key, msgspec.json.decode(bytes(raw)))
-            write_nulls(found.key, data)
-            if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
-                raw = encoded(data)
-            stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))
+            stored = _restored(row, last)
         except (ApiError, ValueError, TypeError, AttributeError, RecursionError) as error:
             key = Key((api_version, kind), namespace, name)
             self.set_aside[key] = str(error)
@@ -189,7 +185,7 @@ class ObjectStore:
             _LOG.error(text, kind, namespace, name, error)
             return
         self._put(stored)
-        self._changed_at[found.key] = version
+        self._changed_at[stored.resource.key] = version
 
     # Reading.
 
@@ -484,6 +480,26 @@ class ObjectStore:
             self._owned[uid].pop(key)
             if not self._owned[uid]:
                 del self._owned[uid]
+
+
+def _restored(row: Row, last: int) -> Stored:
+    """Return the object of a row; ``last``: the version of the last change.
+
+    Raises ApiError, ValueError, TypeError and so on if it is none.
+    """
+    api_version, kind, namespace, name, version, raw = row
+    if not isinstance(version, int) or not 0 < version <= last:
+        raise ValueError(f"its version is {version!r}, that of the cluster {last}")
+    found = resource((api_version, kind))
+    data = typed(found.key, msgspec.json.decode(bytes(raw)))
+    write_nulls(found.key, data)
+    if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
+        raw = encoded(data)
+    stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))
+    inside = data.get("apiVersion"), data.get("kind"), *stored.place
+    if inside != (*found.key, namespace, name):
+        raise ValueError(f"it is another object: {' '.join(map(repr, inside))}")
+    return stored
 
 
 def _call(act: Callable[[], None]) -> None:

@@ -120,6 +120,7 @@ def test_no_component_fails_on_a_file_of_odd_objects(seed: int) -> None:
             data["metadata"] |= {"name": place[1], "resourceVersion": f"{number + 1}"}
             row = (*found.key, *place, number + 1, msgspec.json.encode(data))
             database.execute("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?)", row)
+        database.execute("UPDATE counter SET version = 15")
         database.commit()
         database.close()
         world = World(path=path)
