@@ -27,6 +27,7 @@ class Profile:
     extenders: Sequence[Extender] = ()
 
 
+NO_STATE: Final = CycleState()
 NO_HOOKS: Final[Hooks] = MappingProxyType({})
 
 
@@ -42,7 +43,7 @@ class Attempt(msgspec.Struct, eq=False):
 
     queued: QueuedPod
     profile: Profile
-    state: CycleState = msgspec.field(default_factory=CycleState)
+    state: CycleState = NO_STATE
     hooks: Hooks = NO_HOOKS
     permitted: bool = False
     sent: bool = False

@@ -99,7 +99,7 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
                 handle.waiting_pods.remove(pod.uid)
         attempt.permitted = True
         found = runner.run("pre_bind", attempt.state, pod, node, hooks=working)
-        if found.pending:
+        if isinstance(found.answer, PendingStatus):
             found = yield from _finished("pre_bind", found, attempt, node, handle)
         if found.status.code is not Code.SUCCESS:
             return _worded("pre_bind", found.plugin, found.status)
@@ -110,7 +110,7 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             return bound
         if bound.code is Code.SKIP:
             found = runner.run("bind", attempt.state, pod, node)
-            if found.pending:
+            if isinstance(found.answer, PendingStatus):
                 found = yield from _finished("bind", found, attempt, node, handle)
             status = found.status
             if status.code is not Code.SUCCESS:

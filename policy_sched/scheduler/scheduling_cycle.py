@@ -39,7 +39,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         return _broken(refusal)
     try:
         evaluation = attempt.profile.evaluator.evaluate(pod)
-        rejection = evaluation.rejection
+        rejection = evaluation.filtering.rejection
         if rejection is not None and rejection.code is Code.ERROR:
             return _broken(rejection.message())
         attempt.state = evaluation.state

@@ -8,7 +8,9 @@ recomputes everything, which is also faster at that distance.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 STATIC: Final = 1
 """A value of the row changed that comes from the node object."""
@@ -21,7 +23,7 @@ _KIND_BITS: Final = 3
 _KIND_MASK: Final = 7
 
 
-class Changes(NamedTuple):
+class Changes(msgspec.Struct, frozen=True):
     """Changed rows, each once, in order of their first change; ``kinds[i]`` is of ``rows[i]``.
 
     A kind is a union of STATIC, DYNAMIC and STRUCTURE; ``kind`` is the union over all rows.

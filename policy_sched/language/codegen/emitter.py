@@ -29,7 +29,7 @@ from policy_sched.language.ir import (
     Shapes,
     ops,
 )
-from policy_sched.language.stdlib import is_sized
+from policy_sched.language.stdlib import amount, is_sized
 
 ColumnKey = tuple[str, ...]
 #: What the factory of the generated functions is given besides the columns.
@@ -86,6 +86,8 @@ class ConstantPool:
         guards, plain = arguments[: call.guards], arguments[call.guards :]
         name = self.constant(call.function)
         default = self.literal(call.default)
+        if call.function is amount and not paired:
+            return f"{plain[0]}.get({plain[1]}, 0)"
         if counted:
             plain.insert(0, name)
             name = "metered"

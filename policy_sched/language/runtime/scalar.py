@@ -147,7 +147,9 @@ def weighted_masked(*triples: Any) -> int:
         if triples[i]:
             upper += triples[i + 1] * triples[i + 2]
             whole += triples[i + 2]
-    return quotient(upper, whole)
+    if upper < 0:
+        return quotient(upper, whole)
+    return upper // whole if whole else 0
 
 
 def int64(number: int) -> int:
