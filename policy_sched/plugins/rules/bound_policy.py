@@ -139,8 +139,10 @@ class BoundPolicy:
             return next((f"rule {gate.name}: {error}" for gate in strict), None)
         for gate, bound, explain in self._gates:
             root, out = bound.unit.roots[0], bound.scalar(pod, cycle, 0)
-            simple = root.error is None and not isinstance(out, Failure)
-            passes = out[root.value] if simple else bound.one(root, out)
+            if isinstance(out, Failure) or root.error is not None:
+                passes = bound.one(root, out)
+            else:
+                passes = out[root.value]
             if isinstance(passes, Failure):
                 if gate.on_error == "Allow":
                     continue
