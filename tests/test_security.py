@@ -24,6 +24,9 @@ from policy_sched.http import accepting
 from policy_sched.instance.http import delegated_auth as doorkeeper
 from policy_sched.instance.http import listener as listening
 from policy_sched.language.diagnostics import catalogue as codes
+from policy_sched.profiles.load.configuration import MAX_PROFILES
+from policy_sched.profiles.load.document import MAX_DOCUMENTS
+from policy_sched.profiles.load.policies import MAX_RULE_TEXT
 from policy_sched.source import documents
 from tests.accepting import stop_accepting
 
@@ -43,9 +46,13 @@ a0: &a0 [x, x, x]
 @pytest.mark.parametrize(
     "claim",
     [
-        f"{documents.MAX_POLICY_BYTES >> 20} MiB a file",
+        f"{documents.MAX_POLICY_BYTES >> 20} MiB, {MAX_DOCUMENTS} documents and",
+        f"documents and {documents.MAX_VALUES:,} values a file",
+        f"{documents.MAX_POLICY_BYTES >> 20} MiB and {documents.MAX_VALUES:,} values for tests",
         f"aliases and merge keys may make a document {documents.MAX_EXPANSION} times as large",
-        f"{documents.MAX_DEPTH} levels",
+        f"{documents.MAX_DEPTH} levels; numbers of {documents.MAX_NUMBER} characters",
+        f"characters; {MAX_PROFILES} profiles",
+        f"the rules of a file have at most {MAX_RULE_TEXT >> 10} Ki characters",
         f"at most {codes.MAX_SOURCE_BYTES >> 10} KiB, {codes.MAX_NODES:,} parts",
         f"{codes.MAX_MACROS} macros {codes.MAX_MACRO_NESTING} deep",
         f"{codes.MAX_ELEMENTS:,} elements in the lists",

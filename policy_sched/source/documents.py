@@ -7,6 +7,7 @@ from the nodes with YAML's safe tags, and the nodes stay, so that a path such as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -20,6 +21,9 @@ from policy_sched.source.scalars import content_end, content_start, scalar_place
 YAML_SYNTAX: Final = "PS701"
 MAX_POLICY_BYTES: Final = 1 << 20
 """The size up to which policy files are read: 1 MiB."""
+
+MAX_VALUES: Final = 50_000
+"""Values of one policy file, keys and aliases included; a command takes some 50 µs for each."""
 
 MAX_EXPANSION: Final = 10
 """How many times larger than its file a document may become through aliases."""
@@ -131,9 +135,9 @@ def parse_documents(
 ) -> tuple[list[Marked], list[Diagnostic]]:
     """Return the documents of a file that are not empty, and what is wrong with it.
 
-    Syntax errors, duplicate keys, tags that are not safe, files beyond ``max_bytes`` and
-    documents that aliases blow up are PS701 diagnostics. A document with a duplicate key is
-    returned (the last value counts), one that is wrong in another way is not.
+    Syntax errors, duplicate keys, tags that are not safe, files beyond ``max_bytes`` or of more
+    than `MAX_VALUES`, and documents that aliases blow up are PS701 diagnostics. A document with a
+    duplicate key is returned (the last value counts), one that is wrong in another way is not.
     """
     if max_bytes is not None and len(file.text.encode(errors="replace")) > max_bytes:
         message = f"the file is larger than {max_bytes} bytes"
@@ -141,7 +145,7 @@ def parse_documents(
     refused = unprintable(file)
     if refused is not None:
         return [], [refused]
-    found = parse_text(file, file.text)
+    found = parse_text(file, file.text, MAX_VALUES)
     return found.documents, found.problems
 
 
@@ -160,11 +164,14 @@ def _like_utf16(text: str) -> bool:
     return 3 * head.count("\0") > len(head) and head.strip("\0") != ""
 
 
-def parse_text(file: SourceFile, text: str) -> Parsed:
-    """Return the documents of ``text``, which has every character where the file has it."""
-    deep = _too_deep(text)
-    if deep is not None:
-        return Parsed([], [too_deep(file, deep)], ended=True)
+def parse_text(file: SourceFile, text: str, max_values: float = math.inf) -> Parsed:
+    """Return the documents of ``text``, which has every character where the file has it.
+
+    A text of more than ``max_values`` values, or nested too deep, has none.
+    """
+    refused = _beyond_limits(file, text, max_values)
+    if refused is not None:
+        return Parsed([], [refused], ended=True)
     documents: list[Marked] = []
     problems: list[Diagnostic] = []
     builder = _Builder(file, problems)
@@ -317,17 +324,26 @@ def syntax_error(file: SourceFile, error: yaml.MarkedYAMLError) -> Diagnostic:
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _too_deep(text: str) -> int | None:
-    """Return where a text goes too deep, None if it does not; errors are told elsewhere."""
-    loader, depth = _Loader(text), 0
+def _beyond_limits(file: SourceFile, text: str, max_values: float) -> Diagnostic | None:
+    """Return where a text goes too deep or holds too many values; None if it does neither.
+
+    Errors of syntax are reported when the text is composed.
+    """
+    loader, depth, values = _Loader(text), 0, 0
     try:
         while loader.check_event():
             event = loader.get_event()
+            if isinstance(event, yaml.NodeEvent):
+                values += 1
+                if values > max_values:
+                    message = f"the file holds more than {max_values} values"
+                    at = event.start_mark.index
+                    return diagnostic(file, at, YAML_SYNTAX, message, hint="split it")
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
                     mark = event.start_mark
-                    return mark.index if mark else 0
+                    return too_deep(file, mark.index if mark else 0)
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     except yaml.YAMLError:

@@ -285,7 +285,7 @@ def _mapping(value: Mapping[object, object]) -> Type:
 def _common(kinds: list[Type]) -> Type | None:
     """Return the one type of all, unknown for none of them, None if they differ."""
     common: Type = UNKNOWN
-    for kind in kinds:
+    for kind in {id(kind): kind for kind in kinds}.values():  # most are the same few objects
         joined = join(common, kind)
         if joined is None:
             return None

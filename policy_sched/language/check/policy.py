@@ -9,9 +9,9 @@ their own text; a `Text` turns those into places of a file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.check.checked_policy import (
@@ -44,6 +44,8 @@ from policy_sched.language.diagnostics import (
 from policy_sched.language.stdlib import ANY, Environment, Section, policy_environment
 from policy_sched.language.syntax import Core, parse
 from policy_sched.language.values import DOUBLE, ERROR, Type, record
+
+T = TypeVar("T")
 
 _CUT: Final = "quote it: inside { } and [ ] an unquoted text ends at a comma"
 #: What `score` and `scores` are where the rule that gives raw scores is a double.
@@ -231,10 +233,12 @@ class _Checker:
         return None if text is None else self.text(text, section)
 
     def texts(self, texts: tuple[Text, ...], section: str) -> tuple[Checked, ...]:
+        texts = self._within_limit(texts, section, "conditions", lambda text: text)
         found = [self.text(text, section) for text in texts]
         return tuple(checked for checked in found if checked is not None)
 
     def keys(self, keys: tuple[KeySource, ...], section: str) -> tuple[CheckedKey, ...]:
+        keys = self._within_limit(keys, section, "keys", lambda key: key.expression)
         found = [(self.text(key.expression, section), key.order) for key in keys]
         return tuple(CheckedKey(checked, order) for checked, order in found if checked is not None)
 
@@ -256,11 +260,18 @@ class _Checker:
         return CheckedPreemption(eligible, victim, victim_order, node_order)
 
     def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
-        if len(rules) > MAX_RULES:
-            message = f"{section} has {len(rules)} rules; the limit is {MAX_RULES}"
-            self.report.add([Problem(0, 1, "PS501", message)], rules[MAX_RULES].expression)
-        found = [self.rule(rule, section) for rule in rules[:MAX_RULES]]
+        rules = self._within_limit(rules, section, "rules", lambda rule: rule.expression)
+        found = [self.rule(rule, section) for rule in rules]
         return tuple(rule for rule in found if rule is not None)
+
+    def _within_limit(
+        self, items: tuple[T, ...], section: str, noun: str, text_of: Callable[[T], Text]
+    ) -> tuple[T, ...]:
+        """Return the first `MAX_RULES` items of a section; report that it has more."""
+        if len(items) > MAX_RULES:
+            message = f"{section} has {len(items)} {noun}; the limit is {MAX_RULES}"
+            self.report.add([Problem(0, 1, "PS501", message)], text_of(items[MAX_RULES]))
+        return items[:MAX_RULES]
 
     def rule(self, rule: RuleSource, section: str) -> CheckedRule | None:
         expression = self.text(rule.expression, section)

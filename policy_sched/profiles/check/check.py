@@ -35,6 +35,7 @@ from policy_sched.profiles.load import (
     policy_source,
     read_source,
     test_problems,
+    within_rule_text,
 )
 from policy_sched.profiles.models import MISSING_KEY, default_policies, path_text
 from policy_sched.profiles.models import kube_scheduler_configuration as models
@@ -231,6 +232,8 @@ def _finished(
 ) -> Checkup:
     """Return what is wrong with what was read; ``others`` are policies that are sound."""
     found.diagnostics += duplicate_names(found.policies)
+    found.policies, beyond = within_rule_text(found.policies)
+    found.diagnostics += beyond
     work = partial(_timed, configs=found.configs, further=further)
     answers = each(work, found.policies)
     for policy, (diagnostics, seconds) in zip(found.policies, answers, strict=True):

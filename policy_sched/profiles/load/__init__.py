@@ -40,6 +40,7 @@ from policy_sched.profiles.load.policies import (
     problems_of_config,
     test_problems,
     with_rule_texts,
+    within_rule_text,
 )
 from policy_sched.profiles.load.policy_source import LIMIT, policy_source, source_with
 
@@ -80,4 +81,5 @@ __all__ = [
     "test_problems",
     "too_many_params",
     "with_rule_texts",
+    "within_rule_text",
 ]

@@ -30,6 +30,7 @@ from policy_sched.profiles.models import (
     DEFAULT_PLUGINS,
     DEFAULT_SCHEDULER,
     KIND,
+    TOO_LARGE,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     Path,
@@ -43,6 +44,8 @@ from policy_sched.profiles.models import (
 from policy_sched.profiles.validate import check_args, check_configuration, mended, shape_problems
 from policy_sched.source import SourceFile
 
+MAX_PROFILES: Final = 100
+"""Profiles of one configuration; each takes some 20 ms to compile and build."""
 _HEAD: Final = {"apiVersion": API_VERSION, "kind": KIND}
 
 
@@ -126,7 +129,11 @@ def load_config_document(
         return None, [place.diagnostic(kind_problem(value, ((API_VERSION, KIND),)))]
     cleaned = without_nulls(value, keep=("args",))
     profiles = cleaned.get("profiles") if isinstance(cleaned, dict) else None
-    for profile in profiles if isinstance(profiles, list) else ():
+    profiles = profiles if isinstance(profiles, list) else []
+    if len(profiles) > MAX_PROFILES:
+        text = f"profiles: Too many: {len(profiles)}: must have at most {MAX_PROFILES} items"
+        return None, [place.diagnostic(Problem(("profiles",), TOO_LARGE, text, on_key=True))]
+    for profile in profiles:
         _clean_args(profile)
     model, problems, value = read_model(cleaned, KubeSchedulerConfiguration, CONFIGURATION_FILE)
     if model is None:

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
@@ -140,6 +141,15 @@ def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
 
     Of more than `MAX_DOCUMENTS` only the first are returned, and an error says so.
     """
+    documents, problems = _parsed(source.path, source.text, source.first_line)
+    return list(documents), list(problems)
+
+
+@lru_cache(maxsize=4)  # most commands look at what kind of file it is, and then read it
+def _parsed(
+    path: str, text: str, first_line: int
+) -> tuple[tuple[Marked, ...], tuple[Diagnostic, ...]]:
+    source = SourceFile(path, text, first_line)
     documents, found = parse_documents(source)
     problems = [_with_way_out(problem) for problem in found]
     if len(documents) > MAX_DOCUMENTS:
@@ -147,7 +157,7 @@ def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
         first = documents[MAX_DOCUMENTS]
         span = first.span(())
         problems.append(diagnostic(source, span, TOO_LARGE, message, hint="divide it"))
-    return documents[:MAX_DOCUMENTS], problems
+    return tuple(documents[:MAX_DOCUMENTS]), tuple(problems)
 
 
 def _with_way_out(problem: Diagnostic) -> Diagnostic:

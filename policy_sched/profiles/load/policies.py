@@ -7,6 +7,7 @@ reported.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -135,6 +136,8 @@ def hiding_comments(marked: Marked, rules: Iterable[Path]) -> Iterator[Problem]:
 
 
 _DIGITS: Final = 10
+MAX_RULE_TEXT: Final = 64 << 10
+"""Characters of all rules of one file; checking 1 MiB of them took 13 s, compiling them longer."""
 _SECTIONS: Final = (
     "preEnqueue",
     "queueSort",
@@ -156,19 +159,20 @@ class LoadedPolicy:
     """One Policy document that could be read, with its place in its file.
 
     ``sound``: the document has no error. ``filled``: where placeholders stand for values that the
-    file lacks or that have the wrong type.
+    file lacks or that have the wrong type. ``rule_text``: characters of all of its rules.
     """
 
     model: Policy
     place: DocumentPosition
     sound: bool = True
     filled: tuple[Path, ...] = ()
+    rule_text: int = 0
     sources: dict[str, PolicySource] = field(default_factory=dict, repr=False, compare=False)
     """What the checker reads of it, by a hash of the effective params."""
 
     def __reduce__(self) -> tuple[type[LoadedPolicy], tuple[object, ...]]:
         """Leave the sources behind: they lose their places in files on the way."""
-        return LoadedPolicy, (self.model, self.place, self.sound, self.filled)
+        return LoadedPolicy, (self.model, self.place, self.sound, self.filled, self.rule_text)
 
     @property
     def name(self) -> str:
@@ -213,7 +217,28 @@ def _policies_of(
             loaded, found = load_policy_document(marked)
             problems += found
             policies += [loaded] if loaded is not None and loaded.sound else []
-    return tuple(policies), tuple(problems)
+    policies, beyond = within_rule_text(policies)
+    return tuple(policies), (*problems, *beyond)
+
+
+def within_rule_text(
+    policies: Sequence[LoadedPolicy],
+) -> tuple[list[LoadedPolicy], list[Diagnostic]]:
+    """Return the policies of files whose rules are within `MAX_RULE_TEXT`, and the others' errors.
+
+    Nothing else is checked of a file beyond.
+    """
+    sizes: Counter[str] = Counter()
+    beyond: dict[str, LoadedPolicy] = {}
+    for policy in policies:
+        file = policy.place.name
+        sizes[file] += policy.rule_text
+        if sizes[file] > MAX_RULE_TEXT:
+            beyond.setdefault(file, policy)
+    text = f"the rules of this file have more than {MAX_RULE_TEXT} characters"
+    problem = Problem(("spec",), TOO_LARGE, text, "divide it", on_key=True)
+    kept = [policy for policy in policies if policy.place.name not in beyond]
+    return kept, [policy.place.diagnostic(problem) for policy in beyond.values()]
 
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
@@ -234,7 +259,10 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
         return None, place.diagnostics(without_followers([*problems, *large]))
     problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
-    return LoadedPolicy(model, place, sound, filled), place.diagnostics(without_followers(problems))
+    texts = (marked.node(path) for path in rules)
+    size = sum(len(node.value) for node in texts if isinstance(node, ScalarNode))
+    loaded = LoadedPolicy(model, place, sound, filled, size)
+    return loaded, place.diagnostics(without_followers(problems))
 
 
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:

@@ -338,6 +338,8 @@ class TestDefinitions:
             ({"variables": [{"name": "v", "expression": "variables.v"}]}, "PS110"),
             ({"variables": [{"name": f"v{i}", "expression": "1"} for i in range(65)]}, "PS501"),
             ({"filter": [{"expression": "true"}] * 65}, "PS501"),
+            ({"matchConditions": ["pod.name != ''"] * 65}, "PS501"),
+            ({"queueSort": [{"expression": "pod.priority"}] * 65}, "PS501"),
             ({"filter": [{"expression": " || ".join(["[true].all(x, x)"] * 33)}]}, "PS502"),
             ({"filter": [{"expression": f"[{'1, ' * 1025}].size() > 0"}]}, "PS502"),
         ],
