@@ -257,18 +257,12 @@ class NodeTable:
                 self._new_column(("free", argument)),
                 self._new_column(("requested", argument)),
             )
-            self.usage.amounts[argument] = (
-                requested,
-                free,
-                self.lookup(("allocatable", argument)),
-            )
-            self.usage.rewire()
-            self.usage.fill(argument, self._live_pods())
+            columns = requested, free, self.lookup(("allocatable", argument))
+            self.usage.add_amounts(argument, columns, self._live_pods())
             return self._columns[key]
         if name == "nonZeroRequested":
-            column = self.usage.non_zero[argument] = self._new_column(key)
-            self.usage.rewire()
-            self.usage.fill_non_zero(argument, self._live_pods())
+            column = self._new_column(key)
+            self.usage.add_non_zero(argument, column, self._live_pods())
             return column
         if family.argument == "image name":
             return self._new_image_column(key)

@@ -26,7 +26,7 @@ class Usage:
     """The dynamic columns of the node table, and the arithmetic of a pod coming or going.
 
     ``amounts[resource]`` is (requested, free, allocatable) and ``non_zero[resource]`` the column
-    of that name; ``rewire`` must be called after a column is added or grown.
+    of that name; ``rewire`` must be called after columns have grown or were given up.
     """
 
     __slots__ = (
@@ -35,6 +35,8 @@ class Usage:
         "_pairs",
         "_pod_count",
         "_ports",
+        "_uncounted",
+        "_uncounted_non_zero",
         "amounts",
         "non_zero",
         "pod_count",
@@ -51,6 +53,12 @@ class Usage:
         self._ports: dict[int, dict[int, int]] = {}
         self._large: dict[tuple[int, str, str], int] = {}
         """By row, column and resource the exact sum of the amounts that are not small."""
+        self._uncounted: set[str] = set()
+        """Resources without columns that pods on live rows request: their columns must be filled.
+
+        A pod may name thousands of resources; those of no other pod are not looked for anywhere.
+        """
+        self._uncounted_non_zero: set[str] = set()
         self.rewire()
 
     def forget(self, idle: set[Key]) -> None:
@@ -62,11 +70,13 @@ class Usage:
             pair = {("requested", resource), ("free", resource)}
             if pair <= idle:
                 del self.amounts[resource]
+                self._uncounted.add(resource)
                 self._forget_large("requested", resource)
             else:
                 idle -= {*pair, ("allocatable", resource)}
         for resource in [r for r in self.non_zero if ("nonZeroRequested", r) in idle]:
             del self.non_zero[resource]
+            self._uncounted_non_zero.add(resource)
             self._forget_large("nonZeroRequested", resource)
 
     def rewire(self) -> None:
@@ -80,7 +90,9 @@ class Usage:
         pairs = self._pairs
         for resource, amount in info.requests.items():
             pair = pairs.get(resource)
-            if pair is not None:
+            if pair is None:
+                self._uncounted.add(resource)
+            else:
                 change = amount * sign
                 if amount > SMALL:
                     change = self._change((row, "requested", resource), change)
@@ -90,7 +102,9 @@ class Usage:
         views = self._non_zero_views
         for resource, amount in info.non_zero_added.items():
             view = views.get(resource)
-            if view is not None:
+            if view is None:
+                self._uncounted_non_zero.add(resource)
+            else:
                 change = amount * sign
                 if amount > SMALL:
                     change = self._change((row, "nonZeroRequested", resource), change)
@@ -108,6 +122,8 @@ class Usage:
         return min(after, MAX_UNITS) - min(before, MAX_UNITS)
 
     def _forget_large(self, column: str, resource: str) -> None:
+        if not self._large:
+            return
         self._large = {p: n for p, n in self._large.items() if p[1:] != (column, resource)}
 
     def refill(self, row: int, infos: Iterable[PodInfo]) -> None:
@@ -127,22 +143,34 @@ class Usage:
                 changed = True
         return changed
 
-    def fill(self, resource: str, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]) -> None:
-        """Fill the new columns of one resource from the pods of every live row."""
-        requested, free, allocatable = self.amounts[resource]
-        for row, infos in pods:
-            for info in infos.values():
-                amount = info.requests.get(resource, 0)
-                if amount > SMALL:
-                    amount = self._change((row, "requested", resource), amount)
-                requested.view[row] += amount
+    def add_amounts(
+        self,
+        resource: str,
+        columns: tuple[Column, Column, Column],
+        pods: Iterable[tuple[int, Mapping[str, PodInfo]]],
+    ) -> None:
+        """Add the new columns of a resource, filled from the pods of every live row."""
+        requested, free, allocatable = self.amounts[resource] = columns
+        self._pairs[resource] = requested.view, free.view
+        if resource in self._uncounted:
+            self._uncounted.remove(resource)
+            for row, infos in pods:
+                for info in infos.values():
+                    amount = info.requests.get(resource, 0)
+                    if amount > SMALL:
+                        amount = self._change((row, "requested", resource), amount)
+                    requested.view[row] += amount
         free.values[:] = allocatable.values - requested.values
 
-    def fill_non_zero(
-        self, resource: str, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]
+    def add_non_zero(
+        self, resource: str, column: Column, pods: Iterable[tuple[int, Mapping[str, PodInfo]]]
     ) -> None:
-        """Fill the new nonZeroRequested column of one resource."""
-        view = self.non_zero[resource].view
+        """Add the new nonZeroRequested column of a resource, filled likewise."""
+        self.non_zero[resource] = column
+        view = self._non_zero_views[resource] = column.view
+        if resource not in self._uncounted_non_zero:
+            return
+        self._uncounted_non_zero.remove(resource)
         for row, infos in pods:
             for info in infos.values():
                 amount = info.non_zero_added.get(resource, 0)
