@@ -177,7 +177,7 @@ def test_a_token_shows_in_no_log(tmp_path: Path) -> None:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(60):
-                while b"".join(printed).count(b"Trouble") < len(ANSWERS):
+                while b"".join(printed).count(b" failed") < len(ANSWERS):
                     printed.append(await process.stdout.readline())
         finally:
             process.terminate()

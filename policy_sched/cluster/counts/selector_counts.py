@@ -192,4 +192,6 @@ class SelectorCounts:
         self, key: tuple[str, ...], texts: frozenset[str] | tuple[str, ...]
     ) -> NDArray[np.bool_]:
         values = self._pods.lookup(key).values[: self._pods.n]  # first: it may give new codes
-        return np.isin(values, [self._pods.strings.find(text) for text in texts])
+        codes = [self._pods.strings.find(text) for text in texts]
+        found: NDArray[np.bool_] = values == codes[0] if len(codes) == 1 else np.isin(values, codes)
+        return found  # a comparison takes a tenth of the time of isin

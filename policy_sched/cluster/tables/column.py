@@ -32,6 +32,8 @@ MOST: Final = 1024
 """Number of columns from which on a table gives up idle ones."""
 VERSIONS: Final = 1 << 40
 """Versions that a column may have before they could meet those of the next."""
+NO_VERSION: Final = -1
+"""The version of a column of zeros; no other column has it."""
 
 
 class Column:

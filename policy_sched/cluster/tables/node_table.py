@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from policy_sched.cluster.tables.column import FIRST_CAPACITY, Column, Eviction, sum_of
+from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction, sum_of
 from policy_sched.cluster.tables.image_states import Images
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
@@ -53,6 +53,11 @@ class NodeTable:
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []
         self._columns: dict[Key, Column] = {}
+        self._named: dict[str, set[str]] = {
+            family: set() for family in ("label", "annotation", "allocatable", "capacity")
+        }
+        """By family of columns, what nodes have, or had once."""
+        self._zeros: dict[str, Column] = {}
         self.eviction = Eviction()
         self._readers: list[tuple[Column, Reader]] = []
         self._image_columns: list[tuple[Column, str]] = []
@@ -83,7 +88,7 @@ class NodeTable:
 
     def column(self, key: Key) -> Column:
         """Return a column to be held: it is kept up to date for good. See `lookup`."""
-        column = self.lookup(key)
+        column = self._columns.get(key) or self._materialise(key)
         column.held = True
         return column
 
@@ -91,12 +96,13 @@ class NodeTable:
         """Return a column to be used now, created and filled on first use.
 
         It is given up when it is not looked up for long. ``requested`` and ``free`` of a resource
-        bring each other and ``allocatable`` along. Raises KeyError if no family of
+        bring each other and ``allocatable`` along. The columns of a family that name what neither a
+        node nor a pod on one has are the same column of zeros. Raises KeyError if no family of
         columns.NODE_COLUMNS allows the key.
         """
         column = self._columns.get(key)
         if column is None:
-            return self._materialise(key)
+            return self._absent(key) if self._is_absent(key) else self._materialise(key)
         column.asked = True
         return column
 
@@ -244,6 +250,24 @@ class NodeTable:
         self.static_version += 1
         self.journal.append(row, kind)
 
+    def _is_absent(self, key: Key) -> bool:
+        """Tell whether a column would hold zeros, as no object has what it names."""
+        family, argument = key[0], key[-1]
+        if family in ("free", "requested", "nonZeroRequested"):
+            counted = self.usage.counts(argument, non_zero=family == "nonZeroRequested")
+            return not counted and argument not in self._named["allocatable"]
+        named = self._named.get(family.removesuffix("?"))
+        return named is not None and argument not in named
+
+    def _absent(self, key: Key) -> Column:
+        """Return the column of zeros of a family: a pod may name thousands of absent keys."""
+        column = self._zeros.get(key[0])
+        if column is None:
+            column = Column(key[:1], family_of(key, NODE_COLUMNS), self._capacity)
+            column.version = NO_VERSION
+            self._zeros[key[0]] = column
+        return column
+
     def _new_column(self, key: Key) -> Column:
         column = Column(key, family_of(key, NODE_COLUMNS), self._capacity)
         self._columns[key] = self.eviction.numbered(column)
@@ -257,7 +281,10 @@ class NodeTable:
                 self._new_column(("free", argument)),
                 self._new_column(("requested", argument)),
             )
-            columns = requested, free, self.lookup(("allocatable", argument))
+            there = ("allocatable", argument)
+            allocatable = self._columns.get(there) or self._materialise(there)
+            allocatable.asked = True
+            columns = requested, free, allocatable
             self.usage.add_amounts(argument, columns, self._live_pods())
             return self._columns[key]
         if name == "nonZeroRequested":
@@ -290,6 +317,10 @@ class NodeTable:
         return 0 if size is None else min(max(size, 0), MAX_IMAGE)
 
     def _write_static(self, row: int, node: Node) -> None:
+        self._named["label"].update(node.metadata.labels)
+        self._named["annotation"].update(node.metadata.annotations)
+        self._named["allocatable"].update(node.status.allocatable)
+        self._named["capacity"].update(node.status.capacity)
         for column, read in self._readers:
             column.put(row, read(node))
         for column, _ in self._image_columns:
@@ -300,6 +331,6 @@ class NodeTable:
 
     def _grow(self) -> None:
         self._capacity *= 2
-        for column in self._columns.values():
+        for column in (*self._columns.values(), *self._zeros.values()):
             column.grow(self._capacity)
         self.usage.rewire()

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables.column import FIRST_CAPACITY, Column, Eviction
+from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction
 from policy_sched.cluster.tables.interning import Strings
 from policy_sched.cluster.tables.schema import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
 from policy_sched.model import PodInfo
@@ -72,6 +72,11 @@ class PodTable:
         self._columns: dict[Key, Column] = {("node",): self.node}
         self._readers: list[tuple[Column, Reader]] = []
         self.eviction = Eviction()
+        self._labels: set[str] = set()
+        """Keys of labels that pods have, or had once."""
+        family = family_of(("label", ""), POD_COLUMNS)
+        self._no_label = Column(("label",), family, self._capacity)
+        self._no_label.version = NO_VERSION
 
     @property
     def n(self) -> int:
@@ -80,20 +85,26 @@ class PodTable:
 
     def column(self, key: Key) -> Column:
         """Return a column to be held: it is kept up to date for good. See `lookup`."""
-        column = self.lookup(key)
+        column = self._columns.get(key) or self._materialise(key)
         column.held = True
         return column
 
     def lookup(self, key: Key) -> Column:
         """Return a column to be used now, created and filled on first use.
 
-        It is given up when it is not looked up for long. Raises KeyError if no family of
-        columns.POD_COLUMNS allows the key.
+        It is given up when it is not looked up for long. The columns of labels that no pod has are
+        the same column of zeros. Raises KeyError if no family of columns.POD_COLUMNS allows the
+        key.
         """
         column = self._columns.get(key)
         if column is not None:
             column.asked = True
             return column
+        if key[0] == "label" and key[1] not in self._labels:
+            return self._no_label
+        return self._materialise(key)
+
+    def _materialise(self, key: Key) -> Column:
         column = Column(key, family_of(key, POD_COLUMNS), self._capacity)
         self.eviction.numbered(column)
         read = reader(key, self.strings)
@@ -133,6 +144,7 @@ class PodTable:
         self.arrival[row] = next(self._arrivals)
         for column, read in self._readers:
             column.view[row] = read(info)
+        self._labels.update(info.labels)
         if info.has_pod_affinity:
             self.with_affinity[info.uid] = info
         self.version += 1
@@ -144,6 +156,7 @@ class PodTable:
         self.node.view[row] = node_row
         for column, read in self._readers:
             column.view[row] = read(info)
+        self._labels.update(info.labels)
         if info.has_pod_affinity:
             self.with_affinity[info.uid] = info
         else:
@@ -173,6 +186,7 @@ class PodTable:
         self._capacity *= 2
         for column in self._columns.values():
             column.grow(self._capacity, NO_NODE if column is self.node else 0)
+        self._no_label.grow(self._capacity)
 
 
 def reader(key: Key, strings: Strings) -> Reader:
