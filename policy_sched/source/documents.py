@@ -337,13 +337,11 @@ def _beyond_limits(file: SourceFile, text: str, max_values: float) -> Diagnostic
                 values += 1
                 if values > max_values:
                     message = f"the file holds more than {max_values} values"
-                    at = event.start_mark.index
-                    return diagnostic(file, at, YAML_SYNTAX, message, hint="split it")
+                    return diagnostic(file, _start(event), YAML_SYNTAX, message, hint="split it")
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    mark = event.start_mark
-                    return too_deep(file, mark.index if mark else 0)
+                    return too_deep(file, _start(event))
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
     except yaml.YAMLError:
@@ -351,6 +349,10 @@ def _beyond_limits(file: SourceFile, text: str, max_values: float) -> Diagnostic
     finally:
         loader.dispose()
     return None
+
+
+def _start(event: yaml.Event) -> int:
+    return event.start_mark.index if event.start_mark else 0
 
 
 def _roots(file: SourceFile, text: str, problems: list[Diagnostic]) -> Iterator[Node | None]:
