@@ -11,9 +11,9 @@ from policy_sched.model.pod_info import PodInfo
 
 
 class EventResource(Enum):
-    """Kinds of objects whose events the queue listens to; values are upstream's names.
+    """Kinds of objects whose events the queue handles; values are upstream's names.
 
-    A plugin that registers for ``POD`` hears of assigned and of unschedulable pods.
+    A plugin that registers for ``POD`` receives events of assigned and of unscheduled pods.
     """
 
     POD = "Pod"
@@ -33,7 +33,7 @@ class EventResource(Enum):
 
 
 class ActionType(Flag):
-    """What happened to the object; flags combine."""
+    """The change of the object; flags combine."""
 
     ADD = auto()
     DELETE = auto()
@@ -52,11 +52,11 @@ class ActionType(Flag):
 
 ALL: Final = ~ActionType(0)
 UPDATE: Final = ALL & ~(ActionType.ADD | ActionType.DELETE)
-"""Every change of an object that stays."""
+"""Every change of an existing object."""
 
 
 class QueueingHint(Enum):
-    """A hint's answer for one pod and one event."""
+    """The result of a hint for one pod and one event."""
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
@@ -64,7 +64,7 @@ class QueueingHint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """One kind of thing that can happen; ``name`` replaces the label of special events."""
+    """One kind of event; ``name`` replaces the label of special events."""
 
     resource: EventResource
     action: ActionType
@@ -77,11 +77,11 @@ class ClusterEvent:
 
     @property
     def wildcard(self) -> bool:
-        """Whether the event matches everything: it moves pods whatever plugin rejected them."""
+        """Whether the event matches every registration: it moves all rejected pods."""
         return self.resource is EventResource.WILDCARD and self.action == ALL
 
     def covers(self, incoming: ClusterEvent) -> bool:
-        """Tell whether a plugin registered for this event receives the other."""
+        """Return whether a plugin registered for this event receives the other."""
         if self.wildcard:
             return True
         wanted = self.resource in (EventResource.WILDCARD, incoming.resource) or (
@@ -110,9 +110,9 @@ def action_label(action: ActionType) -> str:
 
 
 Hint: TypeAlias = Callable[[PodInfo, object, object], QueueingHint]
-"""From the waiting pod, the object before and the object after, to whether to queue it.
+"""Returns whether to queue a pod, from the pod, the object before and the object after.
 
-A hint for pods is told of every pod: one that cares about the waiting pod itself compares UIDs.
+A hint for pods receives every pod: one for the waiting pod itself compares UIDs.
 """
 
 
@@ -120,8 +120,8 @@ A hint for pods is told of every pod: one that cares about the waiting pod itsel
 class ClusterEventWithHint:
     """An event that a plugin registers for; without a hint every such event queues the pod.
 
-    ``every``: beside events, a pod that the plugin rejected or gates is tried again so many
-    nanoseconds after it came back; 0: only events count. `TIMER` stands for no event at all.
+    ``every``: besides events, a pod that the plugin rejected or gates is retried this many
+    nanoseconds after it was requeued; 0: only events count. `TIMER` means that no event counts.
     """
 
     event: ClusterEvent
@@ -133,21 +133,21 @@ NODE_ADD: Final = ClusterEvent(EventResource.NODE, ActionType.ADD)
 ASSIGNED_POD_ADD: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULED_POD_ADD: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
-"""A pod came that has no node."""
+"""An unscheduled pod was added."""
 TIMER: Final = ClusterEvent(EventResource.WILDCARD, ActionType(0), "Timer")
-"""Nothing happens; what is registered for it goes by the time."""
+"""Matches no event; a registration for it is driven by time alone."""
 REQUEUE_EVERY: Final = ClusterEvent(EventResource.WILDCARD, ALL, "RequeueEvery")
-"""The time is up after which a plugin wants pods that it rejected to be tried again."""
+"""The retry interval of a plugin that rejected the pod has passed."""
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(EventResource.WILDCARD, ALL, "UnschedulableTimeout")
-"""A pod was left in the pool for too long."""
+"""A pod was unschedulable for too long."""
 FORCE_ACTIVATE: Final = ClusterEvent(EventResource.WILDCARD, ALL, "ForceActivate")
-"""A plugin wants a pod to be tried again now."""
+"""A plugin requests an immediate retry of a pod."""
 POLICY_RELOAD: Final = ClusterEvent(EventResource.WILDCARD, ALL, "PolicyReload")
-"""Other policies decide from now on."""
+"""Policies were reloaded."""
 
 SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE: Final = "BackoffComplete"
 POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 UNSCHEDULABLE_POD_ADD: Final = "UnschedulablePodAdd"
 UNSCHEDULABLE_POD_UPDATE: Final = "UnschedulablePodUpdate"
-"""Labels, beside those of events, of what brings a pod into one of the queues (upstream's)."""
+"""Further labels of reasons for which a pod enters a queue (upstream's)."""

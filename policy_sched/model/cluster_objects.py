@@ -1,7 +1,7 @@
 """Objects beside pods: nodes, namespaces, priority and runtime classes, disruption budgets.
 
-Decoded straight from API JSON: the fields that scheduling reads. The labels of a namespace decide
-which pods a term of pod affinity means. A runtime class adds its overhead, node selector and
+Decoded straight from API JSON: the fields that scheduling reads. Terms of pod affinity select
+namespaces by label. A runtime class adds its overhead, node selector and
 tolerations to a pod when the pod is created, as the RuntimeClass admission plugin does.
 """
 
@@ -20,7 +20,7 @@ from policy_sched.model.records import Condition, Taint, Toleration
 
 
 class NodeSpec(ApiStruct):
-    """What an administrator says of a node."""
+    """A node's configuration."""
 
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
@@ -28,14 +28,14 @@ class NodeSpec(ApiStruct):
 
 
 class ContainerImage(ApiValue, frozen=True, gc=False):
-    """An image that a node holds, under all its names, and its size in bytes."""
+    """An image on a node, with all its names, and its size in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: Int64 = 0
 
 
 class NodeSystemInfo(ApiValue, frozen=True, gc=False):
-    """What runs on a node."""
+    """Software and system of a node."""
 
     architecture: str = ""
     operating_system: str = ""
@@ -46,7 +46,7 @@ class NodeSystemInfo(ApiValue, frozen=True, gc=False):
 
 
 class NodeStatus(ApiStruct):
-    """What a node reports of itself."""
+    """A node's reported state."""
 
     capacity: dict[str, Amount] = field(default_factory=dict)
     allocatable: dict[str, Amount] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Namespace(ApiObject):
 
 
 class PriorityClass(ApiObject):
-    """A name for a priority; the one with ``global_default`` serves pods that name none."""
+    """A named priority; the one with ``global_default`` applies to pods without a class."""
 
     value: Int32 = 0
     global_default: bool = False
@@ -81,7 +81,7 @@ class PriorityClass(ApiObject):
 
 
 class PodDisruptionBudgetSpec(ApiStruct):
-    """Which pods, and how many of them (a number or a percentage) must stay."""
+    """The selected pods, and how many of them (a number or a percentage) must stay available."""
 
     min_available: Int32 | str | None = None
     max_unavailable: Int32 | str | None = None
@@ -89,7 +89,7 @@ class PodDisruptionBudgetSpec(ApiStruct):
 
 
 class PodDisruptionBudgetStatus(ApiStruct):
-    """How many more pods may go, and which are going already."""
+    """The number of evictions still allowed, and the pods being evicted."""
 
     disruptions_allowed: Int32 = 0
     current_healthy: Int32 = 0
@@ -110,13 +110,13 @@ MOST_TOLERATIONS: Final = 1_000
 
 
 class Overhead(ApiStruct):
-    """What each pod of a class takes in addition."""
+    """The resources that each pod of a class uses in addition."""
 
     pod_fixed: dict[str, Amount] = field(default_factory=dict)
 
 
 class Scheduling(ApiStruct):
-    """Where the pods of a class can run."""
+    """The nodes for the pods of a class."""
 
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
@@ -130,11 +130,11 @@ class RuntimeClass(ApiObject):
 
 
 class RejectedError(ValueError):
-    """Why a pod is refused, in the words of the admission plugin."""
+    """The reason why a pod is rejected, in the admission plugin's words."""
 
 
 def admit(spec: PodSpec, found: RuntimeClass) -> None:
-    """Write into a pod what its runtime class says. Raises RejectedError if that contradicts it."""
+    """Merge a runtime class into a pod. Raises RejectedError if they conflict."""
     if found.overhead is not None:
         if spec.overhead and not _equal(spec.overhead, found.overhead.pod_fixed):
             what = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -157,14 +157,14 @@ def admit(spec: PodSpec, found: RuntimeClass) -> None:
 
 
 def check_overhead(spec: PodSpec, found: RuntimeClass | None) -> None:
-    """Raise RejectedError if a pod has an overhead that no runtime class gives it."""
+    """Raise RejectedError if a pod has an overhead that its runtime class does not set."""
     if spec.overhead and (found is None or found.overhead is None):
         what = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise RejectedError(f"pod rejected: {what}")
 
 
 def merged(every: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Return tolerations without those that another one includes; of equal ones the first."""
+    """Return tolerations without those that another one covers; of equal ones the first."""
     kept: list[Toleration] = []
     for place, one in enumerate(every):
         later = (other for other in every[place + 1 :] if other != one)
@@ -174,7 +174,7 @@ def merged(every: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
 
 
 def _includes(wide: Toleration, one: Toleration) -> bool:
-    """Tell whether a toleration bears whatever another one does."""
+    """Return whether a toleration covers another one."""
     if wide == one:
         return True
     if one.key != wide.key and not (not wide.key and wide.operator == "Exists"):

@@ -1,7 +1,7 @@
-"""Texts that have a form: names and labels, in the words of their refusals, and durations.
+"""Formats of texts: names and labels, with the API server's messages, and durations.
 
-Each function on names yields what is wrong with a text. (apimachinery's util/validation.)
-Durations are as people write them: "90s", "1h30m", "250ms", or a plain number of seconds.
+Each function on names yields the problems of a text. (apimachinery's util/validation.)
+Durations have the form "90s", "1h30m", "250ms", or are a plain number of seconds.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes, as messages have it."""
+    """Return a text in quotes, in the form of API messages."""
     return msgspec.json.encode(text).decode()
 
 
 def _formed(words: str, form: str, *examples: str) -> str:
-    """Return the words about a text that does not match; examples follow each other by two."""
+    """Return the message for a text that does not match, with examples in pairs."""
     given = " or ".join(f"'{one}', " for one in examples)
     return f"{words} (e.g. {given}regex used for validation is '{form}')"
 
 
 _LONGEST: Final = 10_000
-"""Characters of a text that is looked at; a longer one is too long for everything."""
+"""Characters of a text that are checked; every format has a smaller limit."""
 
 
 def _has(form: str, text: str) -> bool:
@@ -155,7 +155,7 @@ def port_name(text: str) -> Iterator[str]:
         yield "must not begin or end with a hyphen"
 
 
-#: The annotation that says how long a simulated pod runs before it has succeeded.
+#: The annotation with the duration of a simulated pod, after which it has succeeded.
 DURATION_ANNOTATION: Final = "policysched.dev/duration"
 
 _UNITS: Final = {
@@ -170,7 +170,7 @@ _UNITS: Final = {
 _DURATION_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]++)?+)(ns|us|\N{MICRO SIGN}s|ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})++")
 _NUMBER: Final = re.compile(r"[0-9]++(?:\.[0-9]++)?+")
-#: Characters of a text that is read; a longer one says no more.
+#: Characters of a text that are parsed; every valid duration is shorter.
 _MAX_TEXT: Final = 256
 _SHOWN: Final = 40
 _MAX_INT64: Final = 2**63 - 1
@@ -179,7 +179,7 @@ _MAX_INT64: Final = 2**63 - 1
 def nanoseconds_of(text: str) -> int:
     """Return a duration in nanoseconds; parts as in Go's durations, none of them negative.
 
-    Raises ValueError if the text is no duration, or one of more than 292 years, as in Go.
+    Raises ValueError if the text is not a duration, or one of more than 292 years, as in Go.
     """
     if len(text) > _MAX_TEXT:
         raise ValueError(f"{text[:_SHOWN] + '...'!r} is not a duration: {len(text)} characters")

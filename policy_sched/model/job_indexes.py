@@ -1,4 +1,4 @@
-"""Completion indexes of jobs, which a status has as "0-2,5": ranges, never written out."""
+"""Completion indexes of jobs, in a status as "0-2,5": always kept as ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def open_indexes(done: Iterable[range], taken: Container[int], completions: int)
 
 
 def runs_of(text: str, completions: int) -> list[range]:
-    """Return the numbers of "0-2,5" below a limit, as ranges in order; what is none is left out."""
+    """Return the ranges of "0-2,5" below a limit, in order; invalid parts are left out."""
     found = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -25,12 +25,12 @@ def runs_of(text: str, completions: int) -> list[range]:
 
 
 def with_indexes(runs: Iterable[range], indexes: Iterable[int]) -> list[range]:
-    """Return ranges with some numbers more."""
+    """Return ranges with additional numbers."""
     return _joined([*runs, *(range(one, one + 1) for one in indexes)])
 
 
 def _joined(runs: list[range]) -> list[range]:
-    """Return ranges in order; those that touch are one."""
+    """Return ranges in order; adjacent ones are joined."""
     joined: list[range] = []
     for run in sorted((one for one in runs if one), key=lambda one: one.start):
         if joined and run.start <= joined[-1].stop:
@@ -41,7 +41,7 @@ def _joined(runs: list[range]) -> list[range]:
 
 
 def text_of(runs: Iterable[range]) -> str:
-    """Write numbers as "0-2,5"."""
+    """Format numbers as "0-2,5"."""
     parts = []
     for run in runs:
         first, last = run.start, run.stop - 1

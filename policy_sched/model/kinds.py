@@ -1,4 +1,4 @@
-"""The kinds of API objects: which struct decodes which, and which the scheduler passes over."""
+"""The kinds of API objects: the struct of each, and the kinds that scheduling does not read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ CLUSTER_SCOPED: Final = frozenset(
         "VolumeAttachment",
     }
 )
-"""The decoded kinds that live in no namespace."""
+"""The decoded kinds that are cluster-scoped."""
 
 SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
     (version, kind)
@@ -110,7 +110,7 @@ SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
     }.items()
     for kind in kinds.split()
 )
-"""Kubernetes' own kinds that no decision reads; manifests may hold them."""
+"""Kubernetes' own kinds that scheduling does not read; manifests may contain them."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What every API object has: metadata, owner references, label selectors, and the struct base."""
+"""Common types of API objects: metadata, selectors, affinity, topology spread, base structs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class ApiStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """Base of the structs that are decoded straight from API JSON; unknown fields are ignored.
 
-    What is decoded is a tree, so the cycle collector need not walk through it: with 30,000 pods a
+    Decoded data is a tree, so the cycle collector need not traverse it: with 30,000 pods a
     full collection takes 25 ms instead of 110.
     """
 
@@ -28,7 +28,7 @@ class ApiStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True
 class ApiValue(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True, gc=False
 ):
-    """Base of the structs that never change once decoded."""
+    """Base of the structs that are immutable after decoding."""
 
 
 class LabelSelectorRequirement(ApiValue, frozen=True, gc=False):
@@ -40,7 +40,7 @@ class LabelSelectorRequirement(ApiValue, frozen=True, gc=False):
 
 
 class LabelSelector(ApiValue, frozen=True):
-    """Which labels are meant; all of it must hold, and an empty selector selects everything."""
+    """A selector of labels; all requirements must hold, and an empty one selects everything."""
 
     match_labels: dict[str, str] = field(default_factory=dict)
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
@@ -57,7 +57,7 @@ class OwnerReference(ApiValue, frozen=True, gc=False):
 
 
 class ObjectMeta(ApiStruct):
-    """Name, labels and the rest of an object's metadata that scheduling reads."""
+    """The fields of an object's metadata that scheduling reads."""
 
     name: str = ""
     generate_name: str = ""
@@ -73,7 +73,7 @@ class ObjectMeta(ApiStruct):
 
 
 class ApiObject(ApiStruct):
-    """Base of the objects with a kind: what was read stays, so that it is written again."""
+    """Base of the objects with a kind; apiVersion and kind are kept for encoding."""
 
     api_version: str = ""
     kind: str = ""
@@ -115,14 +115,14 @@ class NodeSelector(ApiValue, frozen=True, gc=False):
 
 
 class PreferredSchedulingTerm(ApiValue, frozen=True, gc=False):
-    """A term and the score (1 to 100) that a matching node gains."""
+    """A term, and the score (1 to 100) that a matching node gets."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(ApiValue, frozen=True, gc=False):
-    """The nodes that a pod needs and those it would rather have; hashable, equal by value."""
+    """The required and preferred nodes of a pod; hashable, equal by value."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -133,7 +133,7 @@ class NodeAffinity(ApiValue, frozen=True, gc=False):
 
 
 class PodAffinityTerm(ApiValue, frozen=True):
-    """Pods to be near to or away from, and the topology label that says what near is."""
+    """Pods to be near to or away from, and the topology label whose value defines near."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -170,7 +170,7 @@ class Affinity(ApiValue, frozen=True):
 
 
 class TopologySpreadConstraint(ApiValue, frozen=True):
-    """How evenly matching pods are to be spread over the values of a node label."""
+    """The allowed imbalance of matching pods over the values of a node label."""
 
     max_skew: Int32 = 0
     topology_key: str = ""

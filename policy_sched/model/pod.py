@@ -28,7 +28,7 @@ class ResourceRequirements(ApiStruct):
 
 
 class ContainerPort(ApiValue, frozen=True, gc=False):
-    """A port of a container; ``host_port`` 0 takes no port of the node."""
+    """A port of a container; ``host_port`` 0 uses no port of the node."""
 
     container_port: Int32 = 0
     host_port: Int32 = 0
@@ -37,7 +37,7 @@ class ContainerPort(ApiValue, frozen=True, gc=False):
 
 
 class RestartRule(ApiStruct):
-    """What happens when a container exits; RestartAllContainers needs a feature of the node."""
+    """The action when a container exits; RestartAllContainers requires a feature of the node."""
 
     action: str = ""
 
@@ -73,7 +73,7 @@ class ClaimVolume(ApiValue, frozen=True, gc=False):
 
 
 class ClaimTemplateSpec(ApiStruct):
-    """The claim that an ephemeral volume asks for."""
+    """The spec of an ephemeral volume's claim."""
 
     access_modes: tuple[str, ...] = ()
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
@@ -82,13 +82,13 @@ class ClaimTemplateSpec(ApiStruct):
 
 
 class ClaimTemplate(ApiStruct):
-    """A claim to be made for the pod, named after pod and volume."""
+    """A claim that is created for the pod and named after pod and volume."""
 
     spec: ClaimTemplateSpec = field(default_factory=ClaimTemplateSpec)
 
 
 class EphemeralVolume(ApiStruct):
-    """A volume whose claim is made and deleted with the pod."""
+    """A volume whose claim is created and deleted with the pod."""
 
     volume_claim_template: ClaimTemplate | None = None
 
@@ -122,7 +122,7 @@ class RbdVolume(ApiValue, frozen=True, gc=False):
 
 
 class ImageVolume(ApiValue, frozen=True, gc=False):
-    """A volume that holds the files of a container image."""
+    """A volume with the files of a container image."""
 
     reference: str = ""
 
@@ -151,7 +151,7 @@ class Volume(ApiStruct):
 
 
 class PodSpec(ApiStruct):
-    """What a pod wants."""
+    """A pod's configuration."""
 
     containers: tuple[ContainerSpec, ...] = ()
     init_containers: tuple[ContainerSpec, ...] = ()
@@ -177,7 +177,7 @@ class PodSpec(ApiStruct):
 
 
 class ContainerStatus(ApiStruct):
-    """What the node gave to a container; matters while a pod is resized in place."""
+    """The resources allocated to a container; used while a pod is resized in place."""
 
     name: str = ""
     allocated_resources: dict[str, Amount] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class ContainerStatus(ApiStruct):
 
 
 class PodStatus(ApiStruct):
-    """What became of a pod."""
+    """A pod's observed state."""
 
     phase: str = ""
     start_time: datetime | None = None
@@ -206,7 +206,7 @@ class Pod(ApiObject):
 
 
 class PodTemplate(ApiStruct):
-    """The pod that a workload makes copies of."""
+    """The template for a workload's pods."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)

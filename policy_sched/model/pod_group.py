@@ -1,8 +1,8 @@
-"""Pod groups: pods that are to run together, and the objects that say how many must.
+"""Pod groups: pods that are scheduled together, and the objects with the required number.
 
 A pod names its group in ``spec.schedulingGroup.podGroupName`` (scheduling.k8s.io, whose PodGroup
 has a gang policy) or in the label of the coscheduling plugin (scheduling.x-k8s.io, whose PodGroup
-has a least number of members). The group is of the pod's namespace in both cases.
+has a minimum number of members). The group is in the pod's namespace in both cases.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from policy_sched.model.meta import ApiObject, ApiStruct, Int32
 from policy_sched.model.records import Condition
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
-"""The label by which a pod names its group for the coscheduling plugin."""
+"""The label with a pod's group for the coscheduling plugin."""
 
 SCHEDULED: Final = "PodGroupScheduled"
-"""The condition of a PodGroup that says whether its pods have nodes."""
+"""The condition of a PodGroup for whether its pods have nodes."""
 
 GroupKey: TypeAlias = tuple[str, str]
 """Namespace and name of a group."""
 
 
 class GangPolicy(ApiStruct):
-    """All or nothing, from so many pods on."""
+    """The minimum number of pods that are scheduled together."""
 
     min_count: Int32 = 0
 
 
 class GroupPolicy(ApiStruct):
-    """How the pods of a group are scheduled; without a gang each for itself."""
+    """How the pods of a group are scheduled; without a gang individually."""
 
     gang: GangPolicy | None = None
 
@@ -44,20 +44,20 @@ class TopologyConstraint(ApiStruct):
 
 
 class SchedulingConstraints(ApiStruct):
-    """What holds for a group's nodes; the API allows one topology."""
+    """Constraints on a group's nodes; the API allows one topology."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 
 
 class PodGroupSpec(ApiStruct):
-    """What is wanted of a group."""
+    """A group's configuration."""
 
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: SchedulingConstraints | None = None
 
 
 class PodGroupStatus(ApiStruct):
-    """What became of a group so far."""
+    """A group's observed state."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -70,24 +70,24 @@ class PodGroup(ApiObject):
 
     @property
     def min_count(self) -> int:
-        """How many pods must run together; 0 where each runs for itself."""
+        """The number of pods that must run together; 0 if pods are independent."""
         gang = self.spec.scheduling_policy.gang
         return 0 if gang is None else gang.min_count
 
     @property
     def topology_key(self) -> str:
-        """The label whose value the nodes share; empty where they need not."""
+        """The label whose value the nodes share; empty if there is none."""
         constraints = self.spec.scheduling_constraints
         return constraints.topology[0].key if constraints and constraints.topology else ""
 
     @property
     def schedule_timeout(self) -> int | None:
-        """How long its pods may wait for one another, in ns; this kind of group does not say."""
+        """The timeout for waiting pods in ns; None, since this kind of group has none."""
         return None
 
 
 class CoschedulingSpec(ApiStruct):
-    """What is wanted of a group of the coscheduling plugin."""
+    """The configuration of a group of the coscheduling plugin."""
 
     min_member: Int32 = 0
     schedule_timeout_seconds: Int32 | None = None
@@ -100,28 +100,27 @@ class CoschedulingGroup(ApiObject):
 
     @property
     def min_count(self) -> int:
-        """How many pods must run together."""
+        """The number of pods that must run together."""
         return self.spec.min_member
 
     @property
     def topology_key(self) -> str:
-        """The label whose value the nodes share; this kind of group does not say."""
+        """The label whose value the nodes share; this kind of group has none."""
         return ""
 
     @property
     def schedule_timeout(self) -> int | None:
-        """How long its pods may wait for one another, in ns; None where it does not say."""
+        """The timeout for waiting pods in ns; None if it is not set."""
         seconds = self.spec.schedule_timeout_seconds
         return None if seconds is None else seconds * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """A group as rules see it: how many pods must run together, how many there are, run, wait.
+    """A group in rules: its required pods, and the numbers of existing, running and pending ones.
 
     ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value
-    its nodes share, or empty; ``schedule_timeout``: how long its pods may wait for one another, in
-    ns, or None.
+    its nodes share, or empty; ``schedule_timeout``: the timeout for waiting pods in ns, or None.
     """
 
     name: str = ""
@@ -135,4 +134,4 @@ class GroupCounts:
 
 
 NO_GROUP: Final = GroupCounts()
-"""The group of a pod that belongs to none."""
+"""The group of a pod without a group."""

@@ -1,11 +1,10 @@
 """Pod affinity and topology spread constraints of a pod, compiled.
 
 Theory of operation: equal affinities of one namespace are compiled once and share one PodTerms,
-and equal lists of constraints one SpreadConstraints; both are equal to nothing but themselves and
+and equal lists of constraints one SpreadConstraints; both compare by identity and are
 therefore cheap as keys. The facts are those of ``AffinityTerm`` in kube-scheduler's
-framework/types.go and of ``topologySpreadConstraint`` in its podtopologyspread/common.go; what
-the API server has merged into a selector already (matchLabelKeys, mismatchLabelKeys) is not
-looked at again.
+framework/types.go and of ``topologySpreadConstraint`` in its podtopologyspread/common.go. Fields
+that the API server merges into a selector (matchLabelKeys, mismatchLabelKeys) are not read again.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from policy_sched.model.selectors import NOTHING, Selector, equality_selector, l
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
-    """The pods with certain labels in certain namespaces, and the label that says what near is.
+    """The pods with certain labels in certain namespaces, and the topology label.
 
-    A namespace is meant if it is in ``namespaces`` or ``namespace_selector`` selects its labels.
+    A namespace matches if it is in ``namespaces`` or ``namespace_selector`` selects its labels.
     """
 
     namespaces: frozenset[str]
@@ -40,7 +39,7 @@ class AffinityTerm(msgspec.Struct, frozen=True):
     def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """Tell whether a pod with these labels in that namespace is meant."""
+        """Return whether the term selects a pod with these labels in a namespace."""
         if namespace in self.namespaces or self.namespace_selector.matches(namespace_labels):
             return self.selector.matches(labels)
         return False
@@ -51,7 +50,7 @@ Weighted: TypeAlias = tuple[tuple[int, AffinityTerm], ...]
 
 
 class PodTerms(msgspec.Struct, frozen=True, eq=False):
-    """All terms of one pod. ``error`` says which selector is not valid: then there are no terms."""
+    """All terms of one pod. ``error``: the invalid selector; there are no terms then."""
 
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
@@ -60,7 +59,7 @@ class PodTerms(msgspec.Struct, frozen=True, eq=False):
     error: str = ""
 
     def __bool__(self) -> bool:
-        """Tell whether there is any term, valid or not."""
+        """Return whether there is any term, valid or not."""
         return bool(self.affinity or self.anti_affinity or self.preferred or self.error)
 
 
@@ -107,7 +106,7 @@ def _weighted(
 
 
 def _term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
-    """Compile a term; without namespaces and namespaceSelector it means the pod's own namespace."""
+    """Compile a term; without namespaces and namespaceSelector it uses the pod's namespace."""
     own = not term.namespaces and term.namespace_selector is None
     return AffinityTerm(
         namespaces=frozenset((namespace,) if own else term.namespaces),
@@ -124,10 +123,10 @@ HONOR: Final = "Honor"
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
-    """How far the pods of ``selector`` may be from even over the values of a node label.
+    """The allowed imbalance of the pods of ``selector`` over the values of a node label.
 
-    ``hard``: a node that breaks it is refused, else only disliked. The ``honor`` fields say
-    whether nodes that the pod's node affinity or untolerated taints exclude are left out.
+    ``hard``: a node that violates it is rejected, else its score is lower. The ``honor`` fields:
+    whether nodes excluded by the pod's node affinity or by untolerated taints are left out.
     """
 
     max_skew: int
@@ -140,7 +139,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
     match_label_keys: tuple[str, ...] = ()
 
     def for_labels(self, labels: Mapping[str, str]) -> SpreadConstraint:
-        """Return the constraint with the pod's values of matchLabelKeys joined to the selector."""
+        """Return the constraint with the pod's values of matchLabelKeys added to the selector."""
         found = {key: labels[key] for key in self.match_label_keys if key in labels}
         if not found or self.selector.nothing:
             return self
@@ -149,14 +148,14 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
 
 class SpreadConstraints(msgspec.Struct, frozen=True, eq=False):
-    """A pod's constraints by what breaking them means; ``error`` says what is not valid."""
+    """A pod's hard and soft constraints; ``error`` is the reason if one is invalid."""
 
     hard: tuple[SpreadConstraint, ...] = ()
     soft: tuple[SpreadConstraint, ...] = ()
     error: str = ""
 
     def __bool__(self) -> bool:
-        """Tell whether the pod has constraints of its own, so that default ones do not hold."""
+        """Return whether the pod has its own constraints, so that defaults do not apply."""
         return bool(self.hard or self.soft or self.error)
 
 

@@ -1,8 +1,8 @@
-"""Quantities: amounts of resources as people write them, with Kubernetes' exact meaning.
+"""Quantities: amounts of resources in Kubernetes' notation, with its exact meaning.
 
-A quantity is a whole number of nano-units (10^-9) and the format it was written in. Parsing
-rounds what is finer than a nano-unit away from zero; so do `value` and `milli_value` for their
-units. The facts are those of apimachinery's ``resource.Quantity``.
+A quantity is a whole number of nano-units (10^-9) and its format. Parsing
+rounds fractions of a nano-unit away from zero; `value` and `milli_value` round the same way to
+their units. The facts are those of apimachinery's ``resource.Quantity``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things in words: "1 pod", "8,152 pods"."""
+    """Return a number of things as text: "1 pod", "8,152 pods"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
@@ -38,17 +38,17 @@ MICRO: Final = 1_000_000
 """Nano-units in one milli-unit."""
 
 MAX_INT64: Final = 2**63 - 1
-"""The largest value a quantity yields; a binary quantity is capped here when it is parsed."""
+"""The largest value of a quantity; a binary quantity is capped here when it is parsed."""
 
 MIN_INT64: Final = -(2**63)
-"""The smallest value that a quantity yields."""
+"""The smallest value of a quantity."""
 
 MAX_UNITS: Final = 2**62 - 2**56
 """The largest amount in scheduler units: nearly half of int64, so that the sum and the difference
 of two amounts fit."""
 
 MAX_EXPONENT: Final = 1000
-"""Decimal exponents beyond this are refused: their digits would not fit into memory."""
+"""Decimal exponents beyond this are rejected: their digits would not fit into memory."""
 
 FORMAT_WRONG: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -56,11 +56,11 @@ FORMAT_WRONG: Final = (
 SUFFIX_WRONG: Final = "unable to parse quantity's suffix"
 
 Amount = str | int | float
-"""How an amount appears in a manifest: usually text, in YAML often a bare number."""
+"""An amount in a manifest: usually text, in YAML often a bare number."""
 
 
 class Format(Enum):
-    """How a quantity was written, and is written again."""
+    """The format of a quantity, in which it is also printed."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -87,18 +87,18 @@ _PARTS: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+"
     r"(?P<suffix>[eEinumkKMGTP]*+[-+]?+[0-9]*+)"
 )
-#: Characters of a text that is read; a longer one is no amount of anything.
+#: Characters of a text that are parsed; every valid amount is shorter.
 _MAX_TEXT: Final = 1_024
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
 
 _PLAIN: Final = re.compile(r"([0-9]{1,9})(m|k|M|G|Ki|Mi|Gi|)", re.ASCII)
-"""Amounts that need neither rounding nor capping."""
+"""Amounts without rounding or capping."""
 
 _PLAIN_NANOS: Final[dict[str, int]] = {
     **{suffix: 10 ** (9 + _DECIMAL[suffix]) for suffix in ("m", "", "k", "M", "G")},
     **{suffix: NANO << _BINARY[suffix] for suffix in ("Ki", "Mi", "Gi")},
 }
-"""Nano-units that one of such a suffix stands for."""
+"""Nano-units of one unit with a suffix."""
 
 
 class Quantity(msgspec.Struct, frozen=True, gc=False):
@@ -159,7 +159,7 @@ def _canonical(nanos: int, written: Format) -> str:
 
 
 def _suffix(suffix: str) -> tuple[int, int, Format]:
-    """Return base, exponent and format that a suffix stands for."""
+    """Return base, exponent and format of a suffix."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -173,9 +173,9 @@ def _suffix(suffix: str) -> tuple[int, int, Format]:
 
 
 def parse(text: str) -> Quantity:
-    """Return the quantity that ``text`` means.
+    """Parse a quantity.
 
-    Raises ValueError with Kubernetes' words if the text is no quantity.
+    Raises ValueError with Kubernetes' message if the text is not a quantity.
     """
     match = _PARTS.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None or not text or not text.isascii():
@@ -188,7 +188,7 @@ def parse(text: str) -> Quantity:
         numerator, places = number << exponent, len(fraction)
     else:
         numerator, places = number, len(fraction) - exponent
-    # ceil(numerator * 10^9 / 10^places): what is finer than nano rounds away from zero.
+    # ceil(numerator * 10^9 / 10^places): fractions of a nano-unit are rounded away from zero.
     shift = 9 - places
     nanos = numerator * 10**shift if shift >= 0 else -(-numerator // 10**-shift)
     if written is Format.BINARY_SI:
@@ -202,12 +202,12 @@ def parse(text: str) -> Quantity:
 
 
 def _written_canonically(whole: str, fraction: str, exponent: int, written: Format) -> bool:
-    """Tell whether Kubernetes keeps the text as it was written instead of formatting it anew."""
+    """Return whether Kubernetes keeps the text as it was written instead of reformatting it."""
     digits = whole + fraction
     if written is Format.BINARY_SI:
-        # 15 decimal digits, less those of the suffix, is what its fast path takes.
-        room = 15 - len(whole) - exponent * 3 // 10 - 1
-        return not fraction and room >= 0 and int(digits) & 7 != 0
+        # Its fast path accepts 15 decimal digits, less those of the suffix.
+        digits_left = 15 - len(whole) - exponent * 3 // 10 - 1
+        return not fraction and digits_left >= 0 and int(digits) & 7 != 0
     scale = exponent - len(fraction)
     fits = len(digits) <= 18 and scale >= -9
     return fits and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
@@ -217,7 +217,7 @@ def _written_canonically(whole: str, fraction: str, exponent: int, written: Form
 def nanos(amount: Amount) -> int:
     """Return an amount of a manifest in nano-units. Raises ValueError as `parse` does."""
     plain = _PLAIN.fullmatch(amount) if isinstance(amount, str) else None
-    if plain is not None:  # nearly every amount there is
+    if plain is not None:  # nearly every amount
         return int(plain[1]) * _PLAIN_NANOS[plain[2]]
     return quantity(amount).nanos
 
@@ -231,7 +231,7 @@ def quantity(amount: Amount) -> Quantity:
 
 
 def _number_text(number: float) -> str:
-    """Return a JSON number in a form that quantities know (YAML's 1e+20 is known already)."""
+    """Return a JSON number in quantity notation (YAML's 1e+20 is valid already)."""
     return repr(int(number)) if isinstance(number, float) and number.is_integer() else repr(number)
 
 

@@ -9,11 +9,11 @@ import msgspec
 
 from policy_sched.model.meta import ApiValue, Int64
 
-ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # the API's own word for every address of a node
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # the API's notation for every address of a node
 
 
 class Taint(ApiValue, frozen=True, gc=False):
-    """What keeps pods off a node. Effects: NoSchedule, PreferNoSchedule, NoExecute."""
+    """Keeps pods off a node. Effects: NoSchedule, PreferNoSchedule, NoExecute."""
 
     key: str = ""
     value: str = ""
@@ -21,7 +21,7 @@ class Taint(ApiValue, frozen=True, gc=False):
 
 
 class Toleration(ApiValue, frozen=True, gc=False):
-    """What a pod bears. Empty key or effect means every one; an empty operator is Equal."""
+    """Tolerates taints. Empty key or effect matches every one; an empty operator is Equal."""
 
     key: str = ""
     operator: str = ""
@@ -30,7 +30,7 @@ class Toleration(ApiValue, frozen=True, gc=False):
     toleration_seconds: Int64 | None = None
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
-        """Tell whether a taint is borne. Lt and Gt need a feature that is off: they never do."""
+        """Return whether a taint is tolerated; not by Lt and Gt, whose feature gate is off."""
         if self.effect and self.effect != effect:
             return False
         if self.key and self.key != key:
@@ -41,31 +41,31 @@ class Toleration(ApiValue, frozen=True, gc=False):
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False):
-    """A port that a pod takes on its node; the address 0.0.0.0 is every address."""
+    """A port of the node that a pod uses; the address 0.0.0.0 is every address."""
 
     ip: str
     protocol: str
     port: int
 
     def conflicts(self, other: HostPort) -> bool:
-        """Tell whether two ports cannot both be taken on one node."""
+        """Return whether two ports cannot be used together on one node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip)
 
 
-#: Pairs of ports that are sooner compared than indexed.
+#: Number of pairs of ports up to which comparing is faster than indexing.
 _FEW_PAIRS: Final = 64
 
 
 class _Index:
-    """Ports by protocol and number: their addresses. Knows those that it was asked for last."""
+    """Ports by protocol and number: their addresses. Keeps the last index."""
 
     def __init__(self) -> None:
         self._last: tuple[Sequence[HostPort], dict[tuple[str, int], set[str]]] = (), {}
 
     def of(self, ports: Sequence[HostPort]) -> dict[tuple[str, int], set[str]]:
-        """Return the addresses by protocol and number of some ports."""
+        """Return the addresses of some ports by protocol and number."""
         known, found = self._last
         if known is not ports:
             found = {}
@@ -79,7 +79,7 @@ _INDEX: Final = _Index()
 
 
 def ports_conflict(wanted: Sequence[HostPort], used: Collection[HostPort]) -> bool:
-    """Tell whether a port of one list and one of another cannot both be taken on one node."""
+    """Return whether a port of one list conflicts with one of another."""
     if len(wanted) * len(used) <= _FEW_PAIRS:
         return any(port.conflicts(other) for port in wanted for other in used)
     index = _INDEX.of(wanted)
@@ -102,7 +102,7 @@ class Condition(ApiValue, frozen=True, gc=False):
 
 
 class Container(msgspec.Struct, frozen=True, eq=False):
-    """A container as rules see it; ``kind`` is init, sidecar or main.
+    """A container in rules; ``kind`` is init, sidecar or main.
 
     ``requests`` and ``limits`` are in scheduler units and must not be changed.
     """
@@ -126,5 +126,5 @@ class Container(msgspec.Struct, frozen=True, eq=False):
         )
 
     def __hash__(self) -> int:
-        """Hash what is hashable; equal containers hash equally."""
+        """Return a hash; equal containers have equal hashes."""
         return hash((self.name, self.image, self.kind))

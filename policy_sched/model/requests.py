@@ -1,12 +1,12 @@
-"""What a pod takes from a node: effective requests and limits, as kube-scheduler 1.36 sums them.
+"""A pod's effective requests and limits, as kube-scheduler 1.36 computes them.
 
 Main containers and sidecars run together, so they add up; init containers run one at a time
-beside the sidecars started before them, so the largest moment counts. Resources set for the
-whole pod replace the sum, and the runtime's overhead comes on top. While a pod is resized in
-place, the larger of what it asks and what it was given counts. Amounts are summed exactly, in
+beside the sidecars started before them, so the maximum over time counts. Resources of the
+pod replace the sum, and the runtime's overhead is added. While a pod is resized in
+place, the larger of requested and allocated amounts counts. Amounts are summed exactly, in
 nano-units, and rounded up once at the end. (component-helpers ``resource.PodRequests``.)
 
-The quality-of-service class is computed for pods whose status does not say it yet.
+The quality-of-service class is computed for pods without one in their status.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def qos_class(pod: Pod) -> str:
     """Return Guaranteed, Burstable or BestEffort: from the status, else from the resources.
 
     Guaranteed: every container (or the pod as a whole) has equal requests and limits of cpu and
-    memory. BestEffort: none asks for any or is limited in any.
+    memory. BestEffort: no container has a request or limit of either.
     """
     if pod.status.qos_class:
         return pod.status.qos_class
@@ -41,13 +41,13 @@ def qos_class(pod: Pod) -> str:
 
 
 def _positive(amounts: dict[str, Amount]) -> dict[str, int]:
-    """Return the nano-units of cpu and memory, where there are any."""
+    """Return the positive amounts of cpu and memory in nano-units."""
     found = {name: nanos(amounts[name]) for name in ("cpu", "memory") if name in amounts}
     return {name: amount for name, amount in found.items() if amount > 0}
 
 
 def _guaranteed(parts: list[ResourceRequirements]) -> bool:
-    """Tell whether every part is limited in both, and asks for its limits (or names no request)."""
+    """Return whether every part limits both, with equal requests (or none)."""
     for part in parts:
         limits = _positive(part.limits)
         if len(limits) != 2 or limits | _positive(part.requests) != limits:
@@ -56,10 +56,10 @@ def _guaranteed(parts: list[ResourceRequirements]) -> bool:
 
 
 DEFAULT_MILLI_CPU: Final = 100
-"""Milli-cpu that a container without a cpu request counts for in scoring (upstream's value)."""
+"""Milli-cpu of a container without a cpu request, for scoring (upstream's value)."""
 
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
-"""Bytes that a container without a memory request counts for in scoring (upstream's value)."""
+"""Bytes of a container without a memory request, for scoring (upstream's value)."""
 
 _DEFAULTS: Final = {"cpu": DEFAULT_MILLI_CPU * MICRO, "memory": DEFAULT_MEMORY * NANO}
 _DEFAULT_UNITS: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
@@ -69,16 +69,16 @@ Nanos = dict[str, int]
 """Resource name to nano-units."""
 
 ContainerAmounts = Callable[[ContainerSpec], Nanos]
-"""What one container counts for."""
+"""Returns the amounts of one container."""
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Effective requests in scheduler units; shared between equal pods and never changed.
+    """Effective requests in scheduler units; shared between equal pods and immutable.
 
-    Scoring sees containers that ask for no cpu or memory as if they asked for a default, in two
-    ways which differ for pods that have resources as a whole: ``non_zero`` is what a pending pod
-    counts for (pod-level resources are passed over, as NodeResourcesFit's scorer does), and
-    ``non_zero_added`` is what a pod adds to its node (pod-level resources replace the sum).
+    For scoring, containers without a request of cpu or memory get a default, in two ways which
+    differ for pods with resources of the pod: ``non_zero`` is the request of a pending pod (pod-
+    level resources are ignored, as in NodeResourcesFit's scorer), and ``non_zero_added`` is the
+    amount that a pod adds to its node (pod-level resources replace the sum).
     """
 
     requests: dict[str, int]
@@ -91,7 +91,7 @@ class Totals(msgspec.Struct, frozen=True):
     def of(
         cls, requests: dict[str, int], non_zero: dict[str, int], non_zero_added: dict[str, int]
     ) -> Totals:
-        """Return totals with their keys: what they hold, sorted."""
+        """Return totals with their keys, sorted."""
         key = tuple(sorted(requests.items()))
         non_zero_key = key if non_zero is requests else tuple(sorted(non_zero.items()))
         return cls(requests, non_zero, non_zero_added, key, non_zero_key)
@@ -99,7 +99,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def is_scalar_resource(name: str) -> bool:
-    """Tell whether kube-scheduler counts a resource besides cpu, memory and ephemeral storage.
+    """Return whether kube-scheduler counts a resource besides cpu, memory and ephemeral storage.
 
     True for extended resources, huge pages, attachable volumes and names in kubernetes.io/.
     """
@@ -110,12 +110,12 @@ def is_scalar_resource(name: str) -> bool:
 
 
 def is_counted(name: str) -> bool:
-    """Tell whether a pod's request for a resource counts at all; ``pods`` does not."""
+    """Return whether a pod's request for a resource counts at all; ``pods`` does not."""
     return name in _BASIC or is_scalar_resource(name)
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Tell whether a resource can be set for a pod as a whole."""
+    """Return whether a resource can be set for a pod as a whole."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
@@ -137,12 +137,12 @@ def totals(pod: Pod) -> Totals:
 
 @lru_cache(maxsize=16_384)
 def _simple_totals(requests: tuple[tuple[str, Amount], ...]) -> Totals:
-    """Return the totals of a pod that is one container with these requests."""
-    asked = _in_units({name: nanos(amount) for name, amount in requests})
-    if "cpu" in asked and "memory" in asked:
-        return Totals.of(asked, asked, asked)
-    non_zero = _DEFAULT_UNITS | asked
-    return Totals.of(asked, non_zero, non_zero)
+    """Return the totals of a pod with a single container that has these requests."""
+    requested = _in_units({name: nanos(amount) for name, amount in requests})
+    if "cpu" in requested and "memory" in requested:
+        return Totals.of(requested, requested, requested)
+    non_zero = _DEFAULT_UNITS | requested
+    return Totals.of(requested, non_zero, non_zero)
 
 
 def _general_totals(pod: Pod) -> Totals:
@@ -152,17 +152,17 @@ def _general_totals(pod: Pod) -> Totals:
         name: amount for name, amount in _DEFAULTS.items() if not (pod_level and name in amounts)
     }
     added = _in_units(_pod_requests(pod, missing) if missing else amounts)
-    asked = _in_units(_pod_requests(pod, _DEFAULTS, with_pod_level=False))
-    return Totals.of(_in_units(amounts), asked, added if added != asked else asked)
+    requested = _in_units(_pod_requests(pod, _DEFAULTS, with_pod_level=False))
+    return Totals.of(_in_units(amounts), requested, added if added != requested else requested)
 
 
 def requests(pod: Pod) -> dict[str, int]:
-    """Return what a pod asks for: resource to scheduler units. The result is shared."""
+    """Return a pod's requests: resource to scheduler units. The result is shared."""
     return totals(pod).requests
 
 
 def non_zero_requests(pod: Pod) -> dict[str, int]:
-    """Return what a pending pod counts for in scoring: resource to scheduler units."""
+    """Return a pending pod's requests for scoring: resource to scheduler units."""
     return totals(pod).non_zero
 
 
@@ -188,7 +188,7 @@ def limits(pod: Pod) -> dict[str, int]:
 
 
 def container_sum(pod: Pod) -> Nanos:
-    """Return what the containers ask for, in nano-units: nothing of the pod as a whole."""
+    """Return the sum of the containers' requests, in nano-units, without the pod's own."""
     return _sum_containers(pod, lambda container: _nanos(container.resources.requests))
 
 
@@ -198,7 +198,7 @@ def container_units(amounts: Mapping[str, Amount]) -> dict[str, int]:
 
 
 def _pod_requests(pod: Pod, missing: Nanos, *, with_pod_level: bool = True) -> Nanos:
-    """Return a pod's requests; containers without a resource of ``missing`` ask for that."""
+    """Return a pod's requests; containers without a resource of ``missing`` get its amount."""
     actual = _statuses(pod)
 
     def of_container(container: ContainerSpec) -> Nanos:
@@ -237,15 +237,15 @@ def _sum_containers(pod: Pod, of_container: ContainerAmounts) -> Nanos:
 
 
 def _pod_level_requests(pod: Pod) -> Nanos:
-    """Return the requests set for the whole pod, or what it was given if that is more.
+    """Return the requests set for the whole pod, or its allocation if that is more.
 
-    What was given includes the overhead, which the caller adds again.
+    The allocation includes the overhead, which the caller adds again.
     """
     assert pod.spec.resources is not None
-    asked = _pod_level(pod.spec.resources.requests)
+    requested = _pod_level(pod.spec.resources.requests)
     status = pod.status
-    if not asked or (status.resources is None and not status.allocated_resources):
-        return asked
+    if not requested or (status.resources is None and not status.allocated_resources):
+        return requested
     running = _nanos(status.resources.requests) if status.resources else {}
     given = _largest(running, _nanos(status.allocated_resources))
     overhead = _nanos(pod.spec.overhead)
@@ -254,7 +254,7 @@ def _pod_level_requests(pod: Pod) -> Nanos:
         for name, amount in given.items()
         if is_pod_level_resource(name)
     }
-    return given if _resize_infeasible(pod) else _largest(asked, given)
+    return given if _resize_infeasible(pod) else _largest(requested, given)
 
 
 def _pod_level(amounts: Mapping[str, Amount]) -> Nanos:
@@ -270,7 +270,7 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
 
 
 def _resize_infeasible(pod: Pod) -> bool:
-    """Tell whether the node has refused to resize the pod."""
+    """Return whether the node has rejected the resize of the pod."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"

@@ -1,7 +1,7 @@
 """Matching of labels and nodes: label selectors, node selector terms, node affinity.
 
 The facts are those of apimachinery's ``labels`` and ``fields`` packages and of
-component-helpers' ``nodeaffinity``. A selector is compiled once and then asked for many nodes.
+component-helpers' ``nodeaffinity``. A selector is compiled once and evaluated for many nodes.
 
 Label selectors in their text form (``app=web,tier in (a,b)``) follow the grammar of
 apimachinery's ``labels.Parse``; a text is read once, from left to right.
@@ -41,7 +41,7 @@ NOT_EMPTY: Final = "values set can't be empty"
 
 
 def is_qualified_name(text: str) -> bool:
-    """Tell whether a text is a label key: a name of up to 63 characters, perhaps with domain/."""
+    """Return whether a text is a label key: a name of up to 63 characters, optional prefix."""
     domain, slash, name = text.rpartition("/")
     if slash and (len(domain) > 253 or not _DOMAIN.fullmatch(domain)):
         return False
@@ -49,7 +49,7 @@ def is_qualified_name(text: str) -> bool:
 
 
 def int64(text: str) -> int | None:
-    """Return a decimal integer as Go's ParseInt reads it, None if it is none or beyond int64."""
+    """Return a decimal integer as Go's ParseInt reads it, None if it is invalid or beyond int64."""
     if len(text) > 4096 or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -57,7 +57,7 @@ def int64(text: str) -> int | None:
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
-    """One checked requirement on labels; make it with `requirement`."""
+    """One checked requirement on labels; see `requirement`."""
 
     key: str
     operator: str
@@ -65,7 +65,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
     bound: int = 0
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet the requirement; NotIn holds where the key is missing."""
+        """Return whether labels meet the requirement; NotIn holds if the key is missing."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -90,7 +90,7 @@ def requirement(
 ) -> Requirement:
     """Return a checked requirement.
 
-    Raises ValueError, in Kubernetes' words, if key, operator or values are not valid together.
+    Raises ValueError, with Kubernetes' message, if key, operator and values are not valid together.
     """
     values = tuple(values)
     faults = requirement_faults(key, operator, values, operators=operators)
@@ -107,9 +107,9 @@ def requirement_faults(
     at: str = "",
     operators: tuple[str, ...] = NODE_OPERATORS,
 ) -> list[str]:
-    """Return why key, operator or values are not valid together, each fault with its place.
+    """Return the problems of key, operator and values, each with its path.
 
-    ``at``: the place of the requirement, such as ``[0].matchExpressions[1].``.
+    ``at``: the path of the requirement, such as ``[0].matchExpressions[1].``.
     """
     if operator not in operators:
         known = ", ".join(f'"{name}"' for name in sorted(operators))
@@ -141,13 +141,13 @@ def _wrong_values(at: str, values: Sequence[str], why: str) -> str:
 
 
 def joined(faults: Iterable[str]) -> list[str]:
-    """Return what is wrong with one value as one sentence, or nothing."""
+    """Return the problems of one value as one sentence, or nothing."""
     text = "; ".join(faults)
     return [text] if text else []
 
 
 def aggregate(faults: Iterable[str]) -> str:
-    """Return several errors in one text, each once, as Go's aggregate errors print them."""
+    """Return several errors in one text, each once, in the form of Go's aggregate errors."""
     once = list(dict.fromkeys(faults))
     return once[0] if len(once) == 1 else f"[{', '.join(once)}]"
 
@@ -159,7 +159,7 @@ class Selector(msgspec.Struct, frozen=True):
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels are selected."""
+        """Return whether labels are selected."""
         if self.nothing:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
@@ -170,7 +170,7 @@ NOTHING: Final = Selector(nothing=True)
 
 
 def label_selector(selector: LabelSelector | None) -> Selector:
-    """Compile a label selector; none selects nothing, an empty one everything.
+    """Compile a label selector; None selects nothing, an empty one everything.
 
     Raises ValueError if a requirement is not valid.
     """
@@ -185,7 +185,7 @@ def label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def equality_selector(labels: Mapping[str, str]) -> Selector:
-    """Compile a map of labels which must all be there with these values (nodeSelector)."""
+    """Compile a map of labels that must all have these values (nodeSelector)."""
     return Selector(tuple(Requirement(k, "In", (v,)) for k, v in sorted(labels.items())))
 
 
@@ -218,7 +218,7 @@ def node_term(term: NodeSelectorTerm) -> NodePredicate | None:
 
 
 def term_faults(term: NodeSelectorTerm, at: str = "") -> list[str]:
-    """Return what is not valid in a node selector term, each fault with its place."""
+    """Return the problems of a node selector term, each with its path."""
     found: list[str] = []
     for i, r in enumerate(term.match_expressions):
         found += requirement_faults(r.key, r.operator, r.values, f"{at}matchExpressions[{i}].")
@@ -233,9 +233,9 @@ def term_faults(term: NodeSelectorTerm, at: str = "") -> list[str]:
 
 
 class NodeMatcher:
-    """A node affinity, compiled: asks for many nodes.
+    """A compiled node affinity.
 
-    A required term that is not valid matches no node. ``error`` says which preferred terms are
+    A required term that is not valid matches no node. ``error`` lists the preferred terms that are
     not valid: kube-scheduler fails such a pod when it scores nodes.
     """
 
@@ -258,7 +258,7 @@ class NodeMatcher:
         return bool(self._preferred)
 
     def required_matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Tell whether one required term matches; true if nothing is required."""
+        """Return whether one required term matches; true if nothing is required."""
         if self._required is None:
             return True
         return any(term(labels, name) for term in self._required)
@@ -302,7 +302,7 @@ def node_matcher(affinity: NodeAffinity | None) -> NodeMatcher:
 
 
 def required_matches(affinity: NodeAffinity | None, labels: Mapping[str, str], name: str) -> bool:
-    """Tell whether a node meets the required part; true without one."""
+    """Return whether a node meets the required part; true without one."""
     return node_matcher(affinity).required_matches(labels, name)
 
 
@@ -314,8 +314,8 @@ def preferred_score(affinity: NodeAffinity | None, labels: Mapping[str, str], na
 def required_node_names(affinity: NodeAffinity | None) -> frozenset[str] | None:
     """Return the only nodes that the required terms allow by name; None if they name none.
 
-    The PreFilter result of NodeAffinity: inside a term the ``metadata.name In`` lists intersect,
-    over the terms they unite, and one term without such a list allows every node. An empty set
+    The PreFilter result of NodeAffinity: within a term the ``metadata.name In`` lists intersect,
+    across terms they unite, and one term without such a list allows every node. An empty set
     means that every term contradicts itself.
     """
     if affinity is None or affinity.required is None:
@@ -350,15 +350,15 @@ _SHOWN: Final = 40
 
 
 def parse_selector(text: str, operators: tuple[str, ...] = NODE_OPERATORS) -> Selector:
-    """Return the selector that a text means; an empty one selects everything.
+    """Parse a selector; an empty text selects everything.
 
-    Raises ValueError if the text is no selector, or one of other operators.
+    Raises ValueError if the text is not a selector, or uses other operators.
     """
     return Selector(tuple(_Parser(text, operators).requirements()))
 
 
 class _Parser:
-    """Reads one text token by token."""
+    """Parses one text token by token."""
 
     def __init__(self, text: str, operators: tuple[str, ...]) -> None:
         self._tokens = chain(_tokens(text), repeat(_END))

@@ -1,7 +1,6 @@
-"""Volumes, claims, storage classes and what CSI drivers say: the fields that scheduling reads.
+"""Volumes, claims, storage classes and CSI drivers: the fields that scheduling reads.
 
-Of the volumes of a pod, those count in which a scheduler has a say: claims, and disks that are
-named inline.
+Of the volumes of a pod, claims and inline disks matter for scheduling.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from policy_sched.model.quantity import Amount
 
 
 class ClaimReference(ApiValue, frozen=True, gc=False):
-    """The claim that a volume is bound to, or kept for."""
+    """The claim that a volume is bound to, or reserved for."""
 
     namespace: str = ""
     name: str = ""
@@ -44,7 +43,7 @@ class LocalVolume(ApiValue, frozen=True, gc=False):
 
 
 class CsiSource(ApiValue, frozen=True, gc=False):
-    """A volume of a CSI driver, and the driver's own name for it."""
+    """A volume of a CSI driver, and its handle."""
 
     driver: str = ""
     volume_handle: str = ""
@@ -70,7 +69,7 @@ class PersistentVolumeSpec(ApiStruct):
 
 
 class Phase(ApiValue, frozen=True, gc=False):
-    """A status that is one word."""
+    """A status with a phase only."""
 
     phase: str = ""
 
@@ -83,7 +82,7 @@ class PersistentVolume(ApiObject):
 
 
 class PersistentVolumeClaimSpec(ClaimTemplateSpec):
-    """What a claim asks for."""
+    """The requirements of a claim."""
 
     selector: LabelSelector | None = None
     volume_mode: str | None = None
@@ -98,7 +97,7 @@ class PersistentVolumeClaim(ApiObject):
 
 
 class TopologyRequirement(ApiValue, frozen=True, gc=False):
-    """A node label and the values of it that are allowed."""
+    """A node label and its allowed values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
@@ -119,7 +118,7 @@ class StorageClass(ApiObject):
 
 
 class VolumeCount(ApiValue, frozen=True, gc=False):
-    """How many volumes a driver can attach to a node."""
+    """The number of volumes that a driver can attach to a node."""
 
     count: Int32 | None = None
 
@@ -140,13 +139,13 @@ class CsiNodeSpec(ApiStruct):
 
 
 class CsiNode(ApiObject):
-    """A CSINode: what the CSI drivers say of the node of the same name."""
+    """A CSINode: the CSI drivers on the node of the same name."""
 
     spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
 
 
 class CsiDriverSpec(ApiStruct):
-    """What a CSI driver can do."""
+    """The capabilities of a CSI driver."""
 
     attach_required: bool | None = None
     storage_capacity: bool = False
@@ -159,7 +158,7 @@ class CsiDriver(ApiObject):
 
 
 class CsiStorageCapacity(ApiObject):
-    """How much a driver can still provide on the nodes of a topology."""
+    """The capacity that a driver can still provide on the nodes of a topology."""
 
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
@@ -174,7 +173,7 @@ class AttachmentSource(ApiValue, frozen=True, gc=False):
 
 
 class VolumeAttachmentSpec(ApiStruct):
-    """Which volume a driver attaches to which node."""
+    """The volume, the driver and the node of an attachment."""
 
     attacher: str = ""
     node_name: str = ""
@@ -189,7 +188,7 @@ class VolumeAttachment(ApiObject):
 
 Disk: TypeAlias = DiskVolume | IscsiVolume | RbdVolume
 
-#: Fields of a volume that name a disk which only some nodes, or so many pods, can use.
+#: Fields of a volume with a disk that only some nodes, or a limited number of pods, can use.
 DISK_SOURCES: Final = (
     "gce_persistent_disk",
     "aws_elastic_block_store",
@@ -209,7 +208,7 @@ class ClaimUse(NamedTuple):
 
 
 class InlineDisk(NamedTuple):
-    """A volume that names its disk; ``source`` is the field of Volume that holds it."""
+    """An inline disk; ``source`` is its field of Volume."""
 
     source: str
     disk: Disk
@@ -218,7 +217,7 @@ class InlineDisk(NamedTuple):
 class PodVolumes(NamedTuple):
     """Claims and inline disks of one pod, in the order of its volumes; hashable.
 
-    ``namespace`` is that of the claims. ``owner`` is the pod's UID where it has ephemeral claims,
+    ``namespace`` is that of the claims. ``owner`` is the pod's UID if it has ephemeral claims,
     and empty otherwise: pods that share claims have equal PodVolumes.
     """
 
@@ -231,7 +230,7 @@ class PodVolumes(NamedTuple):
 def pod_volumes(
     volumes: tuple[Volume, ...], namespace: str, pod_name: str, pod_uid: str
 ) -> PodVolumes | None:
-    """Return the volumes of a pod in which a scheduler has a say, None if there are none."""
+    """Return the volumes of a pod that matter for scheduling, None if there are none."""
     claims: list[ClaimUse] = []
     disks: list[InlineDisk] = []
     ephemeral = False

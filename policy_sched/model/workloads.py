@@ -1,4 +1,4 @@
-"""Workloads and services: what tells which pods belong together, and what makes pods."""
+"""Workloads and services: they select pods that belong together, or create pods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Service(ApiObject):
 
 
 class ReplicationControllerSpec(ApiStruct):
-    """Which pods a replication controller owns, and how many it wants."""
+    """The selector and the replicas of a replication controller."""
 
     selector: dict[str, str] = field(default_factory=dict)
     replicas: Int32 = 1
@@ -37,7 +37,7 @@ class ReplicationController(ApiObject):
 
 
 class WorkloadSpec(ApiStruct):
-    """Which pods a workload owns, how many it wants, and the pod it copies."""
+    """The selector, the replicas and the pod template of a workload."""
 
     selector: LabelSelector | None = None
     replicas: Int32 = 1
@@ -57,7 +57,7 @@ class Ordinals(ApiValue, frozen=True, gc=False):
 
 
 class StatefulSetSpec(WorkloadSpec):
-    """A workload whose pods have numbers, and claims of their own."""
+    """A workload whose pods have ordinals, and claims of their own."""
 
     ordinals: Ordinals = Ordinals()
     service_name: str = ""
@@ -77,7 +77,7 @@ class Deployment(ApiObject):
 
 
 class DaemonSetSpec(ApiStruct):
-    """The pod that every node gets which it may run on."""
+    """The template of the pod for every eligible node."""
 
     selector: LabelSelector | None = None
     template: PodTemplate | None = None
@@ -90,9 +90,9 @@ class DaemonSet(ApiObject):
 
 
 class JobSpec(ApiStruct):
-    """How many pods are to succeed, and how many may run at a time.
+    """The number of pods that must succeed, and of those that may run at a time.
 
-    Without either number it is one; without ``completions`` one success is enough.
+    Each defaults to one; without ``completions`` one success is enough.
     """
 
     parallelism: Int32 | None = None
@@ -103,7 +103,7 @@ class JobSpec(ApiStruct):
 
 
 class JobStatus(ApiStruct):
-    """How far a job has come; ``completed_indexes`` is written as "0-2,5"."""
+    """The progress of a job; ``completed_indexes`` is written as "0-2,5"."""
 
     succeeded: Int32 = 0
     completed_indexes: str = ""
@@ -118,4 +118,4 @@ class Job(ApiObject):
 
 
 Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
-"""What makes pods of a template."""
+"""A kind with a pod template."""

@@ -20,21 +20,21 @@ NAME = "DefaultBinder"
 
 
 class DefaultBinder:
-    """Asks the cluster to bind the pod to the node that was chosen."""
+    """Binds the pod to the chosen node through the client."""
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._client = handle.client
 
     @hookimpl
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
-        """Bind; what the cluster refuses at once is raised, and later is an error."""
+        """Send the binding; an immediate rejection is raised, a later one is an error status."""
         answer = Answer()
         self._client.bind(pod, node, answer.done)
         return answer.given or answer
 
 
 class Answer(PendingStatus):
-    """The API server's answer to a binding."""
+    """The API server's response to a binding."""
 
     __slots__ = ()
 

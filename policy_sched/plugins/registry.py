@@ -1,4 +1,4 @@
-"""Plugins written in Python: those of the house, and those that entry points bring.
+"""Plugins written in Python: the built-in ones, and those of entry points.
 
 A plugin is a class, made with its arguments (a mapping, from pluginConfig) and the Handle; its
 hooks are the methods marked with `hookimpl`. The entry point's name is the plugin's name.
@@ -43,7 +43,7 @@ HOUSE: Final[Mapping[str, Factory]] = {
 def factories() -> Mapping[str, Factory]:
     """Return every Python plugin by name; PluginError names an entry point that cannot be loaded.
 
-    Read once per process: what is installed does not change while it runs.
+    Read once per process: installed packages do not change while it runs.
     """
     found: dict[str, Factory] = dict(HOUSE)
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
@@ -57,7 +57,7 @@ def factories() -> Mapping[str, Factory]:
 
 @cache
 def plugin_points() -> Mapping[str, frozenset[str]]:
-    """Return the points of every Python plugin, as fields of a profile's ``plugins``."""
+    """Return the extension points of every Python plugin, as fields of a profile's ``plugins``."""
     fields = {hook: field for field, hook in CONFIGURED.items()}
     return {
         name: frozenset(fields[hook] for hook in points_of(factory) if hook in fields)

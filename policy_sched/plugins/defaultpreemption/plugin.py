@@ -1,9 +1,9 @@
-"""A policy's preemption section as PostFilter: room for a pod that fits nowhere.
+"""PostFilter of a policy's preemption section: finds a node and victims for an unschedulable pod.
 
 The search is in the package ``preemption``, the eligibility rules in the policy (DefaultPreemption
 in the default profile); this module chooses the nodes to search and writes kube-scheduler's
 messages. Nothing is evicted here: the result names the node and the victims, and the scheduler
-carries it out.
+evicts them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from policy_sched.preemption import (
 
 
 class Preempting:
-    """Tells of pods whether they may evict others, or hold a node for which they evicted others.
+    """Returns whether a pod may preempt others, or holds a nomination for which it did.
 
-    A nomination that cannot come true any more keeps others off its node until its pod is tried
-    again. The lowest priority of all pods on nodes is worked out once per change.
+    An obsolete nomination reserves its node until the pod is tried again. The lowest
+    priority of all pods on nodes is computed once per change.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -80,7 +80,7 @@ BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 class BoundRules(Protocol):
-    """A policy over a cluster's tables, as far as preemption reads it."""
+    """The part of a bound policy that preemption reads."""
 
     @property
     def preemption(self) -> BoundPreemption | None:
@@ -91,10 +91,10 @@ class BoundRules(Protocol):
 
 
 class Preemption:
-    """Answers PostFilter with a node and its victims, or the reason why preemption does not help.
+    """Returns from PostFilter a node and its victims, or why preemption does not help.
 
-    The policy's params minCandidateNodesPercentage and minCandidateNodesAbsolute bound how many
-    candidates are enough, as the arguments of kube-scheduler's plugin do.
+    The policy's params minCandidateNodesPercentage and minCandidateNodesAbsolute bound the number
+    of candidates, as the arguments of kube-scheduler's plugin do.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Preemption:
     def post_filter(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
-        """Find the node on which evicting pods does the least harm."""
+        """Find the node where evictions do the least harm."""
         try:
             if not self._policy.matches(
                 pod, msgspec.structs.replace(self._cycle, now=self._handle.now())
@@ -127,15 +127,15 @@ class Preemption:
                 return PostFilterResult(Status(Code.UNSCHEDULABLE))
             return self._answer(state, pod, diagnosis)
         except RuleError as error:
-            return PostFilterResult(_said(Code.ERROR, str(error)))
+            return PostFilterResult(_status(Code.ERROR, str(error)))
 
     def _answer(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
         refusal = self._refusal(pod, diagnosis)
         if refusal:
-            return PostFilterResult(_said(Code.UNSCHEDULABLE, refusal))
-        found = self._look(state, pod, rows_with(diagnosis.statuses, Code.UNSCHEDULABLE))
+            return PostFilterResult(_status(Code.UNSCHEDULABLE, refusal))
+        found = self._find_node(state, pod, rows_with(diagnosis.statuses, Code.UNSCHEDULABLE))
         if isinstance(found, Status):
-            return PostFilterResult(_said(found.code, found.message()))
+            return PostFilterResult(_status(found.code, found.message()))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]
             return PostFilterResult(SUCCESS, node, found.victims)
@@ -143,18 +143,18 @@ class Preemption:
         errors = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-            return PostFilterResult(_said(Code.ERROR, text))
+            return PostFilterResult(_status(Code.ERROR, text))
         others = diagnosis.node_count - sum(counts.values())
         rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
         reasons = histogram({**counts, rest: others} if others else counts)
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
-        return PostFilterResult(_said(Code.UNSCHEDULABLE, text), nominated_node="")
+        return PostFilterResult(_status(Code.UNSCHEDULABLE, text), nominated_node="")
 
-    def _look(
+    def _find_node(
         self, state: CycleState, pod: PodInfo, helped: NDArray[np.intp]
     ) -> Eviction | Status | Mapping[int, Status]:
         filter_dry_run = state.read(FilterDryRun)
-        assert filter_dry_run is not None, "the failed attempt left its filters in the state"
+        assert filter_dry_run is not None, "the failed attempt stored its filters in the state"
         attempt = PreemptionAttempt(
             pod,
             state,
@@ -165,7 +165,7 @@ class Preemption:
         return self._search.search(attempt, helped, self._handle.random)
 
     def _refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
-        """Return why the pod may not evict others; empty if it may."""
+        """Return why the pod may not preempt others; empty if it may."""
         if not self._rules.eligible(pod):
             return NEVER if pod.preemption_policy == "Never" else RULED_OUT.format(self._name)
         row = self._nominations.row_of(pod)
@@ -177,7 +177,7 @@ class Preemption:
         return TERMINATING if self._waits_for_victims(pod, row) else ""
 
     def _waits_for_victims(self, pod: PodInfo, row: int) -> bool:
-        """Return whether pods that the pod could evict are leaving its nominated node already."""
+        """Return whether victims of the pod are terminating on its nominated node."""
         leaving = filter(_leaves_by_preemption, self._handle.nodes.pods_on(row).values())
         return bool(self._evictable(pod, leaving))
 
@@ -201,5 +201,5 @@ def _number(params: Mapping[str, object], name: str, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _said(code: Code, text: str) -> Status:
+def _status(code: Code, text: str) -> Status:
     return Status(code, (f"preemption: {text}",))

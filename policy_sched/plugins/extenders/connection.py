@@ -1,10 +1,10 @@
-"""Connection: the way to an extender, by sockets that are kept alive, and calls that end in time.
+"""Connections to an extender: sockets that are kept alive, and calls with a deadline.
 
 Synchronous on the standard library: a decision waits for its extenders; a caller with other work
-makes the call in another thread. Theory of operation: a call writes one POST and reads one answer,
-all of it before a common deadline, whatever the server does. It has a socket to itself, so calls
-may be made side by side. The socket is kept if both sides agree; a kept one on which something can
-be read was closed by the server, and another is opened before anything is sent, so no call is ever
+makes the call in another thread. Theory of operation: a call writes one POST and reads one
+response, all of it before a common deadline, whatever the server does. It uses its own socket, so
+calls may run concurrently. The socket is kept if both sides agree; a kept one with something to
+read was closed by the server, and another is opened before anything is sent, so no call is ever
 sent twice.
 """
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _PORTS: Final = {"http": 80, "https": 443}
 PIECE: Final = 1 << 18
-"""Bytes of an answer that are read at a time."""
+"""Bytes of a response that are read at a time."""
 KEPT: Final = 16
-"""Sockets that are kept while no call needs them."""
+"""Sockets that are kept between calls."""
 
 
 class Connection:
     """Posts JSON to the verbs of one extender, from any thread.
 
     ``timeout``: seconds for a whole call. ``context``: for https addresses. ``server_name``: the
-    name that the server's certificate must have, if not the address's.
+    name in the server's certificate, if it is not the address's.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Connection:
         self._closed = 0
 
     def post(self, verb: str, *body: bytes) -> bytearray:
-        """Send ``body``, which may be in pieces, to the verb and return the answer's body.
+        """Send ``body``, in one or more pieces, to the verb and return the response's body.
 
-        Raises PluginError, in kube-scheduler's words as far as it has some, if there is no
-        answer in time or its status is not 200.
+        Raises PluginError, with kube-scheduler's message if there is one, without a response
+        in time, or with a status other than 200.
         """
         url = f"{self._prefix}/{verb}"
         until = time.monotonic() + self._timeout
@@ -76,7 +76,7 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """Close what is open, once it is not in use; the next call opens another."""
+        """Close open sockets once they are not in use; the next call opens another."""
         self._closed += 1
         while (idle := self._take()) is not None:
             idle.close()
@@ -85,7 +85,7 @@ class Connection:
         closed = self._closed
         connected = self._kept() or self._open(until)
         try:
-            status, answer, over = self._asked(connected, target, body, until)
+            status, answer, over = self._call(connected, target, body, until)
         except BaseException:
             connected.close()
             raise
@@ -104,16 +104,16 @@ class Connection:
         return None
 
     def _take(self) -> socket.socket | None:
-        """Take a socket before another thread does."""
+        """Take a socket; None if there is none."""
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
-    def _asked(
+    def _call(
         self, connected: socket.socket, target: str, body: Sequence[bytes], until: float
     ) -> tuple[int, bytearray, bool]:
-        """Ask on this socket: return status, body and whether no other call may follow on it."""
+        """Call on this socket: return status, body and whether the socket must be closed."""
         length = sum(map(len, body))
         head = (
             f"POST {target} HTTP/1.1\r\nHost: {self._netloc}\r\nUser-Agent: policy-sched\r\n"
@@ -143,7 +143,7 @@ class Connection:
             raise
 
     def _why(self, error: OSError | HTTPException) -> str:
-        """Return what happened, in the words that Go's HTTP client has for it."""
+        """Return the error in the words of Go's HTTP client."""
         match error:
             case TimeoutError():
                 return (
@@ -167,7 +167,7 @@ class Connection:
 
 
 def _read(response: HTTPResponse) -> bytearray:
-    """Return the whole body, put together from pieces."""
+    """Return the whole body, read in pieces."""
     body = bytearray()
     while piece := response.read(PIECE):
         body += piece
@@ -195,7 +195,7 @@ class _Incoming(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read what is there, or wait for it until the deadline."""
+        """Read available data, or wait for it until the deadline."""
         self._socket.settimeout(_left(self._until))
         return self._socket.recv_into(buffer)
 

@@ -1,4 +1,4 @@
-"""HttpExtender: an extender behind an address, called as kube-scheduler calls it."""
+"""HttpExtender: calls an HTTP extender as kube-scheduler does; with settings and TLS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from policy_sched.plugins.extenders.connection import Connection
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Transport security; data (PEM) comes before a file."""
+    """TLS settings; data (PEM) takes precedence over a file."""
 
     insecure: bool = False
     server_name: str = ""
@@ -34,8 +34,8 @@ class TlsSettings:
 class ExtenderSettings:
     """One extender.
 
-    ``timeout``: seconds. ``managed_resources``: only pods that request one of these are its
-    concern; empty: all pods. ``pod_selector``: the same by labels.
+    ``timeout``: seconds. ``managed_resources``: the extender is called only for pods that request
+    one of these; empty: for all pods. ``pod_selector``: the same by labels.
     """
 
     url_prefix: str
@@ -57,8 +57,8 @@ def client_context(tls: TlsSettings | None, *, enable_https: bool) -> ssl.SSLCon
     """Return the context for an extender's connections.
 
     As in kube-scheduler, enableHTTPS without trusted roots does not verify the server; an https
-    address without enableHTTPS is verified against the system's roots. Raises OSError where
-    `tls_faults` finds something.
+    address without enableHTTPS is verified against the system's roots. Raises OSError if
+    `tls_faults` yields a problem.
     """
     tls = tls or TlsSettings()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -77,7 +77,7 @@ def client_context(tls: TlsSettings | None, *, enable_https: bool) -> ssl.SSLCon
 
 
 def tls_faults(tls: TlsSettings) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong: a field of tlsConfig, and words. Reads the files."""
+    """Yield the problems: a field of tlsConfig, and a message. Reads the files."""
     roots = ("caData",) if tls.ca_data else ("caFile",) if tls.ca_file else ()
     if roots and tls.insecure:
         why = "specifying a root certificates file with the insecure flag is not allowed"
@@ -135,7 +135,7 @@ def _has_pair(tls: TlsSettings) -> bool:
 
 
 def _load_pair(context: ssl.SSLContext, tls: TlsSettings) -> None:
-    """Load the client's certificate and key; the ssl module takes them from files only."""
+    """Load the client's certificate and key; the ssl module accepts only files."""
     with TemporaryDirectory() as folder:  # readable by its owner only
         files: list[str] = []
         for data, file in ((tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file)):
@@ -145,18 +145,18 @@ def _load_pair(context: ssl.SSLContext, tls: TlsSettings) -> None:
                 written.write_bytes(data)
                 path = str(written)
             files.append(path)
-        # An encrypted key is refused; without a password ssl would ask the terminal for one.
+        # An encrypted key is rejected; without a password ssl would prompt on the terminal.
         context.load_cert_chain(files[0], files[1], password="")
 
 
 T = TypeVar("T")
 
-#: Nodes whose JSON is kept, beyond twice as many as in the last request.
+#: Nodes whose JSON is cached, beyond twice as many as in the last request.
 SPARE_NODES: Final = 1024
 
 
 class HttpExtender:
-    """One extender; see framework/extender.py for what its methods mean.
+    """One extender; framework/extender.py documents its methods.
 
     Made from checked settings: raises OSError if their certificates cannot be read any more.
     """
@@ -181,7 +181,7 @@ class HttpExtender:
 
     @property
     def ignorable(self) -> bool:
-        """Whether scheduling goes on without it when it fails."""
+        """Whether scheduling continues without the extender when it fails."""
         return self._settings.ignorable
 
     @property
@@ -210,7 +210,7 @@ class HttpExtender:
         return bool(self._settings.bind_verb)
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether its selector chooses the pod, and a container requests its resources."""
+        """Return whether its selector matches the pod, and a container requests its resources."""
         if not self._settings.pod_selector.matches(pod.labels):
             return False
         managed = self._settings.managed_resources
@@ -224,7 +224,7 @@ class HttpExtender:
         )
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Passed:
-        """Return which of the nodes it leaves; PluginError if it fails or names another node."""
+        """Return the nodes that pass; PluginError if the call fails or names another node."""
         verb = self._settings.filter_verb
         by_name = self._settings.node_cache_capable
         answer = self._connection.post(verb, *self._arguments(pod, nodes))
@@ -242,7 +242,7 @@ class HttpExtender:
         return passed
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
-        """Return its scores; PluginError if it fails."""
+        """Return the scores; PluginError if the call fails."""
         verb = self._settings.prioritize_verb
         answer = self._connection.post(verb, *self._arguments(pod, nodes))
         return self._read(verb, wire.host_priorities, answer)
@@ -250,7 +250,7 @@ class HttpExtender:
     def preempt(
         self, pod: PodInfo, victims: Mapping[str, NodeVictims]
     ) -> Mapping[str, NamedVictims]:
-        """Return the victims that it leaves; PluginError if it fails."""
+        """Return the remaining victims; PluginError if the call fails."""
         verb = self._settings.preempt_verb
         names_only = self._settings.node_cache_capable
         arguments = wire.preemption_args(pod, victims, names_only=names_only)
@@ -258,7 +258,7 @@ class HttpExtender:
         return self._read(verb, wire.preemption_result, answer)
 
     def bind(self, pod: PodInfo, node: str) -> None:
-        """Have it bind the pod; PluginError if it fails."""
+        """Bind the pod through the extender; PluginError if the call fails."""
         verb = self._settings.bind_verb
         answer = self._connection.post(verb, wire.binding_args(pod, node))
         error = self._read(verb, wire.binding_error, answer)
@@ -277,7 +277,7 @@ class HttpExtender:
         return wire.nodes_args(pod, [self._json(node) for node in nodes])
 
     def _json(self, node: Node) -> bytes:
-        """Return a node's JSON, which is made once as long as the node does not change."""
+        """Return a node's JSON, cached until the node changes."""
         kept = self._node_json.get(node.metadata.name)
         if kept is None or kept[0] is not node:
             kept = self._node_json[node.metadata.name] = node, wire.node_json(node)

@@ -1,11 +1,11 @@
-"""The wire format extender/v1: what is sent to extenders, and what they answer.
+"""The wire format extender/v1: requests to extenders, and their responses.
 
-Names of fields are written as Go writes a struct without tags (``NodeNames``); in answers upper
-and lower case do not matter, as for Go's decoder. Objects are sent with the fields that are read
-here (model/pod.py, model/cluster_objects.py). An answer that cannot be read is a ValueError.
+Names of fields are written as Go writes a struct without tags (``NodeNames``); in responses their
+case does not matter, as for Go's decoder. Objects are sent with the fields of the model
+(model/pod.py, model/cluster_objects.py). A response that cannot be read is a ValueError.
 
-Thousands of nodes are many megabytes. Nothing is done with all of them at once that can be done in
-pieces: other threads have no turn while a piece is put together.
+Thousands of nodes are many megabytes. They are encoded and decoded in pieces, because other threads
+wait while one piece is processed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _HostPriority(Struct, rename="pascal", forbid_unknown_fields=True):
 
 
 TOGETHER: Final = 64
-"""Nodes in one piece."""
+"""Number of nodes in one piece."""
 _NO_ITEMS: Final = b'"items":[]'
 _ENCODER: Final = msgspec.json.Encoder()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw] | None)
@@ -97,7 +97,7 @@ _PRIORITIES_IN_ANY_CASE: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 def node_json(node: Node) -> bytes:
-    """Return a node's JSON, to be sent again and again."""
+    """Return a node's JSON, which may be sent many times."""
     return _ENCODER.encode(node)
 
 
@@ -107,7 +107,7 @@ def named_nodes_args(pod: PodInfo, names: list[str]) -> bytes:
 
 
 def nodes_args(pod: PodInfo, nodes: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield the arguments of filter and prioritize, piece by piece, with nodes' JSON."""
+    """Yield the arguments of filter and prioritize in pieces, with nodes' JSON."""
     text = _ENCODER.encode(_ExtenderArgs(pod.pod, _NodeList([]), None))
     end = text.rindex(_NO_ITEMS) + len(_NO_ITEMS) - 1
     yield text[:end]
@@ -117,7 +117,7 @@ def nodes_args(pod: PodInfo, nodes: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def preemption_args(pod: PodInfo, victims: Mapping[str, NodeVictims], *, names_only: bool) -> bytes:
-    """Return the arguments of preempt: victims, or their UIDs where these suffice."""
+    """Return the arguments of preempt: victims, or only their UIDs."""
     if names_only:
         named = {
             node: _MetaVictims([_MetaPod(p.uid) for p in found.pods], found.violations)
@@ -137,9 +137,9 @@ def binding_args(pod: PodInfo, node: str) -> bytes:
 
 
 def filter_result(body: Body, *, by_name: bool) -> tuple[Passed, str]:
-    """Return what an extender's filter answered, and its error.
+    """Return the result of an extender's filter, and its error.
 
-    ``by_name``: the extender may answer with names alone. Neither names nor nodes: none passes.
+    ``by_name``: the response may have names alone. Without names and nodes no node passes.
     """
     try:
         found = _FILTERED.decode(body)
@@ -162,7 +162,7 @@ def host_priorities(body: Body) -> list[tuple[str, int]]:
 
 
 def preemption_result(body: Body) -> dict[str, NamedVictims]:
-    """Return the victims that an extender leaves, by node."""
+    """Return the remaining victims, by node."""
     found = _read(_fields(body), "NodeNameToMetaVictims", dict[str, Raw]) or {}
     return {node: _named_victims(_fields(raw)) for node, raw in found.items()}
 
@@ -173,7 +173,7 @@ def binding_error(body: Body) -> str:
 
 
 def _on(pod: Pod, node: str) -> Pod:
-    """Return the pod with its node, which a pod that is being bound does not have yet."""
+    """Return the pod with its node, which is not set before the binding."""
     if pod.spec.node_name == node:
         return pod
     spec = msgspec.structs.replace(pod.spec, node_name=node)
@@ -188,7 +188,7 @@ def _read(fields: Mapping[str, Raw], name: str, kind: type[T]) -> T | None:
     raw = fields.get(name.lower())
     if raw is None:
         return None
-    wanted: Any = kind | None  # what msgspec reads is what this says, but mypy cannot
+    wanted: Any = kind | None  # msgspec accepts this type, but mypy does not
     found: T | None = msgspec.json.decode(raw, type=wanted)
     return found
 

@@ -1,4 +1,15 @@
-"""InterPodAffinity: keeps pods near pods, and away from pods, as their affinity terms require."""
+"""InterPodAffinity: required and preferred affinity and anti-affinity between pods.
+
+A node passes the filter if for every label of the required affinity its domain has a pod that all
+those terms select (or no such pod exists and the pod selects itself), if its domains have no pod
+that its anti-affinity selects, and none whose anti-affinity selects it (kube-scheduler's
+interpodaffinity/filtering.go).
+
+The score of a node is, over its topology labels, the sum of the weights in its domain: those of
+the pod's preferred terms times the pods they select, those of running pods' preferred terms that
+select the pod, and hardPodAffinityWeight for each required affinity term that does
+(interpodaffinity/scoring.go).
+"""
 
 from __future__ import annotations
 
@@ -38,16 +49,16 @@ from policy_sched.model import (
     PodTerms,
 )
 
-#: How many different pods' terms are kept.
+#: Number of different pods whose terms are cached.
 KEPT: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTerms:
-    """What a pod requires of the pods around it.
+    """A pod's terms, resolved to counts.
 
-    ``affinity``: the pods that all required terms mean, None without such terms, and the labels
-    by which one of them must be near. ``anti_affinity`` and ``preferred`` term by term.
+    ``affinity``: the pods that all required terms select, None without such terms, and the labels
+    of the required domains. ``anti_affinity`` and ``preferred`` term by term.
     """
 
     affinity: PodMatch | None
@@ -57,7 +68,7 @@ class OwnTerms:
 
 
 class TermCache:
-    """Works terms out once for equal pods, until namespaces change."""
+    """Resolves terms once for equal pods, until namespaces change."""
 
     def __init__(self, table: NodeTable, counts: PodCounts) -> None:
         self._namespaces = table.namespaces
@@ -66,7 +77,7 @@ class TermCache:
         self._kept: dict[PodTerms, OwnTerms] = {}
 
     def of(self, terms: PodTerms) -> OwnTerms:
-        """Return a pod's terms, worked out."""
+        """Return a pod's resolved terms."""
         if self._version != self._counts.namespaces_version or len(self._kept) >= KEPT:
             self._kept.clear()
             self._version = self._counts.namespaces_version
@@ -101,7 +112,7 @@ EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 AFFINITY: Final = "node(s) didn't match pod affinity rules"
 
-# A higher code is looked at first; the codes are numbers of the statuses.
+# The highest code of a node wins; the codes are indexes of the statuses.
 _EXISTING, _ANTI, _AFFINITY = 1, 2, 3
 _STATUSES: Final = (
     Status(Code.UNSCHEDULABLE, (EXISTING,)),
@@ -110,15 +121,15 @@ _STATUSES: Final = (
 )
 
 Totals: TypeAlias = dict[str, NDArray[np.int64]]
-"""By topology key how many there are in each domain, shape (domain.count + 1,); copies."""
+"""By topology key the count in each domain, shape (domain.count + 1,); copies."""
 
 
 @dataclass(slots=True)
 class TopologyPairCounts:
-    """The pods that matter to the filter of this attempt.
+    """The counts for the filter of this attempt.
 
-    ``existing``: carriers of anti-affinity that means the pod. ``anti_affinity`` and
-    ``affinity``: pods that the pod's own terms mean. ``alone``: the pod means itself.
+    ``existing``: pods with anti-affinity that selects the pod. ``anti_affinity`` and
+    ``affinity``: pods that the pod's own terms select. ``alone``: the pod selects itself.
     """
 
     own: OwnTerms
@@ -128,13 +139,13 @@ class TopologyPairCounts:
     affinity: Totals
     alone: bool
     tables: tuple[tuple[Domain, Codes], ...] | None = None
-    """Per topology key the code of each domain, worked out at the first filter."""
+    """Per topology key the code of each domain, computed at the first filter."""
 
 
 def topology_pair_counts(
     counts: PodCounts, pod: PodInfo, own: OwnTerms | None
 ) -> TopologyPairCounts | None:
-    """Count for a pod; None if nothing concerns it."""
+    """Return the counts for a pod; None if no term applies."""
     existing: Totals = {}
     domains: dict[str, Domain] = {}
     if counts.carried.anti_affinity.live:
@@ -166,7 +177,7 @@ def topology_pair_counts(
 
 
 def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
-    """Return the filter's answer for the rows."""
+    """Return the result of the filter for the rows."""
     if state.tables is None:
         state.tables = _tables(state)
     codes: Codes | None = None
@@ -182,9 +193,9 @@ def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
 def moved(
     state: TopologyPairCounts, pod: PodInfo, other: PodInfo, place: tuple[int, int], means: Means
 ) -> TopologyPairCounts:
-    """Return the state as if `other` had come to a row or left it; ``place``: row, 1 or -1.
+    """Return the state with `other` added to a row or removed from it; ``place``: row, 1 or -1.
 
-    ``means`` tells for which topology keys an anti-affinity term of one pod means another.
+    ``means`` returns the topology keys of one pod's anti-affinity terms that select another.
     """
     meant = means(other, pod)
     own = state.own
@@ -211,7 +222,7 @@ _NO_TERMS: Final = OwnTerms(None, (), (), ())
 
 
 def _add(totals: Totals, key: str, more: NDArray[np.int64]) -> None:
-    """Add to the totals of a key, which are never the array that the counts go on changing."""
+    """Add to a copy of a key's totals; the counts keep changing the original."""
     totals[key] = totals[key] + more if key in totals else more.copy()
 
 
@@ -226,7 +237,7 @@ def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
 def _tables(state: TopologyPairCounts) -> tuple[tuple[Domain, Codes], ...]:
     """Return the code of each domain for each topology key; the last is of nodes without it.
 
-    Keys by which no node is refused are left out.
+    Keys by which no node is rejected are left out.
     """
     first = state.alone and not any(bool(t[:-1].any()) for t in state.affinity.values())
     tables = []
@@ -250,7 +261,7 @@ BEST = 100
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerms:
-    """Per topology key what a node in each domain scores, shape (domain.count + 1,)."""
+    """Per topology key the score of a node in each domain, shape (domain.count + 1,)."""
 
     tables: tuple[tuple[Domain, NDArray[np.int64]], ...]
 
@@ -258,7 +269,7 @@ class PreferredTerms:
 def preferred_terms(
     counts: PodCounts, pod: PodInfo, own: OwnTerms | None, hard_weight: int
 ) -> PreferredTerms | None:
-    """Add up the weights for a pod; None if nothing concerns it."""
+    """Return the weights for a pod; None if no term applies."""
     tables: dict[str, tuple[Domain, NDArray[np.int64]]] = {}
 
     def add(key: str, by: NDArray[np.int64], weight: int) -> None:
@@ -287,7 +298,7 @@ def preferred_terms(
 
 
 def score(state: PreferredTerms, rows: Rows) -> Scores:
-    """Return the raw scores of the rows; they may be below zero."""
+    """Return the raw scores of the rows; they may be negative."""
     total: Scores | None = None
     for domain, table in state.tables:
         part = table.take(domain.ids if rows is None else domain.ids[rows], mode="clip")
@@ -300,7 +311,7 @@ def score(state: PreferredTerms, rows: Rows) -> Scores:
 
 
 def normalized(scores: Scores) -> Scores:
-    """Stretch the raw scores of all feasible nodes over 0..100, cutting as Go does."""
+    """Scale the raw scores of all feasible nodes to 0..100, truncating as Go does."""
     fewest, most = int(scores.min()), int(scores.max())
     if most == fewest:
         return np.zeros_like(scores)
@@ -316,7 +327,7 @@ _ASK_FILTER: Final = PreFilterResult()
 
 
 class InterPodAffinity:
-    """Refuses nodes that break required terms and prefers those that suit preferred ones.
+    """Rejects nodes that violate required terms and scores preferred ones.
 
     ``args``: InterPodAffinityArgs as a mapping.
     """
@@ -331,12 +342,12 @@ class InterPodAffinity:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Distinguish pods by their own terms, and by what the terms of others select."""
+        """Return the signature: the pod's terms, and the fields that others' terms select."""
         return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Pods that come, change labels or go; nodes that come or change labels or taints."""
+        """Register pods added, relabelled or deleted, and nodes added, relabelled or tainted."""
         pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         own = ActionType.UPDATE_POD_LABEL
@@ -348,7 +359,7 @@ class InterPodAffinity:
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
-        """Count the pods that matter; skip if none can."""
+        """Count the selected pods; skip if no term applies."""
         own: OwnTerms | None = None
         if pod.has_pod_affinity:
             terms = pod.affinity_terms
@@ -366,23 +377,23 @@ class InterPodAffinity:
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
-        """Count `other` on the row, too."""
+        """Add `other` to the row."""
         return self._move(state, pod, other, (row, 1))
 
     @hookimpl
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
-        """Count `other` on the row no longer."""
+        """Remove `other` from the row."""
         return self._move(state, pod, other, (row, -1))
 
     @hookimpl
     def filter(self, state: CycleState, rows: Rows) -> FilterResult:
-        """Refuse nodes for want of affinity, for anti-affinity, or for that of running pods."""
+        """Reject nodes by affinity, by anti-affinity, or by that of running pods."""
         found = state.read(TopologyPairCounts)
         return PASSES if found is None else verdict(found, rows)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
-        """Add up the weights; skip if there are none."""
+        """Sum the weights; skip if there are none."""
         own = self._book.of(pod.affinity_terms) if pod.has_pod_affinity else None
         if own is None or not own.preferred:
             hard = self._hard_weight and self._carried.affinity.live
@@ -396,18 +407,18 @@ class InterPodAffinity:
 
     @hookimpl
     def score(self, state: CycleState, rows: Rows) -> Scores:
-        """Return the sum of weights where the node is."""
+        """Return the sum of weights of the nodes' domains."""
         found = state.read(PreferredTerms)
-        assert found is not None, "PreScore has counted"
+        assert found is not None, "PreScore stored it"
         return score(found, rows)
 
     @hookimpl
     def normalize_score(self, scores: Scores) -> Scores:
-        """Stretch the scores over 0..100."""
+        """Scale the scores to 0..100."""
         return normalized(scores)
 
     def _key(self, pod: PodInfo) -> Hashable:
-        """Return the pod's terms, namespace and labels; empty while no pod has affinity terms."""
+        """Return the pod's terms, namespace and labels; empty if no pod has affinity terms."""
         if pod.has_pod_affinity:
             return (pod.affinity_terms, pod.namespace, pod.labels_key)
         carried = self._carried
@@ -424,7 +435,7 @@ class InterPodAffinity:
         return SUCCESS
 
     def _means(self, other: PodInfo, pod: PodInfo) -> list[Domain]:
-        """Return the domains of the labels by which `other` wants `pod` to stay away."""
+        """Return the domains in which `other` has anti-affinity to `pod`."""
         namespace = self._table.namespaces.get(pod.namespace)
         labels = {} if namespace is None else namespace.metadata.labels
         return [

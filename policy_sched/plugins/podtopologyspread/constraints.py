@@ -1,8 +1,12 @@
-"""Which spread constraints hold for a pod: its own, or the profile's for the pod's workload.
+"""The spread constraints of a pod, the nodes that count, and pods per topology domain.
 
 A pod without constraints gets the profile's default ones if a Service, ReplicationController,
-ReplicaSet or StatefulSet selects it; these say which pods are spread. The facts are those of
-kube-scheduler's podtopologyspread/common.go and plugins/helper/spread.go.
+ReplicaSet or StatefulSet selects it; their selectors count the pods. The facts are those of
+kube-scheduler's podtopologyspread/common.go, of plugins/helper/spread.go and of component-helpers'
+``nodeaffinity``.
+
+Theory of operation: masks over all rows are cached per selector, or list of tolerations, until a
+node's static fields change.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ SYSTEM_DEFAULTS: Final = spread_constraints(
     )
 )
 
-#: How many different pods' constraints are kept.
+#: Number of different pods whose constraints are cached.
 KEPT_CONSTRAINTS: Final = 8192
 
 
@@ -65,8 +69,8 @@ KEPT_CONSTRAINTS: Final = 8192
 class Constraint:
     """One constraint and the pods that count for it.
 
-    ``selector`` says whether the pod itself counts; ``match`` counts no pods at all where the
-    selector is empty, although an empty selector selects every pod: kube-scheduler has it so.
+    ``selector`` decides whether the pod itself counts; ``match`` counts no pods if the
+    selector is empty, although an empty selector selects every pod, as in kube-scheduler.
     """
 
     spread: SpreadConstraint
@@ -88,7 +92,7 @@ NONE: Final = Constraints()
 
 
 class ConstraintCache:
-    """Tells each pod's constraints; what was worked out is kept for equal pods.
+    """Returns the constraints of pods; equal pods share them.
 
     ``args``: PodTopologySpreadArgs as a mapping.
     """
@@ -105,7 +109,7 @@ class ConstraintCache:
         self._default: dict[tuple[object, ...], Constraints] = {}
 
     def of(self, pod: PodInfo) -> Constraints:
-        """Return the constraints that hold for the pod."""
+        """Return the constraints that apply to the pod."""
         if pod.pod.spec.topology_spread_constraints:
             own = pod.topology_spread
             if own:
@@ -125,7 +129,7 @@ class ConstraintCache:
         return found
 
     def may_hold(self, pod: PodInfo) -> bool:
-        """Return quickly whether constraints may hold for the pod."""
+        """Return quickly whether constraints may apply to the pod."""
         if pod.pod.spec.topology_spread_constraints:
             return True
         if self._has_defaults and self._version != self._objects.version:
@@ -157,7 +161,7 @@ class ConstraintCache:
         return Constraints(hard, soft, not self._system, self._defaults.error)
 
     def _selector(self, pod: PodInfo) -> Selector:
-        """Return what selects the pods of the pod's workload; empty if nothing does."""
+        """Return the selector of the pod's workload; empty if nothing selects the pod."""
         labels: dict[str, str] = {}
         services = self._services.get(pod.namespace)
         for wanted in () if services is None else services.candidates(pod.labels):
@@ -182,7 +186,7 @@ class ConstraintCache:
         return Selector(selector.requirements + added.requirements)
 
     def _read_objects(self) -> None:
-        """List the services anew after an object changed."""
+        """List services and workloads anew after a change."""
         self._version = self._objects.version
         self._default.clear()
         self._services.clear()
@@ -209,7 +213,7 @@ def _counted(constraint: SpreadConstraint, namespace: str) -> Constraint:
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-#: How many different answers of each kind are kept.
+#: Number of different masks of each kind that are cached.
 KEPT_ANSWERS: Final = 512
 #: Effects that keep a pod off a node.
 _KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
@@ -243,7 +247,7 @@ class NodeInclusion:
         return mask
 
     def taints(self, pod: PodInfo) -> Mask | None:
-        """Return the rows without a taint that keeps the pod off."""
+        """Return the rows without a taint that rejects the pod."""
         self._renew()
         tolerations = pod.tolerations
         if tolerations not in self._tolerated:
@@ -329,7 +333,7 @@ def _bears(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """The rows that count for a constraint where not all do, and their domains.
+    """The rows that count for a constraint if not all do, and their domains.
 
     ``mask``: bool, shape (n,). ``rows``: the same as numbers; ``ids``: the domain of each.
     ``exists``: bool, shape (domain.count,): which domains have a row that counts.
@@ -343,7 +347,7 @@ class Included:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How the pods of one constraint are spread now.
+    """The distribution of one constraint's pods.
 
     ``totals``: int64, shape (domain.count + 1,), pods by domain, a copy; the last is of nodes
     without the label. ``included``: the rows that count, None for all.
@@ -355,7 +359,7 @@ class Spread:
 
 
 class SpreadCounter:
-    """Counts for the pods of one cluster; sets of rows are kept until a node changes."""
+    """Counts for the pods of one cluster; sets of rows are cached until a node changes."""
 
     def __init__(self, table: NodeTable, counts: PodCounts) -> None:
         self._table = table
@@ -368,7 +372,7 @@ class SpreadCounter:
         self._included: dict[tuple[object, ...], Included | None] = {}
 
     def domain(self, key: str) -> Domain:
-        """Return the domains of a label as they are now."""
+        """Return the current domains of a label."""
         return self._counts.domains.of(key)
 
     def labelled(self, keys: tuple[str, ...]) -> Mask | None:
@@ -385,7 +389,7 @@ class SpreadCounter:
         return self._labelled[number]
 
     def _number(self, keys: tuple[str, ...]) -> int:
-        """Return a number for labels: a pod of many constraints asks for each with all of them."""
+        """Return an id for a set of labels, which is a short cache key."""
         if keys is not self._last[0]:
             if len(self._numbers) >= KEPT_ANSWERS:
                 self._forget()
@@ -393,7 +397,7 @@ class SpreadCounter:
         return self._last[1]
 
     def spread(self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]) -> Spread:
-        """Count by domain over the rows with all labels `keys` that the policies leave."""
+        """Count by domain over the rows with all labels `keys` that count."""
         domain = self._counts.domains.of(constraint.spread.topology_key)
         counts = self._counts.selected.of(constraint.match)
         included = self._rows(pod, constraint, keys, domain)

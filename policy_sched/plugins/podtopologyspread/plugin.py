@@ -1,4 +1,12 @@
-"""PodTopologySpread: spreads pods over the values of node labels, as their constraints require."""
+"""PodTopologySpread: spreads pods over the values of node labels.
+
+A node passes the filter if it has the label and ``pods there + itself - fewest anywhere <=
+maxSkew``, for every hard constraint in order (kube-scheduler's podtopologyspread/filtering.go).
+
+The score of a node is, over the soft constraints, the pods of its domain times the logarithm of the
+number of domains, rounded; fewer is better, and normalisation reverses the order. Float operations
+are those of podtopologyspread/scoring.go, in its order.
+"""
 
 from __future__ import annotations
 
@@ -56,16 +64,16 @@ _STATUSES: Final = (
     Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_LABEL,)),
     Status(Code.UNSCHEDULABLE, (NOT_MATCHED,)),
 )
-#: What counts as the fewest where no domain has a node that counts (Go's MaxInt32).
+#: The fewest pods if no domain has a node that counts (Go's MaxInt32).
 _NO_MINIMUM: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class HardSpread:
-    """The pod's hard constraints and how their pods are spread, for the filter of this attempt.
+    """The pod's hard constraints and their counts, for the filter of this attempt.
 
     ``labelled``: rows that have every constraint's label, None for all. ``tables``: for each
-    constraint that some node breaks, in order, its domains and the code of each.
+    constraint that some node violates, in order, its domains and the code of each.
     """
 
     constraints: tuple[Constraint, ...]
@@ -77,9 +85,9 @@ class HardSpread:
 def hard_spread(
     counter: SpreadCounter, pod: PodInfo, constraints: tuple[Constraint, ...]
 ) -> HardSpread:
-    """Count for the hard constraints of a pod."""
+    """Count pods for the hard constraints of a pod."""
     keys = tuple(c.spread.topology_key for c in constraints)
-    # A lone constraint's nodes without the label are distinguished by its domain already.
+    # A single constraint's nodes without the label have their own domain.
     wanted = keys if len(keys) > 1 else ()
     spreads = tuple(counter.spread(pod, c, wanted) for c in constraints)
     tables = _tables(constraints, spreads, pod)
@@ -87,7 +95,7 @@ def hard_spread(
 
 
 def verdict(state: HardSpread, rows: Rows) -> FilterResult:
-    """Return the filter's answer for the rows."""
+    """Return the result of the filter for the rows."""
     codes: Codes | None = None
     for domain, table in state.tables:
         ids = domain.ids if rows is None else domain.ids[rows]
@@ -102,9 +110,9 @@ def verdict(state: HardSpread, rows: Rows) -> FilterResult:
 
 
 def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) -> HardSpread:
-    """Return the state as if `other` had come to a row (`by` 1) or left it (-1).
+    """Return the state with `other` added to a row (`by` 1) or removed from it (-1).
 
-    As upstream has it, pods that are being deleted count here, although they did not before.
+    As upstream, terminating pods count here, although they did not before.
     """
     if other.namespace != pod.namespace:
         return state
@@ -145,14 +153,14 @@ def _table(constraint: Constraint, spread: Spread, pod: PodInfo) -> Codes:
     if counted.size < constraint.spread.min_domains:
         fewest = 0
     itself = int(constraint.selector.matches(pod.labels))
-    room = constraint.spread.max_skew + fewest - itself
+    allowed = constraint.spread.max_skew + fewest - itself
     table = np.empty(spread.domain.count + 1, np.int16)
-    np.multiply(totals > room, _SKEWED, out=table[:-1], casting="unsafe")
+    np.multiply(totals > allowed, _SKEWED, out=table[:-1], casting="unsafe")
     table[-1] = _MISSING
     return table
 
 
-#: The score of a node that is left out: it has not all labels. Normalised, it is 0.
+#: The raw score of an ignored node, which lacks a label. Its normalised score is 0.
 IGNORED: Final = -1
 BEST: Final = 100
 
@@ -161,10 +169,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SoftSpread:
-    """What scoring reads in this attempt.
+    """The input of scoring in this attempt.
 
     ``credits``: per constraint a number per group of rows, and the group of each row (None: the
-    groups are the rows). ``ignored``: rows that are left out, None for none.
+    groups are the rows). ``ignored``: ignored rows, None for none.
     """
 
     credits: tuple[tuple[Floats, NDArray[np.intp] | None], ...]
@@ -178,7 +186,7 @@ def soft_spread(
     feasible: NDArray[np.intp],
     live: int,
 ) -> SoftSpread:
-    """Count for the soft constraints of a pod; ``live`` is how many nodes there are."""
+    """Count pods for the soft constraints of a pod; ``live``: the number of nodes."""
     keys = tuple(c.spread.topology_key for c in constraints.soft) if constraints.all_labels else ()
     labelled = counter.labelled(keys)
     scored = feasible if labelled is None else feasible[labelled[feasible]]
@@ -196,7 +204,7 @@ def soft_spread(
         whole = scored.size == live
         size = _size(domain, None if whole else scored, not constraints.all_labels)
         if not constraints.all_labels and domain.empty < domain.count:
-            # A missing label and an empty one are the same value where both are let in.
+            # A missing label and an empty one are the same value if nodes without it count.
             totals[domain.empty] += totals[-1]
         credit = _credit(constraint, totals, size)
         credit[-1] = 0.0
@@ -205,7 +213,7 @@ def soft_spread(
 
 
 def score(state: SoftSpread, rows: Rows) -> Scores:
-    """Return the raw scores of the rows: fewer is better, IGNORED is left out."""
+    """Return the raw scores of the rows: fewer is better, IGNORED marks ignored rows."""
     total: Floats | None = None
     for credit, ids in state.credits:
         if ids is None:
@@ -224,7 +232,7 @@ def score(state: SoftSpread, rows: Rows) -> Scores:
 
 
 def normalized(scores: Scores) -> Scores:
-    """Turn raw scores of all feasible nodes round, into 0..100."""
+    """Reverse the raw scores of all feasible nodes, into 0..100."""
     ignored = scores == IGNORED
     left_out = bool(ignored.any())
     counted = scores[~ignored] if left_out else scores
@@ -234,7 +242,7 @@ def normalized(scores: Scores) -> Scores:
     if most == 0:
         answer = np.full(scores.shape, BEST, np.int64)
     else:
-        # Whole numbers below 2**53: the quotient of floats, cut, is that of integers.
+        # Whole numbers below 2**53: the truncated quotient of floats is that of integers.
         answer = (BEST * (most + fewest - scores) / most).astype(np.int64)
     if left_out:
         answer[ignored] = 0
@@ -249,8 +257,9 @@ def _credit(constraint: Constraint, totals: NDArray[np.int64], size: int) -> Flo
 
 
 def _size(domain: Domain, rows: NDArray[np.intp] | None, with_missing: bool) -> int:
-    """Return how many values of the label the rows have (None: all nodes); a missing one may be
-    a value, too: the empty text.
+    """Return the number of values of the label on the rows (None: all nodes).
+
+    ``with_missing``: a missing label counts as the empty value.
     """
     if rows is None:
         missing = with_missing and not domain.complete and domain.empty == domain.count
@@ -264,7 +273,7 @@ def _size(domain: Domain, rows: NDArray[np.intp] | None, with_missing: bool) -> 
 
 
 def _rounded(numbers: Floats) -> Scores:
-    """Round half away from zero, as Go does; the numbers are not below zero."""
+    """Round half away from zero, as Go does; the numbers are not negative."""
     whole: Floats = np.floor(numbers)
     numbers -= whole
     whole += numbers >= 0.5
@@ -273,7 +282,7 @@ def _rounded(numbers: Floats) -> Scores:
 
 NAME: Final = "PodTopologySpread"
 
-#: What decides about a pod's constraints, its own and those of its workload.
+#: The fields that a pod's constraints depend on, its own and those of its workload.
 _read: Final = attrgetter(
     "topology_spread",
     "namespace",
@@ -288,7 +297,7 @@ _ASK_FILTER: Final = PreFilterResult()
 
 
 class PodTopologySpread:
-    """Refuses nodes that break a hard constraint and prefers those that suit the soft ones."""
+    """Rejects nodes that violate a hard constraint and scores the soft ones."""
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
         self._table = handle.nodes
@@ -297,12 +306,12 @@ class PodTopologySpread:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Tell pods apart by what decides about constraints and about the nodes that count."""
+        """Return the signature: fields that constraints and the nodes that count depend on."""
         return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Pods that come, change labels or go; nodes that do, or change taints."""
+        """Register pods added, relabelled or deleted, and nodes added, changed or tainted."""
         pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
         nodes = (
             ActionType.ADD
@@ -330,17 +339,17 @@ class PodTopologySpread:
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
-        """Count `other` on the row, too."""
+        """Add `other` to the row."""
         return _move(state, pod, other, row, 1)
 
     @hookimpl
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
-        """Count `other` on the row no longer."""
+        """Remove `other` from the row."""
         return _move(state, pod, other, row, -1)
 
     @hookimpl
     def filter(self, state: CycleState, rows: Rows) -> FilterResult:
-        """Refuse nodes without a label, and those whose domain has too many pods already."""
+        """Reject nodes without a label, and nodes whose domain would exceed maxSkew."""
         hard = state.read(HardSpread)
         return PASSES if hard is None else verdict(hard, rows)
 
@@ -353,7 +362,7 @@ class PodTopologySpread:
         if not constraints.soft:
             return SKIP
         feasible = state.read(Feasible)
-        assert feasible is not None, "it is there from PreScore on"
+        assert feasible is not None, "PreScore runs after the filters"
         live = self._table.live_count
         state.write(soft_spread(self._counter, pod, constraints, feasible.rows, live))
         return SUCCESS
@@ -363,14 +372,14 @@ class PodTopologySpread:
 
     @hookimpl
     def score(self, state: CycleState, rows: Rows) -> Scores:
-        """Return how many pods are where the node is, weighted: fewer is better."""
+        """Return the weighted number of pods in the nodes' domains: fewer is better."""
         soft = state.read(SoftSpread)
-        assert soft is not None, "PreScore has counted"
+        assert soft is not None, "PreScore stored it"
         return score(soft, rows)
 
     @hookimpl
     def normalize_score(self, scores: Scores) -> Scores:
-        """Turn the scores round, into 0..100."""
+        """Reverse the scores, into 0..100."""
         return normalized(scores)
 
 

@@ -1,6 +1,6 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
 
-Which nodes reach a pod's volumes, which can take them, and how claims are bound.
+They find the nodes that reach a pod's volumes and can attach them, and bind claims.
 """
 
 from policy_sched.plugins.volumes.binding import VolumeBinding

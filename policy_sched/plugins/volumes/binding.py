@@ -1,9 +1,10 @@
-"""VolumeBinding: claims get their volumes with the pod, and bound ones must be in reach.
+"""VolumeBinding: binds claims together with the pod; volumes of bound claims must be reachable.
 
 Theory of operation: PreFilter sorts the pod's claims, the first Filter searches all rows at once,
-Reserve assumes what the search found for one node, and PreBind writes it and waits until the
-cluster has bound every claim. Claims, volumes and assumptions that change are in the journal, so a
-kept evaluation never outlives what it was made of.
+Reserve assumes the result of the search for one node, and PreBind writes it, volumes first. Then
+other controllers bind the claims and provision volumes; PreBind polls the watch cache until every
+claim is bound, or until the timeout. Changes of claims, volumes and assumptions are in the
+journal, so a cached evaluation never outlives its inputs.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ SECOND: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What was assumed for one pod: volumes with their claims, and claims to provide for."""
+    """The assumptions for one pod: volumes with their claims, and claims to provision."""
 
     pod: str
     node: str
@@ -75,7 +76,7 @@ class Reservation:
 
 
 class Binder:
-    """Carries plans out. ``timeout``: how long claims may take to be bound, in seconds."""
+    """Executes plans. ``timeout``: how long claims may take to be bound, in seconds."""
 
     def __init__(self, handle: Handle, storage: StorageView, timeout: int) -> None:
         self._client = handle.client
@@ -85,7 +86,7 @@ class Binder:
         self._timeout = timeout
 
     def assume(self, pod: PodInfo, node: str, plan: Plan, row: int) -> Reservation:
-        """Assume what `plan` has for `row`; all or nothing. ClusterError if an object is gone."""
+        """Assume `plan`'s result for `row`; all or nothing. ClusterError if an object is gone."""
         bindings = tuple(
             (bound_volume(volume, claim), claim) for volume, claim in plan.bindings(row)
         )
@@ -102,16 +103,16 @@ class Binder:
         return reservation
 
     def restore(self, reservation: Reservation) -> None:
-        """Take everything back that is still assumed."""
+        """Undo all remaining assumptions."""
         for volume, _ in reservation.bindings:
             self._storage.assumed_volumes.restore("", volume.metadata.name)
         for claim in reservation.claims:
             self._storage.assumed_claims.restore(namespace_of(claim), claim.metadata.name)
 
     def bind(self, reservation: Reservation) -> Status | PendingStatus:
-        """Write what was assumed; the answer is Success when all claims are bound.
+        """Write the assumptions; the result is Success when all claims are bound.
 
-        Raises ClusterError, as its answer does, if the cluster refuses, undoes a binding, or
+        Raises ClusterError, as the result does, if the cluster rejects or undoes a binding, or
         takes too long.
         """
         for volume, _ in reservation.bindings:
@@ -132,7 +133,7 @@ class Binder:
         return look() or PendingStatus(look, deadline)
 
     def _all_bound(self, reservation: Reservation) -> bool:
-        """Return whether all claims are bound; ClusterError if that will not come about."""
+        """Return whether all claims are bound; ClusterError if a binding failed."""
         return all(
             self._volume_bound(volume, claim, reservation.node)
             for volume, claim in reservation.bindings
@@ -167,7 +168,7 @@ class Binder:
         if now.spec.volume_name:
             volume = self._storage.api.volume(now.spec.volume_name)
             if volume is None:
-                return False  # its turn in the watch may come yet
+                return False  # the watch may still deliver it
             self._check_reach(volume, node)
         return fully_bound(now)
 
@@ -183,7 +184,7 @@ class Binder:
 
 
 def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return a copy of a volume that is kept for a claim."""
+    """Return a copy of a volume that is reserved for a claim."""
     annotations = volume.metadata.annotations
     if not kept_for(volume, claim):
         annotations = annotations | {BOUND_BY_CONTROLLER: "yes"}
@@ -231,17 +232,17 @@ class VolumeBinding:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Read claims and what is static of nodes; changes of the rest are in the journal."""
+        """Return the signature: claims and static node fields; other changes are in the journal."""
         return Signature(frozenset(), Scope.STATIC, proved=True, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Name what can make a rejected pod fit."""
+        """Register the events that can make a rejected pod schedulable."""
         return events.BINDING
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
-        """Sort the pod's claims; reject it where one is missing, or should be bound by now."""
+        """Sort the pod's claims; reject it if one is missing, or should be bound already."""
         volumes = pod.volumes
         if volumes is None or not volumes.claims:
             return _SKIP
@@ -257,7 +258,7 @@ class VolumeBinding:
 
     @hookimpl
     def filter(self, state: CycleState, rows: Rows) -> FilterResult:
-        """Refuse nodes that cannot reach a volume or for which none can be had."""
+        """Reject nodes that cannot reach a volume, or without a volume for a claim."""
         found = state.read(PodClaims)
         assert found is not None, "PreFilter wrote it, or this filter is skipped"
         codes = self._plan(found).codes
@@ -265,17 +266,17 @@ class VolumeBinding:
 
     @hookimpl
     def pre_score(self) -> Status:
-        """Scores by capacity are behind a feature gate of upstream's that is off."""
+        """Skip: upstream's scores by capacity are behind a feature gate that is off."""
         return SKIP
 
     @hookimpl
     def score(self, rows: Rows) -> Scores:
-        """Prefer nothing; see `pre_score`."""
+        """Return equal scores; see `pre_score`."""
         return np.zeros(self._table.n if rows is None else rows.size, np.int64)
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        """Assume the bindings that were found for the node."""
+        """Assume the bindings of the node."""
         found = state.read(PodClaims)
         row = self._table.row_of.get(node)
         if found is None or row is None or not found.claims.waiting:
@@ -285,14 +286,14 @@ class VolumeBinding:
 
     @hookimpl
     def unreserve(self, state: CycleState, pod: PodInfo) -> None:
-        """Take back what was assumed for the pod."""
+        """Undo the assumptions for the pod."""
         reservation = state.read(Reservation)
         if reservation is not None and reservation.pod == pod.uid:
             self._binder.restore(reservation)
 
     @hookimpl
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Status:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
-        """Say whether anything was reserved."""
+        """Return Success if anything was reserved, else Skip."""
         return SKIP if state.read(Reservation) is None else SUCCESS
 
     @hookimpl
@@ -309,8 +310,8 @@ class VolumeBinding:
         return found.plan
 
     def _unusable(self, use: ClaimUse, pod: PodInfo) -> str:
-        """Return why a claim keeps the pod from running anywhere, "" if it does not."""
-        assert pod.volumes is not None, "a use of a claim is the pod's"
+        """Return why a claim makes the pod unschedulable everywhere, "" if it does not."""
+        assert pod.volumes is not None, "a use of a claim is one of the pod's"
         claim = self._storage.api.claim(pod.volumes.namespace, use.name)
         if claim is None:
             if use.ephemeral:
@@ -330,12 +331,12 @@ class VolumeBinding:
         return foreign(claim, use, pod)
 
     def _sorted(self, volumes: PodVolumes) -> Claims | None:
-        """Return the claims as assumed; None if one is not bound that does not wait for the pod."""
+        """Return the claims as assumed; None if an unbound one does not wait for a pod."""
         bound: list[PersistentVolumeClaim] = []
         waiting: list[PersistentVolumeClaim] = []
         for use in volumes.claims:
             claim = self._storage.claim(volumes.namespace, use.name)
-            assert claim is not None, "an assumed claim covers one that is there"
+            assert claim is not None, "only existing claims are assumed"
             if fully_bound(claim):
                 bound.append(claim)
             elif claim.spec.volume_name or not waits_for_pod(

@@ -1,4 +1,4 @@
-"""What can make a pod fit that a volume plugin rejected, and for which pods it matters."""
+"""Events that can make a pod schedulable that a volume plugin rejected, with queueing hints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _hint(matters: bool) -> QueueingHint:
 
 
 def _own_claim(pod: PodInfo, _old: object, new: object) -> QueueingHint:
-    """A claim of the pod, ephemeral ones included, came or changed."""
+    """Queue if a claim of the pod, ephemeral ones included, was added or changed."""
     if not isinstance(new, PersistentVolumeClaim) or pod.volumes is None:
         return SKIP
     names = {use.name for use in pod.volumes.claims}
@@ -44,7 +44,7 @@ def _own_claim(pod: PodInfo, _old: object, new: object) -> QueueingHint:
 
 
 def _named_claim(pod: PodInfo, _old: object, new: object) -> QueueingHint:
-    """A claim that the pod names came or changed."""
+    """Queue if a claim that the pod names was added or changed."""
     if not isinstance(new, PersistentVolumeClaim) or pod.volumes is None:
         return SKIP
     names = {use.name for use in pod.volumes.claims if not use.ephemeral}
@@ -52,19 +52,19 @@ def _named_claim(pod: PodInfo, _old: object, new: object) -> QueueingHint:
 
 
 def _class_allows_more(_pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A class came, or allows other nodes than before."""
+    """Queue if a class was added, or allows other nodes than before."""
     if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
         return QUEUE
     return _hint(old.allowed_topologies != new.allowed_topologies)
 
 
 def _class_waits(_pod: PodInfo, _old: object, new: object) -> QueueingHint:
-    """A class came whose claims are bound with their pod."""
+    """Queue if a class was added whose claims are bound with their pod."""
     return _hint(isinstance(new, StorageClass) and waits_for_pod(new))
 
 
 def _migration(_pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A node's drivers are known, or it left another plugin to its driver."""
+    """Queue if a node's drivers were added, or its kubelet migrated another plugin."""
     if not isinstance(old, CsiNode) or not isinstance(new, CsiNode):
         return QUEUE
     before, after = (one.metadata.annotations.get(MIGRATED_PLUGINS) for one in (old, new))
@@ -72,7 +72,7 @@ def _migration(_pod: PodInfo, old: object, new: object) -> QueueingHint:
 
 
 def _more_attachable(_pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A driver can attach more volumes to its node than before."""
+    """Queue if a driver can attach more volumes to its node than before."""
     if not isinstance(old, CsiNode) or not isinstance(new, CsiNode):
         return QUEUE
     before = {d.name: d.allocatable.count for d in old.spec.drivers if d.allocatable}
@@ -85,7 +85,7 @@ def _more_attachable(_pod: PodInfo, old: object, new: object) -> QueueingHint:
 
 
 def _capacity_unchecked(pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A driver of the pod's inline volumes no longer uses capacity tracking."""
+    """Queue if a driver of the pod's inline volumes no longer uses capacity tracking."""
     if not isinstance(old, CsiDriver) or not isinstance(new, CsiDriver):
         return SKIP
     drivers = {v.csi.driver for v in pod.pod.spec.volumes if v.csi is not None}
@@ -94,7 +94,7 @@ def _capacity_unchecked(pod: PodInfo, old: object, new: object) -> QueueingHint:
 
 
 def _more_capacity(_pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A larger volume can be made somewhere than before."""
+    """Queue if a topology can provide a larger volume than before."""
     if not isinstance(old, CsiStorageCapacity) or not isinstance(new, CsiStorageCapacity):
         return QUEUE
     before, after = largest_volume(old), largest_volume(new)
@@ -104,14 +104,14 @@ def _more_capacity(_pod: PodInfo, old: object, new: object) -> QueueingHint:
 
 
 def _volume_moved(_pod: PodInfo, old: object, new: object) -> QueueingHint:
-    """A volume was added, or its topology changed."""
+    """Queue if a volume was added, or its topology changed."""
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
         return QUEUE
     return _hint(topologies_of(old) != topologies_of(new))
 
 
 def _released(pod: PodInfo, old: object, _new: object) -> QueueingHint:
-    """A pod went that used a disk or a claim of the waiting pod."""
+    """Queue if a deleted pod used a disk or a claim of the waiting pod."""
     if not isinstance(old, PodInfo) or old.volumes is None or pod.volumes is None:
         return SKIP
     if old.namespace != pod.namespace:
@@ -122,7 +122,7 @@ def _released(pod: PodInfo, old: object, _new: object) -> QueueingHint:
 
 
 def _detaches(_pod: PodInfo, old: object, _new: object) -> QueueingHint:
-    """A pod went that had volumes attached to its node."""
+    """Queue if a deleted pod had volumes attached to its node."""
     if not isinstance(old, PodInfo) or old.volumes is None or not old.node_name:
         return SKIP
     disks = any(disk.source in IN_TREE for disk in old.volumes.disks)
@@ -130,7 +130,7 @@ def _detaches(_pod: PodInfo, old: object, _new: object) -> QueueingHint:
 
 
 def _detached(_pod: PodInfo, old: object, _new: object) -> QueueingHint:
-    """A volume was detached from its node."""
+    """Queue: a volume was detached from its node."""
     return _hint(isinstance(old, VolumeAttachment))
 
 

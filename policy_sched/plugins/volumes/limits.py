@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: no more volumes of a CSI driver on a node than it can attach."""
+"""NodeVolumeLimits: limits the number of a CSI driver's volumes that are attached to a node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
 
 
 class Attachable(NamedTuple):
-    """One volume: the driver and its own name for it, or the claim that has no volume yet."""
+    """One volume: the driver and its handle, or the claim that has no volume yet."""
 
     driver: str
     handle: str
@@ -59,7 +59,7 @@ NO_VOLUMES: Final[frozenset[Attachable]] = frozenset()
 
 
 class Resolver:
-    """Follows claims to volumes or classes, and in-tree disks to their drivers.
+    """Resolves claims to volumes or classes, and in-tree disks to their drivers.
 
     Only nodes whose CSI drivers publish a limit have limits, and on those every in-tree
     plugin is migrated.
@@ -69,7 +69,7 @@ class Resolver:
         self._lookup = StorageLookup(objects)
 
     def new_pod(self, pod: PodInfo) -> tuple[frozenset[Attachable], Status]:
-        """Return the volumes that a pending pod needs attached, or why that is unknown."""
+        """Return the volumes that a pending pod needs attached, or an error status."""
         if pod.volumes is None:
             return NO_VOLUMES, SUCCESS
         namespace = pod.volumes.namespace
@@ -87,7 +87,7 @@ class Resolver:
         return self.running_pod(pod), SUCCESS
 
     def running_pod(self, pod: PodInfo) -> frozenset[Attachable]:
-        """Return the volumes of a pod on a node; claims that are not there are none."""
+        """Return the volumes of a pod on a node; missing claims have none."""
         if pod.volumes is None:
             return NO_VOLUMES
         found: set[Attachable] = set()
@@ -124,7 +124,7 @@ class Resolver:
 
 
 UNLIMITED: Final = 2**62
-"""Stands for no limit; larger than any count, and a count can be added to it."""
+"""Stands for no limit; larger than any count, without overflow in sums."""
 
 _NONE: Final[frozenset[Attachable]] = frozenset()
 
@@ -189,7 +189,7 @@ class Attachments:
         return self._rows.get(row, _NONE)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return how many volumes are attached to each row's node, shape (n,)."""
+        """Return the number of volumes attached to each row's node, shape (n,)."""
         self._refresh()
         return self._sizes
 
@@ -226,8 +226,8 @@ _ASK: Final = PreFilterResult()
 class NodeVolumeLimits:
     """Counts the volumes that are attached to a node or will be, by driver.
 
-    Counting needs claims and volumes of every pod on a node, so it is done only where it could
-    matter: where all the claims and disks there, each taken for a volume of the driver, would
+    Counting reads claims and volumes of every pod on a node, so it is done only if
+    all the claims and disks there, each counted as a volume of the driver, would
     exceed the limit.
     """
 
@@ -240,17 +240,17 @@ class NodeVolumeLimits:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Read the volumes of the pod and of the pods on a node."""
+        """Return the signature: the volumes of the pod and of the pods on a node."""
         return Signature(frozenset(), Scope.NODE, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Name what can make a rejected pod fit."""
+        """Register the events that can make a rejected pod schedulable."""
         return events.LIMITS
 
     @hookimpl
     def pre_filter(self, pod: PodInfo) -> PreFilterResult:
-        """Skip pods without anything that a CSI driver could attach."""
+        """Skip pods without volumes that a CSI driver could attach."""
         volumes = pod.volumes
         if volumes is None:
             return _SKIP
@@ -260,7 +260,7 @@ class NodeVolumeLimits:
 
     @hookimpl
     def filter(self, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
-        """Refuse nodes whose limit the pod's volumes would exceed."""
+        """Reject nodes whose limit the pod's volumes would exceed."""
         size = self._table.n if rows is None else rows.size
         wanted, status = self._resolver.new_pod(pod)
         if status.code is Code.ERROR:
@@ -290,7 +290,7 @@ class NodeVolumeLimits:
         used: set[Attachable] = set()
         for pod in with_volumes(nodes, row):
             used |= self._resolver.running_pod(pod)
-        # A volume that is attached and used by no pod here counts twice, as in kube-scheduler.
+        # An attached volume that no pod here uses counts twice, as in kube-scheduler.
         added = Counter(volume.driver for volume in wanted - used)
         there = Counter(volume.driver for volume in used.union(self._attachments.on(row)))
         return any(

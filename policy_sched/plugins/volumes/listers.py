@@ -1,4 +1,4 @@
-"""Claims, volumes and classes as the API server has them, and what their fields mean."""
+"""Claims, volumes and classes as the API server has them, and the meaning of their fields."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from policy_sched.model import (
     StorageClass,
 )
 
-#: Older than the field ``storageClassName``, and stronger where both are there.
+#: Older than the field ``storageClassName``, and has precedence over it.
 BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-#: On a claim: its binding has been completed.
+#: On a claim: its binding is complete.
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-#: On a volume or a claim: a controller bound it, not a person.
+#: On a volume or a claim: it was bound by a controller, not by a user.
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 #: On a claim: the node for which a volume is to be provisioned.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-#: The provisioner of classes whose volumes only people make.
+#: The provisioner of classes whose volumes are created by hand.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 STORAGE: Final = "storage"
@@ -33,7 +33,7 @@ VOLUMES: Final = attrgetter("volumes")
 
 
 class StorageLookup:
-    """Finds storage objects by name; what it returns is the API server's and not to be changed."""
+    """Finds storage objects by name; the results are shared and must not be changed."""
 
     def __init__(self, objects: ApiObjects) -> None:
         self._objects = objects
@@ -69,24 +69,24 @@ def fully_bound(claim: PersistentVolumeClaim) -> bool:
 def waits_for_pod(found: StorageClass | None) -> bool:
     """Return whether claims of a class are bound when a pod is scheduled.
 
-    A class that is not known binds at once, as does one without a mode: the API server fills
-    Immediate in.
+    Claims of an unknown class are bound at once, and so are those of a class without a mode: the
+    API server's default is Immediate.
     """
     return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def not_found(kind: str, name: str) -> str:
-    """Return the API server's words for an object that is not there."""
+    """Return the API server's message for a missing object."""
     return f'{kind} "{name}" not found'
 
 
 def namespace_of(one: ApiObject) -> str:
-    """Return the namespace of an object that has one; without any it is in "default"."""
+    """Return the namespace of a namespaced object; the default is "default"."""
     return one.metadata.namespace or "default"
 
 
 def foreign(claim: PersistentVolumeClaim, use: ClaimUse, pod: PodInfo) -> str:
-    """Say that an ephemeral claim was not made for the pod; "" if it was, or is no such claim."""
+    """Return an error if an ephemeral claim belongs to another pod; "" if it does not."""
     if not use.ephemeral:
         return ""
     for owner in claim.metadata.owner_references:

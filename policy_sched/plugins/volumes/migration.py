@@ -1,8 +1,8 @@
-"""In-tree volume plugins, and the CSI drivers that do their work today.
+"""In-tree volume plugins, and the CSI drivers that replace them.
 
-The facts are those of csi-translation-lib: which driver, what it calls the volume, and which node
-label it uses for zones. All these plugins are migrated; a node's annotation only tells whether
-its kubelet knows.
+The facts are those of csi-translation-lib: the driver, its handle of the volume, and its node
+label for zones. All these plugins are migrated; a node's annotation lists the plugins that its
+kubelet has migrated.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
-#: Between the zones of a volume that is in several.
+#: Separates the zones of a volume with several.
 ZONE_SEPARATOR: Final = "__"
 
 Handle: TypeAlias = Callable[[DiskVolume, Mapping[str, str]], str]
-"""From a disk and its volume's labels to the driver's name for it; "" if there is none."""
+"""Returns the driver's handle from a disk and its volume's labels; "" if there is none."""
 
 
 class InTree(NamedTuple):
-    """One in-tree plugin; ``zone`` is its driver's node label for zones, "" for the plain one."""
+    """One in-tree plugin; ``zone``: its driver's node label for zones, "" for the common one."""
 
     plugin: str
     driver: str
@@ -84,14 +84,14 @@ IN_TREE: Final[Mapping[str, InTree]] = {
         "kubernetes.io/portworx-volume", "pxd.portworx.com", "", lambda disk, _: disk.volume_id
     ),
 }
-"""By the field of a volume that holds the disk."""
+"""By the field of a volume with the disk."""
 
 DRIVERS: Final[Mapping[str, str]] = {one.plugin: one.driver for one in IN_TREE.values()}
 """CSI driver by the name of the in-tree plugin, which is also its provisioner's name."""
 
 
 def in_tree(volume: PersistentVolume) -> tuple[InTree, DiskVolume] | None:
-    """Return plugin and disk of a volume that is not of a CSI driver yet, None if it is no such."""
+    """Return plugin and disk of an in-tree volume, None for any other."""
     for source, plugin in IN_TREE.items():
         disk: DiskVolume | None = getattr(volume.spec, source)
         if disk is not None:
@@ -100,12 +100,12 @@ def in_tree(volume: PersistentVolume) -> tuple[InTree, DiskVolume] | None:
 
 
 def knows_migration(node: CsiNode, plugin: str) -> bool:
-    """Return whether a node's kubelet leaves a plugin's volumes to the CSI driver."""
+    """Return whether a node's kubelet has migrated a plugin to its CSI driver."""
     return plugin in node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
 
 
 def translated_affinity(volume: PersistentVolume, plugin: InTree) -> NodeSelector | None:
-    """Return a volume's node affinity as its CSI driver would have written it.
+    """Return a volume's node affinity in the form of its CSI driver.
 
     Zones get the driver's label. A volume without zones in its affinity has those of its labels.
     """

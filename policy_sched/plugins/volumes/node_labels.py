@@ -1,7 +1,7 @@
-"""Which nodes have the labels that volumes and topologies require, for all rows at once.
+"""The nodes with the labels that volumes and topologies require, for all rows at once.
 
 Theory of operation: a requirement is one comparison of a label column. The rows that reach free
-volumes are kept until a node changes, since every pod that looks for a volume asks for them.
+volumes are cached until a node changes, since every search for a volume reads them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from policy_sched.model import (
 )
 
 Mask = NDArray[np.bool_]
-"""One truth value per row [0, n) of the node table; dead rows hold anything."""
+"""One truth value per row [0, n) of the node table; undefined for dead rows."""
 
-#: So many rows are kept of affinities together, 8 bytes each.
+#: The most rows that are cached for all affinities together, 8 bytes each.
 KEPT_ROWS: Final = 4_000_000
 
 
 class NodeLabels:
-    """Answers for all rows of a node table, shape (n,). What it returns must not be changed."""
+    """Evaluates labels for all rows of a node table, shape (n,). Results must not be changed."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -46,13 +46,13 @@ class NodeLabels:
         return codes
 
     def has_value(self, codes: NDArray[np.int32], values: Iterable[str]) -> Mask:
-        """Tell where a label has one of some values; ``codes`` as of `codes`."""
+        """Return the rows whose label has one of some values; ``codes`` as of `codes`."""
         found = [code for value in values if (code := self._table.strings.find(value)) >= 0]
         mask: Mask = codes == found[0] if len(found) == 1 else np.isin(codes, found)
         return mask
 
     def match(self, requirements: Iterable[Requirement]) -> Mask:
-        """Tell which nodes meet all of some requirements on their labels."""
+        """Return the rows that meet all requirements on labels."""
         mask = np.ones(self._table.n, np.bool_)
         for one in requirements:
             mask &= self._meet(one)
@@ -60,13 +60,13 @@ class NodeLabels:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._table.n
 
     def rows(self, selector: NodeSelector | None) -> NDArray[np.intp]:
         """Return the rows from which a volume with this node affinity can be reached, ascending.
 
-        Kept until a node changes: a cluster of local disks has an affinity for each of them.
+        Cached until a node changes: a cluster of local disks has an affinity for each of them.
         """
         if self._version != self._table.static_version or self._kept_rows > KEPT_ROWS:
             self._kept.clear()
@@ -79,9 +79,9 @@ class NodeLabels:
         return rows
 
     def affinity(self, selector: NodeSelector | None) -> Mask:
-        """Tell which nodes a volume with this node affinity can be reached from.
+        """Return the rows from which a volume with this node affinity can be reached.
 
-        A term that is not valid matches nothing. Fields are compared with those of a node without
+        An invalid term matches nothing. Fields are compared with those of a node without
         a name: kube-scheduler passes labels only.
         """
         if selector is None:
@@ -92,7 +92,7 @@ class NodeLabels:
         return mask
 
     def topologies(self, terms: Sequence[TopologySelectorTerm]) -> Mask:
-        """Tell which nodes a storage class allows; every node where it has no terms."""
+        """Return the rows that a storage class allows; all rows if it has no terms."""
         if not terms:
             return np.ones(self._table.n, np.bool_)
         mask = np.zeros(self._table.n, np.bool_)
@@ -104,7 +104,7 @@ class NodeLabels:
         return mask
 
     def selected(self, selector: LabelSelector | None) -> Mask:
-        """Tell which nodes a label selector selects; one that is not valid selects none."""
+        """Return the rows that a label selector selects; none if it is invalid."""
         try:
             compiled = label_selector(selector)
         except ValueError:

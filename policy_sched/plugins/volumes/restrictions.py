@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that one node cannot lend twice, and claims for one pod only."""
+"""VolumeRestrictions: disks that a node cannot attach twice, and claims for one pod only."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import VOLUMES, StorageLookup, not_found
 from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
 
-#: Sources whose disks are looked at; other inline disks never conflict.
+#: Sources whose disks are checked; other inline disks never conflict.
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})
 
 
 def has_exclusive_disk(volumes: PodVolumes) -> bool:
-    """Return whether a pod names a disk that could conflict with another pod's."""
+    """Return whether a pod has a disk that could conflict with another pod's."""
     return any(one.source in EXCLUSIVE for one in volumes.disks)
 
 
 def pods_conflict(wanted: PodVolumes, held: PodVolumes) -> bool:
-    """Return whether a disk of one pod keeps another pod off its node."""
+    """Return whether a disk of one pod excludes another pod from its node."""
     return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
 
 
 def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
-    """Return whether two volumes are one disk, and not both only read it.
+    """Return whether two volumes are one disk that is not read-only in both.
 
     EBS volumes conflict even then.
     """
@@ -73,7 +73,7 @@ def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
 
 
 def _volume_id(one: InlineDisk) -> str:
-    assert isinstance(one.disk, DiskVolume), "an EBS volume is named by its id"
+    assert isinstance(one.disk, DiskVolume), "an EBS volume has an id"
     return one.disk.volume_id
 
 
@@ -97,14 +97,14 @@ _ASK: Final = PreFilterResult()
 
 @dataclass(frozen=True, slots=True)
 class OnePodClaims:
-    """The pod's claims that only one pod may use, and the number of conflicting uses."""
+    """The pod's ReadWriteOncePod claims, and the number of conflicting uses."""
 
     namespace: str
     names: frozenset[str]
     uses: int
 
     def moved(self, other: PodInfo, sign: int) -> OnePodClaims:
-        """Return the same with `other` counted in (sign 1) or out (-1)."""
+        """Return the counts with `other` added (sign 1) or removed (-1)."""
         volumes = other.volumes
         if volumes is None or volumes.namespace != self.namespace:
             return self
@@ -115,7 +115,7 @@ class OnePodClaims:
 
 
 class VolumeRestrictions:
-    """Asks which disks and claims are in use, on the node and in the cluster."""
+    """Checks whether disks and claims are in use, on the node and in the cluster."""
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._table = handle.nodes
@@ -124,17 +124,17 @@ class VolumeRestrictions:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Read claims, disks, and the pods everywhere that use them."""
+        """Return the signature: claims, disks, and the pods everywhere that use them."""
         return Signature(frozenset(), Scope.CLUSTER, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Name what can make a rejected pod fit."""
+        """Register the events that can make a rejected pod schedulable."""
         return events.RESTRICTIONS
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
-        """Count the users of the claims that only one pod may use."""
+        """Count the users of the ReadWriteOncePod claims."""
         volumes = pod.volumes
         if volumes is None:
             return _SKIP
@@ -148,7 +148,7 @@ class VolumeRestrictions:
                 return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)))
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 names.add(use.name)
-        # A claim that one pod may use can be in use once only, however many volumes name it.
+        # A ReadWriteOncePod claim counts once, even if several volumes name it.
         uses = sum(self._in_use.uses(volumes.namespace, name) > 0 for name in names)
         if not uses and not has_exclusive_disk(volumes):
             return _SKIP
@@ -157,17 +157,17 @@ class VolumeRestrictions:
 
     @hookimpl
     def add_pod(self, state: CycleState, other: PodInfo) -> Status:
-        """Count `other`, too."""
+        """Add `other`."""
         return _move(state, other, 1)
 
     @hookimpl
     def remove_pod(self, state: CycleState, other: PodInfo) -> Status:
-        """Do not count `other`."""
+        """Remove `other`."""
         return _move(state, other, -1)
 
     @hookimpl
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
-        """Refuse nodes where a disk is taken, and all nodes while a claim is."""
+        """Reject nodes where a disk is in use, and all nodes while a claim is."""
         claims = state.read(OnePodClaims)
         taken = claims is not None and claims.uses > 0
         size = self._table.n if rows is None else rows.size
@@ -177,12 +177,12 @@ class VolumeRestrictions:
         return FilterResult.of(codes, *_STATUSES)
 
     def _with_taken_disks(self, volumes: PodVolumes, rows: Rows, nodes: NodeView) -> list[int]:
-        """Return the places among the rows where a pod holds a disk of `volumes`."""
+        """Return the positions of rows on which a pod uses a disk of `volumes`."""
         if rows is None and nodes is self._table:
             candidates = iter(self._in_use.rows())
         else:
-            asked = range(self._table.n) if rows is None else rows.tolist()
-            candidates = ((i, with_volumes(nodes, row)) for i, row in enumerate(asked))
+            candidate_rows = range(self._table.n) if rows is None else rows.tolist()
+            candidates = ((i, with_volumes(nodes, row)) for i, row in enumerate(candidate_rows))
         return [
             place
             for place, pods in candidates

@@ -1,8 +1,12 @@
-"""The search of VolumeBinding: what each node means for the claims of one pod.
+"""The search of VolumeBinding: the volume of each claim of one pod on every node at once.
 
-Theory of operation: claims are gone through one by one, each for all rows that are still good,
-in the order in which kube-scheduler's binder does it for one node. What was found is kept as
-arrays; Reserve reads one row of them.
+Theory of operation: claims are processed one by one, each for all rows that are still feasible,
+in the order of kube-scheduler's binder. The results are arrays; Reserve reads one row of them.
+
+Class, size, modes and labels of a volume are checked once for all nodes. Of the volumes that fit,
+each is written to the rows that reach it, in descending size, so that the smallest one remains.
+Volumes with the same node affinity are interchangeable: only as many of them are considered as the
+pod's other claims could use, and one more. (component-helpers' FindMatchingVolume.)
 """
 
 from __future__ import annotations
@@ -35,10 +39,10 @@ FILESYSTEM: Final = "Filesystem"
 
 
 class Offers(Protocol):
-    """The volumes that there are."""
+    """The volumes of the cluster."""
 
     def kept(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """Return the volumes that are kept for a claim."""
+        """Return the volumes that are reserved for a claim."""
 
     def free(self, class_name: str, size: int) -> Iterable[Offer]:
         """Return the free volumes of a class that are large enough, the smallest first."""
@@ -66,10 +70,10 @@ def choose(
     numbers: Numbers,
     labels: NodeLabels,
 ) -> Choice | None:
-    """Return which volume the claim gets on each row; None if it gets none anywhere.
+    """Return the volume of the claim on each row; None if it has none on any row.
 
-    ``taken``: the choices for the pod's other claims. A volume that is kept for this very claim
-    is the only one, on the nodes that reach it.
+    ``taken``: the choices for the pod's other claims. A volume that is reserved for the claim
+    is the only choice, on the nodes that reach it.
     """
     wanted = size_of(claim)
     for volume in offers.kept(claim):
@@ -96,13 +100,13 @@ def choose(
 
 
 def _spread(rows: Sequence[NDArray[np.intp]], numbers: Sequence[int], n: int) -> Choice | None:
-    """Return for each row the first number whose rows it is among."""
+    """Return for each row the first number whose rows contain it."""
     where = np.concatenate(rows) if rows else np.empty(0, np.intp)
     if not where.size:
         return None
     values = np.repeat(np.array(numbers, np.int32), [one.size for one in rows])
     choice = np.full(n, NO_VOLUME, np.int32)
-    choice[where[::-1]] = values[::-1]  # of several values for one row the last one stays
+    choice[where[::-1]] = values[::-1]  # of several values for one row the last one remains
     return choice
 
 
@@ -131,7 +135,7 @@ def _selector(claim: PersistentVolumeClaim) -> Selector:
     try:
         return label_selector(claim.spec.selector)
     except ValueError:
-        return NOTHING  # the API server refuses such a claim
+        return NOTHING  # the API server rejects such a claim
 
 
 def _mode(one: PersistentVolume | PersistentVolumeClaim) -> str:
@@ -153,22 +157,22 @@ REASONS: Final = {
 
 
 class Claims(NamedTuple):
-    """The claims of a pod: those that have a volume, and those that get one with the pod."""
+    """The claims of a pod: bound ones, and those that are bound with the pod."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     waiting: tuple[PersistentVolumeClaim, ...]
 
 
 class Storage(Protocol):
-    """What the search reads of the cluster, assumed bindings included."""
+    """The state of the cluster for the search, assumed bindings included."""
 
     @property
     def labels(self) -> NodeLabels:
-        """Which nodes have which labels."""
+        """Labels of the nodes."""
 
     @property
     def offers(self) -> Offers:
-        """The volumes that can still be had."""
+        """The volumes that are free or reserved."""
 
     def row_mask(self, node: str) -> Mask:
         """Return the mask of one node, shape (n,)."""
@@ -177,21 +181,23 @@ class Storage(Protocol):
         """Return a volume by name."""
 
     def reach(self, volume: PersistentVolume) -> Mask:
-        """Tell which nodes reach a volume."""
+        """Return the rows that reach a volume."""
 
     def storage_class(self, name: str) -> StorageClass | None:
         """Return a storage class by name."""
 
-    def room(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> Mask | None:
+    def with_capacity(
+        self, storage_class: StorageClass, claim: PersistentVolumeClaim
+    ) -> Mask | None:
         """Return the topologies with capacity for a claim; None if the driver publishes none."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What was found for all rows.
+    """The result for all rows.
 
     ``codes``: int16, shape (n,), bits of REASONS. ``choices``: claims and the numbers of their
-    volumes in ``volumes``. ``provisions``: claims and the rows where a volume is to be made.
+    volumes in ``volumes``. ``provisions``: claims and the rows where a volume is provisioned.
     """
 
     codes: NDArray[np.int16]
@@ -200,7 +206,7 @@ class Plan:
     volumes: Sequence[PersistentVolume] = ()
 
     def bindings(self, row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-        """Return which volume each claim gets on a row."""
+        """Return each claim with its volume on a row."""
         return [
             (self.volumes[choice[row]], claim)
             for claim, choice in self.choices
@@ -208,12 +214,12 @@ class Plan:
         ]
 
     def to_provision(self, row: int) -> list[PersistentVolumeClaim]:
-        """Return the claims for which a volume is to be made on a row."""
+        """Return the claims for which a volume is provisioned on a row."""
         return [claim for claim, mask in self.provisions if mask[row]]
 
 
 def search(claims: Claims, storage: Storage, n: int) -> Plan:
-    """Look at all rows [0, n) for the claims of one pod."""
+    """Search volumes on all rows [0, n) for the claims of one pod."""
     plan = Plan(np.zeros(n, np.int16))
     _check_bound(claims.bound, storage, plan)
     if claims.waiting:
@@ -222,7 +228,7 @@ def search(claims: Claims, storage: Storage, n: int) -> Plan:
 
 
 def _check_bound(claims: Iterable[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:
-    """Bound volumes must be reached; the first claim that is not decides about a row."""
+    """Reject rows that cannot reach a bound volume; the first such claim gives the reason."""
     good: Mask = np.ones(plan.codes.size, np.bool_)
     for claim in claims:
         volume = storage.volume(claim.spec.volume_name)
@@ -235,7 +241,7 @@ def _check_bound(claims: Iterable[PersistentVolumeClaim], storage: Storage, plan
 
 
 def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:
-    """Give each claim a volume where one fits; elsewhere one must be provided."""
+    """Choose a fitting volume for each claim; elsewhere one must be provisioned."""
     n = plan.codes.size
     good: Mask = np.ones(n, np.bool_)
     demands: list[tuple[PersistentVolumeClaim, Mask]] = []
@@ -245,7 +251,7 @@ def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, pla
         if node is None:
             to_match.append(claim)
         else:
-            # A volume is being made for that node, and for no other.
+            # A volume is being provisioned for that node, and for no other.
             good = good & storage.row_mask(node)
             demands.append((claim, np.ones(n, np.bool_)))
     plan.codes[~good] |= BIND_CONFLICT
@@ -260,25 +266,25 @@ def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, pla
             demands.append((claim, choice == NO_VOLUME))
     plan.volumes = numbers.volumes
     for claim, where in demands:
-        asked = where & good
-        if asked.any():
-            good = good & ~_cannot_provide(claim, asked, storage, plan)
+        missing = where & good
+        if missing.any():
+            good = good & ~_cannot_provide(claim, missing, storage, plan)
             plan.provisions.append((claim, where))
 
 
 def _cannot_provide(
-    claim: PersistentVolumeClaim, asked: Mask, storage: Storage, plan: Plan
+    claim: PersistentVolumeClaim, missing: Mask, storage: Storage, plan: Plan
 ) -> Mask:
-    """Note on which of the rows no volume can be made for the claim, and return them."""
+    """Reject the rows on which no volume can be provisioned, and return them."""
     storage_class = storage.storage_class(class_of(claim))
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
-        plan.codes[asked] |= BIND_CONFLICT
-        return asked
-    forbidden = asked & ~storage.labels.topologies(storage_class.allowed_topologies)
+        plan.codes[missing] |= BIND_CONFLICT
+        return missing
+    forbidden = missing & ~storage.labels.topologies(storage_class.allowed_topologies)
     plan.codes[forbidden] |= BIND_CONFLICT
-    room = storage.room(storage_class, claim)
-    if room is None:
+    enough = storage.with_capacity(storage_class, claim)
+    if enough is None:
         return forbidden
-    full = asked & ~forbidden & ~room
+    full = missing & ~forbidden & ~enough
     plan.codes[full] |= NOT_ENOUGH_SPACE
     return forbidden | full

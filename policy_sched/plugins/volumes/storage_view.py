@@ -1,4 +1,4 @@
-"""The cluster's storage as the binding search sees it: with what is assumed already."""
+"""The cluster's storage for the binding search, including assumptions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from policy_sched.plugins.volumes.volume_index import AssumeCache, VolumeIndex, 
 
 
 class StorageView:
-    """Claims and volumes as assumed, and where volumes can be reached or made.
+    """Claims and volumes as assumed, and the nodes that can reach or provision volumes.
 
-    ``api`` is the same without what is assumed. ``offers`` are the volumes that can still be had.
+    ``api`` has no assumptions. ``offers`` are the free and reserved volumes.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -63,10 +63,10 @@ class StorageView:
         return mask
 
     def reach(self, volume: PersistentVolume) -> Mask:
-        """Tell which nodes reach a volume.
+        """Return the rows that reach a volume.
 
-        A volume of an in-tree plugin is looked at as its CSI driver's on nodes that leave it to
-        the driver.
+        An in-tree volume has the affinity of its CSI driver on nodes whose kubelet migrated the
+        plugin.
         """
         plain = self.labels.affinity(selector_of(volume))
         found = in_tree(volume)
@@ -79,13 +79,15 @@ class StorageView:
         answer: Mask = np.where(migrated, moved, plain)
         return answer
 
-    def room(self, storage_class: StorageClass, claim: PersistentVolumeClaim) -> Mask | None:
+    def with_capacity(
+        self, storage_class: StorageClass, claim: PersistentVolumeClaim
+    ) -> Mask | None:
         """Return the topologies with capacity for a claim; None if the driver publishes none."""
-        asked = claim.spec.resources.requests.get(STORAGE)
+        requested = claim.spec.resources.requests.get(STORAGE)
         driver = self._objects.named(CsiDriver, "", storage_class.provisioner)
-        if asked is None or driver is None or not driver.spec.storage_capacity:
+        if requested is None or driver is None or not driver.spec.storage_capacity:
             return None
-        size = quantity(asked).value()
+        size = quantity(requested).value()
         mask = np.zeros(self._table.n, np.bool_)
         for one in self._objects.of(CsiStorageCapacity):
             if one.storage_class_name == storage_class.metadata.name:
@@ -104,6 +106,6 @@ class StorageView:
 
 
 def largest_volume(capacity: CsiStorageCapacity) -> Amount | None:
-    """Return the size up to which a volume can be made; the volume limit is the better answer."""
+    """Return the size of the largest possible volume; the volume limit takes precedence."""
     limit = capacity.maximum_volume_size
     return capacity.capacity if limit is None else limit

@@ -1,9 +1,13 @@
-"""The volumes that a claim could be given, by storage class: the free ones by size, and the kept.
+"""Indexes of volumes: free and reserved ones by storage class, assumptions, and pods by volume.
 
-Theory of operation: in a large cluster nearly every volume is bound, and a new one comes with
-nearly every pod. So only volumes that can still be had are in the index, and it is brought up to
-date by comparing the list of all volumes with the one seen last, place by place; objects are never
-changed in place. What is assumed lies above: an assumed volume is kept for its claim.
+Theory of operation: in a large cluster nearly every volume is bound, and nearly every pod adds
+a volume. So the index has only free and reserved volumes, and is updated by
+comparing the list of all volumes with the previous one, item by item; objects are never
+changed in place. Assumptions take precedence: an assumed volume is reserved for its claim.
+
+VolumePods keeps the rows of pods with volumes, updated from the journal; most pods have none. A
+dry run of preemption is not in the journal: queries of single rows therefore read the node table
+itself, and only queries of the whole cluster use the index.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ T = TypeVar("T", bound=ApiObject)
 
 
 class AssumeCache(Generic[T]):
-    """Objects of one kind, by namespace ("" where the kind has none) and name."""
+    """Objects of one kind, by namespace ("" if cluster-scoped) and name, with assumptions."""
 
     def __init__(self, kind: type[T], objects: ApiObjects, journal: Journal) -> None:
         self._kind = kind
@@ -44,7 +48,7 @@ class AssumeCache(Generic[T]):
         self._assumed: dict[tuple[str, str], tuple[T, T]] = {}
 
     def get(self, namespace: str, name: str) -> T | None:
-        """Return an object as assumed, else as the API server has it, else None."""
+        """Return the assumed object, else the API server's, else None."""
         one = self._objects.named(self._kind, namespace, name)
         kept = self._assumed.get((namespace, name))
         if kept is None:
@@ -56,23 +60,23 @@ class AssumeCache(Generic[T]):
         return one
 
     def names(self) -> Collection[tuple[str, str]]:
-        """Return namespace and name of what is assumed now."""
+        """Return namespace and name of the assumed objects."""
         for namespace, name in tuple(self._assumed):
-            self.get(namespace, name)  # drops what the watch has overtaken
+            self.get(namespace, name)  # drops an assumption that the watch has superseded
         return self._assumed.keys()
 
     def all(self) -> list[T]:
-        """Return what is assumed now, in the order in which it was."""
+        """Return the assumed objects, in the order of the assumptions."""
         return [self._assumed[key][1] for key in self.names()]
 
     def waits_for_watch(self, namespace: str, name: str) -> bool:
-        """Return whether the API server has not shown the object since it was assumed."""
+        """Return whether the watch has not delivered the object since it was assumed."""
         return (namespace, name) in self._assumed and self.get(
             namespace, name
         ) is not self._objects.named(self._kind, namespace, name)
 
     def assume(self, namespace: str, one: T) -> None:
-        """Cover the object of that name by a changed copy; ClusterError if it is gone."""
+        """Assume a changed copy of an object; ClusterError if it is gone."""
         name = one.metadata.name
         base = self._objects.named(self._kind, namespace, name)
         if base is None:
@@ -81,7 +85,7 @@ class AssumeCache(Generic[T]):
         self._journal.append(0, STRUCTURE)
 
     def restore(self, namespace: str, name: str) -> None:
-        """Take an assumption back; there may be none any more."""
+        """Undo an assumption, if there is one."""
         if self._assumed.pop((namespace, name), None) is not None:
             self._journal.append(0, STRUCTURE)
 
@@ -102,7 +106,7 @@ class Offer(NamedTuple):
 
 
 class VolumeIndex:
-    """Free and kept volumes, with what is assumed of them."""
+    """Free and reserved volumes, including assumptions."""
 
     def __init__(self, objects: ApiObjects, assumed: AssumeCache[PersistentVolume]) -> None:
         self._objects = objects
@@ -117,9 +121,9 @@ class VolumeIndex:
         self._groups: dict[NodeSelector | None, int] = {}
 
     def kept(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-        """Return the volumes of the claim's class that are kept for it, in order of the list.
+        """Return the volumes of the claim's class that are reserved for it, in order of the list.
 
-        A volume that names another UID is kept for a claim of that name which is no more.
+        A volume with another UID is reserved for a former claim of that name.
         """
         self._refresh()
         key = (class_of(claim), namespace_of(claim), claim.metadata.name)
@@ -137,7 +141,7 @@ class VolumeIndex:
         self._refresh()
         offers = self._sorted.get(class_name)
         if offers is None:
-            # Of two volumes of one size the first is taken, as kube-scheduler takes it.
+            # Of two volumes of one size kube-scheduler takes the first.
             offers = sorted(self._free.get(class_name, {}).values(), key=lambda o: o[:2])
             self._sorted[class_name] = offers
         fitting = offers[bisect_left(offers, size, key=lambda offer: offer.size) :]
@@ -151,7 +155,7 @@ class VolumeIndex:
 
     def _refresh(self) -> None:
         listed, before = self._objects.of(PersistentVolume), self._listed
-        if listed is before:  # a new list is made when a volume changes
+        if listed is before:  # every change makes a new list
             return
         self._listed = listed
         changed = [i for i, same in zip(count(), map(is_, before, listed)) if not same]
@@ -188,7 +192,7 @@ class VolumeIndex:
 
 
 def selector_of(volume: PersistentVolume) -> NodeSelector | None:
-    """Return what a node must match to reach a volume, None if nothing."""
+    """Return the node affinity of a volume, None without one."""
     affinity = volume.spec.node_affinity
     return affinity.required if affinity is not None else None
 
@@ -201,7 +205,7 @@ def size_of(one: PersistentVolume | PersistentVolumeClaim) -> int:
 
 
 def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether a volume is bound to a claim, or kept for it by name."""
+    """Return whether a volume is bound to a claim, or reserved for it by name."""
     reference = volume.spec.claim_ref
     return (
         reference is not None
@@ -221,17 +225,17 @@ class VolumePods:
         self._sizes: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def rows(self) -> Iterable[tuple[int, Sequence[PodInfo]]]:
-        """Return the rows that have pods with volumes, with these pods."""
+        """Return the rows with such pods, and the pods."""
         self._refresh()
         return self._rows.items()
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return how many claims and disks the pods of each row have, shape (n,)."""
+        """Return the number of claims and disks of the pods on each row, shape (n,)."""
         self._refresh()
         return self._sizes[: self._table.n]
 
     def uses(self, namespace: str, claim: str) -> int:
-        """Return how many volumes of pods name a claim."""
+        """Return how many volumes of pods use a claim."""
         self._refresh()
         return self._claims[namespace, claim]
 
@@ -244,7 +248,7 @@ class VolumePods:
         if self._sizes.size < n:
             self._sizes = np.concatenate([self._sizes, np.zeros(n, np.int64)])
         for row in range(n) if changes is None else changes.rows:
-            if row < n:  # the table may have no row yet, and still a change that all share
+            if row < n:  # a change of all rows may come before the first row
                 self._read(row)
         self._version = journal.version
 
@@ -268,10 +272,10 @@ def with_volumes(nodes: NodeView, row: int) -> list[PodInfo]:
 
 
 def _names(pod: PodInfo) -> list[tuple[str, str]]:
-    assert pod.volumes is not None, "only pods with volumes are kept"
+    assert pod.volumes is not None, "the index has only pods with volumes"
     return [(pod.volumes.namespace, use.name) for use in pod.volumes.claims if not use.ephemeral]
 
 
 def _size(pod: PodInfo) -> int:
-    assert pod.volumes is not None, "only pods with volumes are kept"
+    assert pod.volumes is not None, "the index has only pods with volumes"
     return len(pod.volumes.claims) + len(pod.volumes.disks)

@@ -1,4 +1,4 @@
-"""VolumeZone: a pod runs in the zone and region of its bound volumes' labels."""
+"""VolumeZone: rejects nodes outside the zone and region of a pod's bound volumes."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ TOPOLOGY_LABELS: Final[Mapping[str, str]] = {
 
 
 class Topology(NamedTuple):
-    """A label that a node must have with one of some values."""
+    """A node label and its allowed values."""
 
     key: str
     values: frozenset[str]
 
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """Return what a volume's labels require of a node; one with an empty zone is ignored."""
+    """Return the topology that a volume's labels require; an empty zone is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         value = volume.metadata.labels.get(key)
@@ -77,11 +77,11 @@ _ASK: Final = PreFilterResult()
 
 
 class Topologies(tuple[Topology, ...]):
-    """What PreFilter found on the pod's volumes."""
+    """The topologies of the pod's volumes, found by PreFilter."""
 
 
 class VolumeZone:
-    """Compares labels of bound volumes with those of nodes; claims that wait have no volume yet."""
+    """Compares labels of bound volumes with those of nodes; unbound claims have no volume yet."""
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._table = handle.nodes
@@ -90,12 +90,12 @@ class VolumeZone:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Read claims and node labels; a change of a claim or a volume is in the journal."""
+        """Return the signature: claims and node labels; other changes are in the journal."""
         return Signature(frozenset(), Scope.STATIC, keys=(VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        """Name what can make a rejected pod fit."""
+        """Register the events that can make a rejected pod schedulable."""
         return events.ZONE
 
     @hookimpl
@@ -117,7 +117,7 @@ class VolumeZone:
 
     @hookimpl
     def filter(self, state: CycleState, rows: Rows) -> FilterResult:
-        """Refuse nodes in another zone or region than a volume."""
+        """Reject nodes in another zone or region than a volume."""
         topologies = state.read(Topologies)
         if not topologies:
             return PASSES
@@ -136,7 +136,7 @@ class VolumeZone:
         return FilterResult.of(far if rows is None else far[rows], _CONFLICT)
 
     def _collect(self, namespace: str, name: str, found: list[Topology]) -> str:
-        """Append the topologies of a claim's volume; return why the pod cannot run anywhere."""
+        """Add the topologies of a claim's volume; return why no node is feasible, or ""."""
         if not name:
             return "PersistentVolumeClaim had no name"
         claim = self._lookup.claim(namespace, name)
