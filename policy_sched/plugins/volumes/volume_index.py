@@ -5,9 +5,8 @@ a volume. So the index has only free and reserved volumes, and is updated by
 comparing the list of all volumes with the previous one, item by item; objects are never
 changed in place. Assumptions take precedence: an assumed volume is reserved for its claim.
 
-VolumePods keeps the rows of pods with volumes, updated from the journal; most pods have none. A
-dry run of preemption is not in the journal: queries of single rows therefore read the node table
-itself, and only queries of the whole cluster use the index.
+VolumePods keeps the rows of pods with volumes, updated from the journal; most pods have none. It
+covers the whole cluster without hypothetical pods; `with_volumes` reads one row of a view.
 """
 
 from __future__ import annotations
