@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.plugins.volumes.volume_index import VolumePods
+from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
 from policy_sched.testing import make_node
 from tests.plugins.volumes.world import World, uses
 
@@ -53,7 +53,10 @@ def test_kept_counts_equal_a_recount(steps: list[tuple[str, int, list[str]]]) ->
     assert kept.uses("default", "b") == counted["b"]
     assert kept.uses("other", "a") == 0
     assert {row: list(pods) for row, pods in kept.rows()} == {
-        row: found for row in range(table.n) if (found := kept.on(row))
+        row: found for row in range(table.n) if (found := with_volumes(table, row))
     }
-    sizes = [sum(len(p.volumes.claims) for p in kept.on(r) if p.volumes) for r in range(table.n)]
+    sizes = [
+        sum(len(p.volumes.claims) for p in with_volumes(table, r) if p.volumes)
+        for r in range(table.n)
+    ]
     assert kept.sizes().tolist() == sizes
