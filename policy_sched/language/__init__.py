@@ -15,8 +15,6 @@ from policy_sched.language.expression import (
     compile_expression,
 )
 from policy_sched.language.reference import (
-    MACROS,
-    SELECTOR_MACROS,
     Entry,
     entries,
     nearest,
@@ -45,8 +43,6 @@ from policy_sched.language.values import RuleError
 __all__ = [
     "ANNOTATION",
     "FIRST_ERROR",
-    "MACROS",
-    "SELECTOR_MACROS",
     "BoundExpression",
     "BoundUnit",
     "Choice",

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.cel import selector_environment
-from policy_sched.language.check import METHOD_MACROS
 from policy_sched.language.diagnostics import codes
 from policy_sched.language.stdlib import (
+    MacroForms,
     Overload,
     Record,
     RecordField,
     Section,
     Variable,
     policy_environment,
+    rule_macros,
 )
 
 LEVELS: Final = {
@@ -27,26 +28,6 @@ LEVELS: Final = {
     "T": "changes with the cluster",
     "X": "changes with the feasible nodes",
 }
-MACROS: Final = {
-    "all": "all(x, test): is the test true of every element",
-    "exists": "exists(x, test): is the test true of an element",
-    "exists_one": "exists_one(x, test): is the test true of exactly one element",
-    "existsOne": "existsOne(x, test): is the test true of exactly one element",
-    "map": "map(x, value) or map(x, test, value): the values of the elements",
-    "filter": "filter(x, test): the elements of which the test is true",
-    "sum": "sum(x, value): the sum of the elements' values",
-    "transformList": "transformList(i, v, value) or transformList(i, v, test, value): the values",
-    "transformMap": "transformMap(k, v, value) or transformMap(k, v, test, value): keys stay",
-    "optMap": "optMap(x, value): the value of what is there, else nothing",
-    "optFlatMap": "optFlatMap(x, optional): the optional of what is there, else nothing",
-}
-"""Every macro that is written as a method, and what it gives."""
-SELECTOR_MACROS: Final = {
-    **{name: form for name, form in MACROS.items() if name != "sum"},
-    "transformMapEntry": "transformMapEntry(k, v, map): the entries of the maps in one map",
-    "sortBy": "sortBy(x, key): the elements in the order of their keys",
-}
-"""The macros of selectors over devices."""
 
 _KINDS: Final = {
     "function": "function",
@@ -91,7 +72,7 @@ def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
         *environment.sections,
         *environment.records,
     ]
-    known += [*METHOD_MACROS, *sorted(names), *more]
+    known += [*rule_macros(), *sorted(names), *more]
     close = difflib.get_close_matches(topic, known, n=1)
     return close[0] if close else ""
 
@@ -108,8 +89,8 @@ def _entries(topic: str) -> Iterator[Entry]:
     if topic in environment.records:
         yield from _of_record(environment.records[topic])
     yield from _fields(topic)
-    if topic in METHOD_MACROS:
-        yield of_macro(MACROS[topic])
+    if topic in rule_macros():
+        yield of_macro(rule_macros()[topic])
     yield from (of_overload(one) for one in environment.overloads if one.name == topic)
     yield from _of_selectors(topic)
 
@@ -179,10 +160,9 @@ def of_section(section: Section) -> Entry:
     return Entry(title, "section of a policy", f"sees {seen}", section.example)
 
 
-def of_macro(sentence: str) -> Entry:
-    """Return the entry of a macro, by its form and meaning."""
-    form, _, meaning = sentence.partition(": ")
-    return Entry(f"e.{form}", "macro: its variable is known within it", meaning)
+def of_macro(macro: MacroForms) -> Entry:
+    """Return the entry of a macro."""
+    return Entry(macro.title, "macro: its variable is known within it", macro.doc)
 
 
 def of_overload(overload: Overload) -> Entry:

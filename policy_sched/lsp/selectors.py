@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from policy_sched.language import SELECTOR_MACROS, Entry, of_device
+from policy_sched.language import Entry, of_device
 from policy_sched.language.cel import fits, namespaces, selector_environment, selector_type
+from policy_sched.language.stdlib import selector_macros
 from policy_sched.language.values import Type
 from policy_sched.lsp.place import CursorPosition, loops, member_before, word_before
 from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
@@ -72,7 +73,7 @@ def _members(base: str, before: str) -> Iterator[Suggestion]:
     record = environment.records.get(kind.name)
     for field in record.fields.values() if record is not None else ():
         yield Suggestion(field.name, "field", of_device(field))
-    yield from methods(environment, kind, fits, SELECTOR_MACROS)
+    yield from methods(environment, kind, fits, selector_macros())
 
 
 def _type_of(expression: str, before: str) -> Type | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from policy_sched.language import Entry, of_macro, of_overload
-from policy_sched.language.stdlib import Environment, Overload
+from policy_sched.language.stdlib import Environment, MacroForms, Overload
 from policy_sched.language.values import ListType, MapType, OptionalType, Type
 
 Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
@@ -45,7 +45,7 @@ def methods(
     environment: Environment,
     kind: Type,
     fits: Callable[[Type, Type, dict[str, Type]], bool],
-    macros: Mapping[str, str],
+    macros: Mapping[str, MacroForms],
 ) -> Iterator[Suggestion]:
     """Yield the methods and macros that a value of a type has; ``fits`` takes the receiver."""
     for name, overloads in environment.methods.items():
@@ -54,9 +54,9 @@ def methods(
             yield Suggestion(name, "method", _all_of(fitting))
     if isinstance(kind, ListType | MapType | OptionalType):
         optional = isinstance(kind, OptionalType)
-        for name, form in macros.items():
-            if name.startswith("opt") == optional:
-                yield Suggestion(name, "method", of_macro(form))
+        for name, macro in macros.items():
+            if macro.of_optional == optional:
+                yield Suggestion(name, "method", of_macro(macro))
 
 
 def _all_of(overloads: tuple[Overload, ...]) -> Entry:

@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language import MACROS, Entry, of_field, of_variable
+from policy_sched.language import Entry, of_field, of_variable
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.language.stdlib import NAMESPACES, policy_environment
+from policy_sched.language.stdlib import NAMESPACES, policy_environment, rule_macros
 from policy_sched.language.values import RecordType, fit
 from policy_sched.lsp import selectors
 from policy_sched.lsp.place import (
@@ -202,7 +202,7 @@ def _members(
         return
     if isinstance(kind, RecordType):
         yield from _fields(base, kind)
-    yield from methods(environment, kind, fit, MACROS)
+    yield from methods(environment, kind, fit, rule_macros())
 
 
 def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:

@@ -7,10 +7,9 @@ import json
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.language.check.macros import METHOD_MACROS
 from policy_sched.language.diagnostics.catalogue import codes
-from policy_sched.language.reference import MACROS, entries
-from policy_sched.language.stdlib.environment import policy_environment
+from policy_sched.language.reference import entries
+from policy_sched.language.stdlib.environment import policy_environment, rule_macros
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -51,11 +50,10 @@ def test_everything_that_rules_may_name_has_an_entry() -> None:
     """No name of the tables is missing."""
     environment = policy_environment()
     records = environment.records
-    names = [*codes(), *environment.variables, *environment.sections, *records, *METHOD_MACROS]
+    names = [*codes(), *environment.variables, *environment.sections, *records, *rule_macros()]
     names += [f"{record.name}.{field}" for record in records.values() for field in record.fields]
     names += [overload.name for overload in environment.overloads]
     assert [name for name in names if not entries(name)] == []
-    assert set(MACROS) == METHOD_MACROS
 
 
 def test_without_a_topic_all_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

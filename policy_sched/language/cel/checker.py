@@ -22,7 +22,7 @@ from policy_sched.language.cel.mistakes import Mistake, mistake
 from policy_sched.language.cel.types import ANY, BYTES, NULL, TYPE, UINT, meet, upstream_name
 from policy_sched.language.check import CONSTANT_CHECKS
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES
-from policy_sched.language.stdlib import Overload
+from policy_sched.language.stdlib import Overload, selector_macros
 from policy_sched.language.syntax import (
     AndExpr,
     Binary,
@@ -59,10 +59,6 @@ Scope = Mapping[str, Type]
 TYPE_NAMES: Final = frozenset(
     {"bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"}
 )
-LOOPS: Final = frozenset(
-    {"all", "exists", "exists_one", "existsOne", "map", "filter", "transformList", "transformMap",
-     "transformMapEntry", "sortBy"}
-)  # fmt: skip
 _LITERALS: Final = {bool: BOOL, int: INT, float: DOUBLE, str: STRING}
 _CEL_LITERALS: Final = {"uint": UINT, "bytes": BYTES, "null_type": NULL}
 #: Characters of a constant text that a message shows.
@@ -318,7 +314,7 @@ class Checker:
                 return self._wrong(found)
         if node.name in ("optMap", "optFlatMap") and len(node.args) == 2:
             return self._opt_map(node, scope)
-        if node.name in LOOPS and node.args and isinstance(node.args[0], Ident):
+        if _is_loop(node.name) and node.args and isinstance(node.args[0], Ident):
             return self._loop(node, scope)
         args = self._args((node.target, *node.args), scope)
         if self.new and node.name in STORED_ONLY:
@@ -412,6 +408,12 @@ class Checker:
         upstream = f"expression of type '{upstream_name(target)}' cannot be range of a"
         upstream += " comprehension (must be list, map, or dynamic)"
         return self._wrong(mistake("PS206", node.target.span, message, upstream, hint=hint))
+
+
+def _is_loop(name: str) -> bool:
+    """Return whether a name is that of a macro over a list or map."""
+    macro = selector_macros().get(name)
+    return macro is not None and not macro.of_optional
 
 
 def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:

@@ -16,7 +16,6 @@ from policy_sched.language.check.checked_policy import (
 )
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.expressions import children, type_depth
-from policy_sched.language.check.macros import METHOD_MACROS
 from policy_sched.language.check.policy import (
     check_beside,
     check_expression,
@@ -26,7 +25,6 @@ from policy_sched.language.check.policy import (
 
 __all__ = [
     "CONSTANT_CHECKS",
-    "METHOD_MACROS",
     "Checked",
     "CheckedKey",
     "CheckedPlacement",

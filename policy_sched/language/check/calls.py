@@ -11,9 +11,10 @@ from typing import Final
 import re2
 
 from policy_sched.language.check import macros
+from policy_sched.language.check.names import unsupported
 from policy_sched.language.check.scope import Definition, Scope, silent
-from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, OUTSIDE, did_you_mean, nearest
-from policy_sched.language.stdlib import NAMESPACES, Overload, choose, closest, settle
+from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
+from policy_sched.language.stdlib import NAMESPACES, Overload, choose, closest, rule_macros, settle
 from policy_sched.language.syntax import (
     Call,
     CallExpr,
@@ -54,12 +55,12 @@ def call(node: CallExpr, scope: Scope) -> Core:
     if node.name in functions:
         args = [scope.infer(arg) for arg in node.args]
         return finish(functions[node.name], node.name, args, node.span, scope)
-    if node.name in OUTSIDE:
+    if unsupported(node.name):
         return _outside(node.name, node.name_span, scope)
     for arg in node.args:
         scope.infer(arg)
     message = f"no function is called `{node.name}`"
-    if node.name in scope.environment.methods or node.name in macros.METHOD_MACROS:
+    if node.name in scope.environment.methods or node.name in rule_macros():
         return scope.wrong("PS101", node.name_span, message, f"write `x.{node.name}(...)`")
     names = {*functions, *scope.unit.definitions.declared_functions, "has"}
     return scope.wrong("PS101", node.name_span, message + _closest_name(node.name, names))
@@ -81,7 +82,7 @@ def method(node: MethodExpr, scope: Scope) -> Core:
             return _dotted(target.name, node, scope)
     if macros.is_macro(node):
         return macros.expand(node, scope)
-    if node.name in OUTSIDE and node.name not in methods:
+    if node.name not in methods and unsupported(node.name):
         return _outside(node.name, node.name_span, scope)
     receiver = scope.infer(target)
     args = [receiver, *_arguments(node, scope)]
@@ -100,7 +101,7 @@ def method(node: MethodExpr, scope: Scope) -> Core:
 
 
 def _outside(name: str, span: Span, scope: Scope) -> Core:
-    return scope.wrong("PS014", span, f"{OUTSIDE[name]} is CEL, but not part of rules")
+    return scope.wrong("PS014", span, f"{unsupported(name)} is CEL, but not part of rules")
 
 
 def methods_of(kind: Type, methods: Mapping[str, Sequence[Overload]]) -> list[str]:
@@ -120,7 +121,7 @@ def _arguments(node: MethodExpr, scope: Scope) -> list[Core]:
 
 def _dotted(namespace: str, node: MethodExpr, scope: Scope) -> Core:
     name, functions = f"{namespace}.{node.name}", scope.environment.functions
-    if name not in functions and node.name in OUTSIDE:
+    if name not in functions and unsupported(node.name):
         return _outside(node.name, node.name_span, scope)
     args = [scope.infer(arg) for arg in node.args]
     if name in functions:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from policy_sched.language.check.names import select_from
 from policy_sched.language.check.scope import Scope, silent
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
-from policy_sched.language.stdlib import choose
+from policy_sched.language.stdlib import MacroForms, choose, rule_macros
 from policy_sched.language.syntax import (
     Call,
     CallExpr,
@@ -38,35 +37,10 @@ from policy_sched.language.values import (
     optional_of,
 )
 
-#: For each macro over a list or map: how many arguments it takes with one and with two variables.
-_ARITIES: Final[dict[str, tuple[tuple[int, ...], tuple[int, ...]]]] = {
-    "all": ((2,), (3,)),
-    "exists": ((2,), (3,)),
-    "exists_one": ((2,), (3,)),
-    "existsOne": ((2,), (3,)),
-    "map": ((2, 3), ()),
-    "filter": ((2,), ()),
-    "sum": ((2,), ()),
-    "transformList": ((), (3, 4)),
-    "transformMap": ((), (3, 4)),
-}
-_OPTIONAL_MACROS: Final = ("optMap", "optFlatMap")
-_FORMS: Final = {
-    "map": "e.map(x, value) or e.map(x, test, value)",
-    "filter": "e.filter(x, test)",
-    "sum": "e.sum(x, value) or e.sum()",
-    "transformList": "e.transformList(i, v, value) or e.transformList(i, v, test, value)",
-    "transformMap": "e.transformMap(k, v, value) or e.transformMap(k, v, test, value)",
-    "optMap": "o.optMap(x, value)",
-    "optFlatMap": "o.optFlatMap(x, optional)",
-}
-#: Every macro that is written as a method.
-METHOD_MACROS: Final = frozenset({*_ARITIES, *_OPTIONAL_MACROS})
-
 
 def is_macro(node: MethodExpr) -> bool:
     """Tell whether a method call is a macro; ``list.sum()`` without arguments is a method."""
-    return node.name in METHOD_MACROS and not (node.name == "sum" and not node.args)
+    return node.name in rule_macros() and not (node.name == "sum" and not node.args)
 
 
 def has(node: CallExpr, scope: Scope) -> Core:
@@ -116,16 +90,14 @@ def bind(node: MethodExpr, scope: Scope) -> Core:
 
 def expand(node: MethodExpr, scope: Scope) -> Core:
     """Check a macro that is written as a method."""
-    _count(node, scope)
-    if node.name in _OPTIONAL_MACROS:
-        return _optional(node, scope)
-    one, two = _ARITIES[node.name]
+    macro = rule_macros()[node.name]
+    _count(node, macro, scope)
+    if macro.of_optional:
+        return _optional(node, macro, scope)
     operand = scope.infer(node.target)
-    given = len(node.args)
-    if given not in one and given not in two:
-        form = _FORMS.get(node.name, f"e.{node.name}(x, test) or e.{node.name}(i, v, test)")
-        return _wrong_arity(node.name, form, node, scope)
-    variables = 1 if given in one else 2
+    variables = macro.variables.get(len(node.args))
+    if variables is None:
+        return _wrong_arity(node.name, macro.title, node, scope)
     names = _names(node.args[:variables], scope)
     kinds = _element_types(operand, variables, node, scope)
     if names is None or kinds is None:
@@ -179,10 +151,10 @@ def _sum(tree: Macro, node: MethodExpr, scope: Scope) -> Core:
     return Call(overload=choice.overload.id, args=(tree,), type=choice.result, span=node.span)
 
 
-def _optional(node: MethodExpr, scope: Scope) -> Core:
+def _optional(node: MethodExpr, macro: MacroForms, scope: Scope) -> Core:
     operand = scope.infer(node.target)
-    if len(node.args) != 2:
-        return _wrong_arity(node.name, _FORMS[node.name], node, scope)
+    if len(node.args) not in macro.variables:
+        return _wrong_arity(node.name, macro.title, node, scope)
     names = _names(node.args[:1], scope)
     if names is None or operand.type == ERROR:
         return silent(node.span)
@@ -205,12 +177,12 @@ def _optional(node: MethodExpr, scope: Scope) -> Core:
     )
 
 
-def _count(node: MethodExpr, scope: Scope) -> None:
+def _count(node: MethodExpr, macro: MacroForms, scope: Scope) -> None:
     scope.unit.macros += 1
     hint = "move a part of it into `variables` or `functions`"
     if scope.unit.macros == MAX_MACROS + 1:
         scope.report("PS502", node.name_span, f"more than {MAX_MACROS} macros", hint)
-    if node.name not in _OPTIONAL_MACROS and scope.nesting == MAX_MACRO_NESTING:
+    if not macro.of_optional and scope.nesting == MAX_MACRO_NESTING:
         message = f"macros are nested more than {MAX_MACRO_NESTING} deep"
         scope.report("PS502", node.name_span, message, hint)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
 from policy_sched.language.check.scope import Scope, silent, unstable, unstable_key
-from policy_sched.language.diagnostics import OUTSIDE, TYPE_NAMES, did_you_mean, nearest
+from policy_sched.language.diagnostics import did_you_mean, nearest
 from policy_sched.language.stdlib import NAMESPACES, Environment
 from policy_sched.language.syntax import (
     Call,
@@ -40,6 +44,18 @@ from policy_sched.language.values import (
 _API_LEVELS = frozenset({"spec", "status", "metadata"})
 
 
+_UNSUPPORTED: Final[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("unsupported.toml").read_text(encoding="utf-8")
+)
+_TYPES: Final = frozenset(_UNSUPPORTED["types"])
+
+
+def unsupported(name: str) -> str | None:
+    """Return the feature of CEL that a name belongs to and that rules do not have, or None."""
+    feature: str | None = _UNSUPPORTED["features"].get(name)
+    return feature
+
+
 def ident(node: Ident, scope: Scope) -> Core:
     """Check a bare name."""
     name, variables = node.name, scope.environment.variables
@@ -69,8 +85,8 @@ def _unknown_name(node: Ident, scope: Scope) -> Core:
     name, definitions, environment = node.name, scope.unit.definitions, scope.environment
     variables = environment.variables.keys()
     hint = ""
-    if name in OUTSIDE or name in TYPE_NAMES:
-        feature = OUTSIDE.get(name, f"the type `{name}` as a value")
+    feature = f"the type `{name}` as a value" if name in _TYPES else unsupported(name)
+    if feature is not None:
         message = f"{feature} is CEL, but not part of rules"
         return scope.wrong("PS014", node.span, message)
     visible = {*scope.locals, *(scope.unit.section.visible & {*variables, "params", "variables"})}

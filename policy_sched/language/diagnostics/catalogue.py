@@ -72,43 +72,6 @@ MAX_PROBLEMS: Final = 100  # printed of one policy
 
 _MAX_LENGTH: Final = 64
 
-#: CEL's names outside the dialect, as an author writes them, and the feature's name.
-OUTSIDE: Final[dict[str, str]] = {
-    "dyn": "dyn()",
-    "type": "type()",
-    "uint": "the type uint",
-    "bytes": "the type bytes",
-    "null_type": "null",
-    "google": "protocol buffers",
-    "proto": "protocol buffers",
-    "TestAllTypes": "protocol buffers",
-    "base64": "base64 encoding",
-    "url": "the URL library",
-    "isURL": "the URL library",
-    "ip": "the IP library",
-    "isIP": "the IP library",
-    "cidr": "the CIDR library",
-    "isCIDR": "the CIDR library",
-    "format": "the format library",
-    "authorizer": "the authorizer",
-    "jsonpatch": "the JSON patch library",
-    "sortBy": "sortBy()",
-    "slice": "slice()",
-    "findAll": "findAll()",
-    "transformMapEntry": "transformMapEntry()",
-    "regex": "the regex library",
-    "block": "cel.block()",
-    "iterVar": "cel.iterVar()",
-    "accuVar": "cel.accuVar()",
-    "index": "cel.index()",
-    "getExt": "protocol buffers",
-    "hasExt": "protocol buffers",
-}
-#: Names of types, which are no values here.
-TYPE_NAMES: Final = frozenset(
-    {"int", "double", "string", "bool", "list", "map", "duration", "timestamp", "optional_type"}
-)
-
 
 def distance(a: str, b: str) -> int:
     """Return the Damerau-Levenshtein distance: insertions, deletions, changes, swaps of two."""

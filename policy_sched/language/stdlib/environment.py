@@ -35,6 +35,8 @@ ANY: Final = "any"
 #: The text of a function or variable of a policy: it may read what any section sees.
 DEFINITION: Final = "definition"
 
+#: The names of variables in the forms of macros.
+_VARIABLES: Final = frozenset("xikv")
 _FOLDER: Final = Path(__file__).parent
 #: Largest count that a column may hold.
 _MAX_COUNT: Final = 2**31 - 1
@@ -90,6 +92,24 @@ class Section:
     results: tuple[Type, ...]
     expected: str
     example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MacroForms:
+    """A macro that is written as a method: the arguments of each form, and what it gives."""
+
+    name: str
+    forms: tuple[str, ...]
+    doc: str
+    of_optional: bool
+    variables: Mapping[int, int]
+    """By number of arguments, how many of them are names of variables."""
+
+    @property
+    def title(self) -> str:
+        """How it is written."""
+        operand = "o" if self.of_optional else "e"
+        return " or ".join(f"{operand}.{self.name}({form})" for form in self.forms)
 
 
 @dataclass(frozen=True)
@@ -202,3 +222,26 @@ def policy_environment() -> Environment:
     document = tomllib.loads((_FOLDER / "environment.toml").read_text(encoding="utf-8"))
     functions = tomllib.loads((_FOLDER / "functions.toml").read_text(encoding="utf-8"))
     return read_environment(document, read_overloads(functions, document["records"]))
+
+
+def rule_macros() -> Mapping[str, MacroForms]:
+    """Return the macros of rules by name."""
+    return _macros("rules")
+
+
+def selector_macros() -> Mapping[str, MacroForms]:
+    """Return the macros of selectors over devices by name."""
+    return _macros("selectors")
+
+
+@cache
+def _macros(dialect: str) -> Mapping[str, MacroForms]:
+    rows = tomllib.loads((_FOLDER / "macros.toml").read_text(encoding="utf-8"))
+    found = {}
+    for name, row in rows.items():
+        if dialect in row.get("in", [dialect]):
+            words = [form.split(", ") for form in row["forms"] if form]
+            variables = {len(form): len(_VARIABLES.intersection(form)) for form in words}
+            optional = row.get("of") == "optional"
+            found[name] = MacroForms(name, tuple(row["forms"]), row["doc"], optional, variables)
+    return found
