@@ -52,7 +52,8 @@ INSIDE = {
         "values", "diagnostics",
     ),
     "plugins": (
-        "rules", "defaultpreemption", ".", "extenders interpodaffinity podtopologyspread volumes",
+        "rules", "defaultpreemption", ".",
+        "dynamicresources extenders interpodaffinity podtopologyspread volumes",
     ),
     "profiles": ("format", "reload", "check", "build", "resolve", "load", "validate", "models"),
     "scheduler": ("setup", "."),

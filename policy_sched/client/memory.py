@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from policy_sched.client.object_writes import WritableStore, carried_out
 from policy_sched.client.protocol import Done
-from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
+from policy_sched.client.request import Answered, ObjectRequest
+from policy_sched.client.volume_controllers import complete_binding, provision
 from policy_sched.errors import ClusterError
-from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
+from policy_sched.model import PersistentVolume, PersistentVolumeClaim, Pod, PodGroup, PodInfo
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -30,7 +32,8 @@ class MemoryClient:
     ``conditions`` are reason and message of PodScheduled=False, ``disruptions`` the message of
     DisruptionTarget, ``group_conditions`` reason and message of PodGroupScheduled, by the group.
     Pods that were deleted keep running: no kubelet is here to stop them. Volumes and claims go to
-    ``objects``, where they are bound at once; without it they stay unbound.
+    ``objects``, where they are bound at once; without it they stay unbound. Other objects are
+    written there as requests say; those about pods are only kept in ``requests``.
     """
 
     bindings: dict[str, str] = field(default_factory=dict)
@@ -40,7 +43,8 @@ class MemoryClient:
     group_conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    objects: ObjectStore | None = None
+    objects: WritableStore | None = None
+    requests: list[ObjectRequest] = field(default_factory=list)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once; ClusterError if it is bound already, as an API server would say."""
@@ -115,3 +119,16 @@ class MemoryClient:
         """Make a volume for the claim and bind them to each other."""
         if self.objects is not None:
             provision(self.objects, claim)
+
+    def send(self, request: ObjectRequest, done: Answered) -> None:
+        """Carry the request out on ``objects``, and answer at once."""
+        if self.objects is None or request.kind is Pod:
+            self.requests.append(request)
+            done(None, None)
+            return
+        try:
+            answer = carried_out(self.objects, request)
+        except ClusterError as error:
+            done(None, error)
+            return
+        done(answer, None)

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Protocol, TypeAlias, TypeVar
 
+from policy_sched.client.request import Answered, ObjectRequest
 from policy_sched.errors import ClusterError
 from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
 
@@ -82,6 +83,13 @@ class Client(Protocol):
 
     def update_claim(self, claim: PersistentVolumeClaim) -> None:
         """Write a claim that now names the node for which a volume is to be provisioned."""
+
+    def send(self, request: ObjectRequest, done: Answered) -> None:
+        """Send a request about an object.
+
+        ``done`` is called once with the answer: at once, or later by the event loop of the
+        cluster. `send` itself does not raise.
+        """
 
 
 T = TypeVar("T")

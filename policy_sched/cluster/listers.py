@@ -3,23 +3,36 @@
 Theory of operation: plugins look objects up when they decide, so there is no copy to keep in
 step. A change raises ``version`` and is noted in the journal as one that every row shares: no
 answer that was kept before it is used again. Disruption budgets change with every eviction and
-say nothing of where a pod may run: they are not in the journal.
+say nothing of where a pod may run: they are not in the journal. Nor are resource claims, which
+change with every pod that has one: the plugin that reads them listens, and notes the rows itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias, TypeVar, cast
 
 from policy_sched.cluster.tables import STRUCTURE, Journal
-from policy_sched.model import CLUSTER_SCOPED, ApiObject, Namespace, Node, Pod, PodDisruptionBudget
+from policy_sched.model import (
+    CLUSTER_SCOPED,
+    ApiObject,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
 
 T = TypeVar("T", bound=ApiObject)
 
 #: Kinds that the cache holds; they are passed over here.
 _CACHED: Final = (Node, Pod, Namespace)
 #: Kinds that no filter or score may read.
-_OF_NO_ROW: Final = (PodDisruptionBudget,)
+_OF_NO_ROW: Final = (PodDisruptionBudget, ResourceClaim, ResourceClaimTemplate)
+
+Listener: TypeAlias = Callable[[ApiObject | None, ApiObject | None], None]
+"""Told of an object before and after a change; None where it was not there, or is gone."""
 
 
 class ApiObjects:
@@ -33,6 +46,7 @@ class ApiObjects:
         self._kinds: dict[type[ApiObject], dict[tuple[str, str], ApiObject]] = {}
         self._lists: dict[type[ApiObject], tuple[ApiObject, ...]] = {}
         self._journal = journal
+        self._listeners: dict[type[ApiObject], list[Listener]] = {}
         for one in objects:
             if isinstance(one, ApiObject) and not isinstance(one, _CACHED):
                 self.put(one)
@@ -48,15 +62,28 @@ class ApiObjects:
         """Return one object, None if there is none; ``namespace`` is "" where the kind has none."""
         return cast("T | None", self._kinds.get(kind, {}).get((namespace, name)))
 
+    def listen(self, kind: type[ApiObject], listener: Listener) -> None:
+        """Tell a listener of every change of a kind from now on, after it was made."""
+        self._listeners.setdefault(kind, []).append(listener)
+
     def put(self, one: ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
-        self._kinds.setdefault(type(one), {})[_place(one)] = one
-        self._changed(type(one))
+        kind, place = type(one), _place(one)
+        known = self._kinds.setdefault(kind, {})
+        old = known.get(place)
+        known[place] = one
+        self._changed(kind)
+        for listener in self._listeners.get(kind, ()):
+            listener(old, one)
 
     def remove(self, one: ApiObject) -> None:
         """Drop an object if it is known."""
-        if self._kinds.get(type(one), {}).pop(_place(one), None) is not None:
-            self._changed(type(one))
+        kind = type(one)
+        old = self._kinds.get(kind, {}).pop(_place(one), None)
+        if old is not None:
+            self._changed(kind)
+            for listener in self._listeners.get(kind, ()):
+                listener(old, None)
 
     def _changed(self, kind: type[ApiObject]) -> None:
         self._lists.pop(kind, None)

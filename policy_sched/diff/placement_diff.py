@@ -331,7 +331,7 @@ class Attribution:
         """Return the rows that are best for a pod now; none if it would not be placed."""
         best = np.zeros(self._table.n, np.bool_)
         profile = self._profiles.get(info.scheduler_name)
-        if profile is None or profile.unsupported_features.reason(info):
+        if profile is None:
             return best
         try:
             if profile.runner.run("pre_enqueue", info).status.ok:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from policy_sched.client import Done
+import msgspec
+
+from policy_sched.client import Answered, Done, ObjectRequest
 from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, Stored, resource
 from policy_sched.embedded.admission import not_found, set_condition
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.events import NOTE_LIMIT, Occurrence
-from policy_sched.embedded.store import DeleteOptions, Key
+from policy_sched.embedded.store import MERGE, STRATEGIC, DeleteOptions, Key
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import Plain
 from policy_sched.model import SCHEDULED as GROUP_SCHEDULED
@@ -179,7 +181,31 @@ class EmbeddedClient:
         key = Key(CLAIM, namespace, meta.name)
         self._patch(key, meta.resource_version, {"metadata": {"annotations": ours}})
 
+    def send(self, request: ObjectRequest, done: Answered) -> None:
+        """Carry the request out, and answer at once."""
+        key = Key(request.api_kind, request.namespace, request.name)
+        try:
+            self._ask(request.verb, f"{request.namespace}/{request.name}")
+            answer = self._carried_out(key, request)
+        except ClusterError as error:
+            done(None, error)
+            return
+        deleted = request.verb == "delete"
+        done(None if deleted else msgspec.convert(answer.data, request.kind), None)
+
     # Inside.
+
+    def _carried_out(self, key: Key, request: ObjectRequest) -> Stored:
+        if request.verb == "get":
+            return self._store.get(key.kind, key.namespace, key.name)
+        if request.verb == "delete":
+            return self._store.delete(key)
+        body: Plain = msgspec.to_builtins(request.body)
+        if request.verb == "create":
+            version, kind = request.api_kind
+            return self._store.create({"apiVersion": version, "kind": kind, **body})
+        content_type = STRATEGIC if request.strategic else MERGE
+        return self._store.patch(key, body, content_type, request.subresource)
 
     def _ask(self, call: str, key: str) -> None:
         error = self.fault(call, key)

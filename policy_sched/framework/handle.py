@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any, TypeVar
 
 from policy_sched.client import Client
 from policy_sched.cluster import ApiObjects, Cache
@@ -13,6 +14,8 @@ from policy_sched.framework.extender import Extender
 from policy_sched.framework.pod_groups import PodGroups
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.queue import Nominator
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,22 @@ class Handle:
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
     extenders: Sequence[Extender] = ()
     groups: PodGroups = field(init=False)
+    _shared: dict[Callable[[Any], Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Count pod groups over what is here."""
         groups = PodGroups(self.cache, self.waiting_pods, self.objects)
         object.__setattr__(self, "groups", groups)
+
+    def shared(self, make: Callable[[Handle], T]) -> T:
+        """Return what all profiles' plugins have in common, made once by a class or function.
+
+        It outlives reloads of policies.
+        """
+        if make not in self._shared:
+            self._shared[make] = make(self)
+        found: T = self._shared[make]
+        return found
 
     @property
     def nodes(self) -> NodeTable:

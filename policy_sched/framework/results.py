@@ -44,6 +44,9 @@ class FilterResult:
     fatal: frozenset[int] = frozenset()
     """Codes of rows on which the filter broke: the attempt ends, unless such a row was rejected by
     a plugin before. Their status has the error."""
+    names_node: bool = True
+    """Whether the error of such a row ends with the name of its node. Then it also ends
+    preemption's dry run; without, the row is no candidate."""
 
     @staticmethod
     def of(codes: Codes, *statuses: Status) -> FilterResult:

@@ -17,6 +17,12 @@ from policy_sched.manifests.decode import (
     set_creation_times,
 )
 from policy_sched.manifests.load import SPLIT, SUFFIXES, ApiObject, Report, decode_object, load
+from policy_sched.manifests.resource_claims import (
+    POD_CLAIM,
+    as_stored,
+    claim_prefix,
+    with_claims,
+)
 from policy_sched.manifests.struct_errors import BAD_VALUE, ManifestPosition, fit, fit_partly
 from policy_sched.manifests.workload_expansion import (
     JOB_INDEX,
@@ -35,6 +41,7 @@ __all__ = [
     "BAD_VALUE",
     "JOB_INDEX",
     "MOST_PODS",
+    "POD_CLAIM",
     "REVISION_HASH",
     "SPLIT",
     "SUFFIXES",
@@ -46,6 +53,8 @@ __all__ = [
     "Plain",
     "Priorities",
     "Report",
+    "as_stored",
+    "claim_prefix",
     "decode_as",
     "decode_json",
     "decode_object",
@@ -61,5 +70,6 @@ __all__ = [
     "set_creation_times",
     "should_run",
     "suffix",
+    "with_claims",
     "workload_expansion",
 ]

@@ -31,6 +31,7 @@ from policy_sched.manifests.decode import (
     object_key,
     value_problem,
 )
+from policy_sched.manifests.resource_claims import as_stored
 from policy_sched.manifests.struct_errors import (
     BAD_VALUE,
     LocatedManifest,
@@ -414,6 +415,7 @@ class _Loading:
 
     def complete_pods(self) -> None:
         """Do to the pods what the API server does when they are created."""
+        self.objects[:] = map(as_stored, self.objects)
         priorities = Priorities(o for o in self.objects if isinstance(o, PriorityClass))
         known = priorities.names
         for name, path, place in self._unclassed:

@@ -17,6 +17,12 @@ from policy_sched.model.cluster_objects import (
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
+from policy_sched.model.resource import (
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from policy_sched.model.storage import (
     CsiDriver,
     CsiNode,
@@ -57,6 +63,10 @@ KINDS: Final[dict[Kind, type[ApiObject]]] = {
     ("node.k8s.io/v1", "RuntimeClass"): RuntimeClass,
     ("scheduling.k8s.io/v1alpha2", "PodGroup"): PodGroup,
     ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingGroup,
+    ("resource.k8s.io/v1", "DeviceClass"): DeviceClass,
+    ("resource.k8s.io/v1", "ResourceClaim"): ResourceClaim,
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): ResourceClaimTemplate,
+    ("resource.k8s.io/v1", "ResourceSlice"): ResourceSlice,
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,
     ("storage.k8s.io/v1", "CSINode"): CsiNode,
     ("storage.k8s.io/v1", "CSIDriver"): CsiDriver,
@@ -76,6 +86,8 @@ CLUSTER_SCOPED: Final = frozenset(
         "CSINode",
         "CSIDriver",
         "VolumeAttachment",
+        "DeviceClass",
+        "ResourceSlice",
     }
 )
 """The decoded kinds that are cluster-scoped."""
@@ -104,7 +116,6 @@ SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
         "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
         "networking.k8s.io/v1": "IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR",
         "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
-        "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
         "scheduling.k8s.io/v1alpha2": "Workload",
         "storage.k8s.io/v1": "VolumeAttributesClass",
     }.items()

@@ -54,9 +54,39 @@ class ContainerSpec(ApiStruct):
 
 
 class NamedReference(ApiValue, frozen=True, gc=False):
-    """Something that is a name and nothing else: a scheduling gate, a resource claim."""
+    """Something that is a name and nothing else: a scheduling gate."""
 
     name: str = ""
+
+
+class PodResourceClaim(ApiValue, frozen=True, gc=False):
+    """A claim of devices that a pod uses: one that is there, or one made of a template for it."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodResourceClaimStatus(ApiValue, frozen=True, gc=False):
+    """The claim that was made for an entry of the pod; none where none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(ApiValue, frozen=True, gc=False):
+    """The request of a claim that serves a container's extended resource."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(ApiValue, frozen=True, gc=False):
+    """The claim that serves a pod's extended resources."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
 class SchedulingGroup(ApiValue, frozen=True, gc=False):
@@ -163,7 +193,7 @@ class PodSpec(ApiStruct):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     scheduling_gates: tuple[NamedReference, ...] = ()
     scheduling_group: SchedulingGroup | None = None
-    resource_claims: tuple[NamedReference, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
@@ -171,6 +201,7 @@ class PodSpec(ApiStruct):
     resources: ResourceRequirements | None = None
     volumes: tuple[Volume, ...] = ()
     host_network: bool = False
+    host_users: bool | None = None
     service_account_name: str = ""
     runtime_class_name: str = ""
     termination_grace_period_seconds: Int64 | None = None
@@ -196,6 +227,8 @@ class PodStatus(ApiStruct):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: dict[str, Amount] = field(default_factory=dict)
     resources: ResourceRequirements | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(ApiObject):

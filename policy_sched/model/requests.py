@@ -109,6 +109,14 @@ def is_scalar_resource(name: str) -> bool:
     return extended and is_qualified_name(f"requests.{name}")
 
 
+@lru_cache(maxsize=4096)
+def is_extended_resource(name: str) -> bool:
+    """Tell whether a resource is one that device plugins, or devices, may serve."""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return is_qualified_name(f"requests.{name}")
+
+
 def is_counted(name: str) -> bool:
     """Return whether a pod's request for a resource counts at all; ``pods`` does not."""
     return name in _BASIC or is_scalar_resource(name)

@@ -6,12 +6,9 @@ registry finds them and third-party plugins by name.
 
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.registry import factories, plugin_points
-from policy_sched.plugins.unsupported import UNSUPPORTED, UnsupportedFeatures
 
 __all__ = [
-    "UNSUPPORTED",
     "DefaultBinder",
-    "UnsupportedFeatures",
     "factories",
     "plugin_points",
 ]

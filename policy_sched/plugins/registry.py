@@ -15,9 +15,10 @@ from policy_sched.errors import PluginError
 from policy_sched.framework import CONFIGURED, Handle
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP, points_of
 from policy_sched.plugins.default_binder import DefaultBinder
+from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.plugins.interpodaffinity import InterPodAffinity
+from policy_sched.plugins.node_declared_features import NodeDeclaredFeatures
 from policy_sched.plugins.podtopologyspread import PodTopologySpread
-from policy_sched.plugins.resource_claims import DynamicResources
 from policy_sched.plugins.volumes import (
     NodeVolumeLimits,
     VolumeBinding,
@@ -36,6 +37,7 @@ HOUSE: Final[Mapping[str, Factory]] = {
     "InterPodAffinity": InterPodAffinity,
     "DynamicResources": DynamicResources,
     "DefaultBinder": DefaultBinder,
+    "NodeDeclaredFeatures": NodeDeclaredFeatures,
 }
 
 

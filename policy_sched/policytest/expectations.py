@@ -97,6 +97,9 @@ class Outcome:
     (namespace/name) that make room, on whichever node.
     ``nominated`` is the node that a pod that fits nowhere is nominated to from then on, empty if it
     is to none; None: that has not changed.
+    ``pre_bind`` is there where PreBind refused; ``claims`` are the resource claims reserved for the
+    pod, by name, and ``deallocated`` those that lost their devices. Any of ``errors`` is as right
+    as ``message``.
     ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
     ``placements`` has the score of each domain that was tried, None where the group has no room.
     """
@@ -119,6 +122,10 @@ class Outcome:
     not_on: tuple[str, ...] | None = None
     order: tuple[tuple[str, ...], ...] | None = None
     victims: tuple[str, ...] | None = None
+    pre_bind: PluginOutcome | None = None
+    claims: Mapping[str, Mapping[str, object]] | None = None
+    deallocated: tuple[str, ...] | None = None
+    errors: tuple[str, ...] | None = None
     placement: str | None = None
     placements: Mapping[str, int | None] | None = None
 
@@ -171,6 +178,10 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
         preemption=_evictions(reader, stated, path),
         reserve=answer("reserve"),
         permit=answer("permit"),
+        pre_bind=answer("preBind"),
+        claims=_claims(reader, stated, path),
+        deallocated=texts("deallocated"),
+        errors=texts("errors"),
         nominated=text("nominated"),
         not_on=texts("notOn"),
         order=_order(reader, stated["order"], (*path, "order")) if "order" in stated else None,
@@ -178,6 +189,14 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
         placement=(text("placement") or "") if "placement" in stated else None,
         placements=_placements(reader, stated, path),
     )
+
+
+def _claims(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, Plain] | None:
+    if "claims" not in stated:
+        return None
+    at = (*path, "claims")
+    claims = reader.mapping(stated["claims"], at)
+    return {name: dict(reader.mapping(one, (*at, name))) for name, one in claims.items()}
 
 
 def _placements(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | None] | None:

@@ -18,11 +18,20 @@ from typing import Final
 
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain import filter_parts
-from policy_sched.framework import Code, CycleState, Status, WaitingPod
+from policy_sched.framework import (
+    SKIP,
+    SUCCESS,
+    Code,
+    CycleState,
+    PendingStatus,
+    Status,
+    WaitingPod,
+)
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
+from policy_sched.policytest.claims import claims_of_cluster, take_back, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
@@ -65,7 +74,7 @@ class ScenarioRun:
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
-"""Plugins that were disabled where decisions of kube-scheduler were recorded."""
+"""Plugins that were disabled where decisions of kube-scheduler were recorded without binding."""
 
 
 def run_scenario(scenario: Scenario, run: ScenarioRun | None = None) -> list[StepResult]:
@@ -83,7 +92,7 @@ def observe_scenario(
     if not wanted:
         return [], {}
     plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit)
-    if scenario.complete:
+    if scenario.complete and not scenario.bind:
         plans = tuple(_without(UNRECORDED, plan) for plan in plans)
     scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
     set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
@@ -110,7 +119,7 @@ def observe_scenario(
         name = decision_name(op.pod, times[op.pod])
         expected = scenario.expect.get(name)
         started = time.perf_counter()
-        outcome = _step(scheduler, pod, expected, watch, record=scenario.complete)
+        outcome = _step(scheduler, pod, expected, watch, scenario)
         if op.pod not in wanted:
             continue
         seen[name] = outcome
@@ -136,24 +145,28 @@ def _step(
     pod: Pod,
     expected: Outcome | None,
     watch: CoverageWatch | None,
-    *,
-    record: bool,
+    scenario: Scenario,
 ) -> Outcome:
     """Decide one pod, and leave the cluster as the steps that follow expect it.
 
-    ``record``: a nomination ends only where the expectation says so.
+    In a record a nomination ends only where the expectation says so.
     """
     info = PodInfo.of(pod)
     if watch is not None:
         watch.decides(info)
-    observed = Observation(scheduler, pod, rules=_states_rules(expected))
+    before = claims_of_cluster(scheduler.handle.objects) if scenario.bind else {}
+    observed = Observation(scheduler, pod, rules=_states_rules(expected), bind=scenario.bind)
     if watch is not None and observed.outcome.feasible == ():
         watch.fits_nowhere(info)
     node = observed.assume(expected)
     if watch is not None and node:
         watch.chose(info, node)
-    observed.nominate(expected, clears=not record)
-    return observed.outcome
+    observed.nominate(expected, clears=not scenario.complete)
+    if not scenario.bind:
+        return observed.outcome
+    if observed.outcome.preemption and expected is not None:
+        take_back(expected.deallocated or (), scheduler.handle)
+    return with_claims(observed.outcome, info, before, scheduler.handle)
 
 
 def _states_rules(expected: Outcome | None) -> bool:
@@ -164,8 +177,11 @@ def _states_rules(expected: Outcome | None) -> bool:
 class Observation:
     """One pod's decision, seen from all sides; ``outcome`` is what a scenario can state of it."""
 
-    def __init__(self, scheduler: Scheduler, pod: Pod, *, rules: bool = False) -> None:
-        """``rules``: the rules that reject nodes are named, too."""
+    def __init__(
+        self, scheduler: Scheduler, pod: Pod, *, rules: bool = False, bind: bool = False
+    ) -> None:
+        """``rules``: the rules that reject nodes are named, too. ``bind``: PreBind runs."""
+        self._bind = bind
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = CycleState()
@@ -194,10 +210,32 @@ class Observation:
             self.outcome = replace(self.outcome, reserve=_answer(status))
         elif runner.pipeline.at("permit"):
             status = self._permit(runner, node)
+        if status.ok and self._bind:
+            status = self._pre_bind(runner, node)
         if not (status.ok or status.code is Code.WAIT):
             runner.undo("reserve", self._state, self._info, node)
             self._scheduler.cache.forget(self._info.uid)
         return node
+
+    def _pre_bind(self, runner: Runner, node: str) -> Status:
+        """Run PreBind; what takes its time has to be done at once here."""
+        for hook, flight in runner.pre_bind:
+            args = (self._state, self._info, node)
+            if flight is not None and runner.call("pre_bind_pre_flight", flight, *args) == SKIP:
+                continue
+            status = runner.call("pre_bind", hook, *args)
+            if isinstance(status, PendingStatus):
+                status = status.answer(self._scheduler.handle.now()) or Status(Code.WAIT)
+            assert isinstance(status, Status), "the plugin answers"
+            if not status.ok:
+                if status.code is Code.ERROR:
+                    text = f'running PreBind plugin "{hook.plugin}": {status.message()}'
+                    answer = PluginOutcome(status.code.value, "", (text,))
+                else:
+                    answer = _answer(status.by(hook.plugin))
+                self.outcome = replace(self.outcome, pre_bind=answer)
+                return status
+        return SUCCESS
 
     def _permit(self, runner: Runner, node: str) -> Status:
         """Ask for permission; a pod that waits is among the handle's waiting pods."""

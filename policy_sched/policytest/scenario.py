@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
-from policy_sched.manifests import ApiObject, Report, decode_object
+from policy_sched.manifests import ApiObject, Report, as_stored, decode_object
 from policy_sched.model import DEFAULT_NAMESPACE, Pod
 from policy_sched.policytest.expectations import Outcome, read_outcome
 from policy_sched.policytest.reader import (
@@ -86,6 +86,8 @@ class Scenario:
     expect: Mapping[str, Outcome]
     complete: bool
     now: int = EPOCH
+    bind: bool = False
+    """Whether what is reserved is written, too; then all plugins decide, and none is left out."""
     several: bool = False
     """Whether the scenario says itself what happens, so that a pod may be decided twice."""
 
@@ -212,6 +214,7 @@ def _scenario(
         expect=_expectations(reader, fields, {pod_name(pod) for pod in pending}, ops),
         complete=complete,
         now=_now(reader, fields.get("now")),
+        bind=fields.get("bind") is True,
         several="ops" in fields,
     )
 
@@ -282,6 +285,7 @@ def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, Api
         decoded = decode_object(manifest, _reporter(reader, at, value))
         if decoded is None:
             continue
+        decoded = as_stored(decoded)
         name, namespace = decoded.metadata.name, decoded.metadata.namespace
         if (type(decoded), namespace, name) in seen:
             reader.problem(at, DUPLICATE, f"{type(decoded).__name__} {name} is there twice")

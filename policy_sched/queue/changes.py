@@ -28,6 +28,8 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
         found.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     if len(old.tolerations) != len(new.tolerations):
         found.append(ActionType.UPDATE_POD_TOLERATION)
+    if _generated_claims(old) != _generated_claims(new):
+        found.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     other = (
         old.annotations != new.annotations
         or (old.scheduling_gates != new.scheduling_gates and not opened)
@@ -38,6 +40,12 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
     if other or (not found and not _only_status(old, new)):
         found.append(ActionType.UPDATE_OTHER)
     return tuple(ClusterEvent(resource, action) for action in found)
+
+
+def _generated_claims(info: PodInfo) -> tuple[object, ...]:
+    """Return the claims that were made for a pod."""
+    status = info.pod.status
+    return status.resource_claim_statuses, status.extended_resource_claim_status
 
 
 def _only_status(old: PodInfo, new: PodInfo) -> bool:

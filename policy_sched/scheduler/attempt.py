@@ -13,7 +13,6 @@ from policy_sched.framework import SUCCESS, CycleState, Diagnosis, Extender, Sta
 from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.runtime import Hooks, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
-from policy_sched.plugins import UnsupportedFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,6 @@ class Profile:
     pipeline: Pipeline
     runner: Runner
     evaluator: Evaluator
-    unsupported_features: UnsupportedFeatures
     extenders: Sequence[Extender] = ()
 
 

@@ -231,9 +231,6 @@ def _decided(
 ) -> Bind | Reject:
     """Return to which node of the domain a pod goes, or why to none of them."""
     pod, profile, table = attempt.queued.info, attempt.profile, handle.nodes
-    refusal = profile.unsupported_features.reason(pod)
-    if refusal:
-        return _broken(refusal)
     try:
         evaluation = profile.evaluator.evaluate(pod, domain)
     except PluginError as error:

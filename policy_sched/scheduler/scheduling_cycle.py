@@ -34,9 +34,6 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
     pod = attempt.queued.info
     if not table.row_of:
         return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
-    refusal = attempt.profile.unsupported_features.reason(pod)
-    if refusal:
-        return _broken(refusal)
     try:
         evaluation = attempt.profile.evaluator.evaluate(pod)
         rejection = evaluation.filtering.rejection

@@ -49,6 +49,7 @@ from policy_sched.simulate.one_shot import (
     turned_away,
 )
 from policy_sched.simulate.report import Application
+from policy_sched.simulate.resource_claims import free_claims, make_claims
 from policy_sched.simulate.timeline_result import (
     Eviction,
     PodTimeline,
@@ -186,6 +187,7 @@ class _Timeline:
             self._ends(what)
 
     def _arrives(self, pod: Pod) -> None:
+        pod = make_claims(self._scheduler, pod)
         info = PodInfo.of(created_form(pod, self._clock.ns))
         life = self._lives[info.uid] = PodTimeline(info.key, info.priority, self._clock.ns)
         self._arrived.append(info)
@@ -198,6 +200,7 @@ class _Timeline:
         if info is None:
             return
         pod_gone(self._scheduler, info)
+        free_claims(self._scheduler, info)
         self._used.subtract(info.requests)
         life = self._lives.get(uid)
         if life is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from msgspec.structs import replace
 
 from policy_sched.framework.cycle_state import CycleState
@@ -88,20 +87,6 @@ def test_a_pod_that_never_preempts_has_that_message() -> None:
 def test_without_nodes_there_is_one_sentence() -> None:
     """An empty cluster is not a matter of plugins."""
     assert run(scheduler_of(nodes=0)).message == "no nodes available to schedule pods"
-
-
-@pytest.mark.parametrize(
-    ("pod", "words"), [({"resource_claims": [{"name": "gpu"}]}, "DynamicResources")]
-)
-def test_a_pod_that_needs_an_unbuilt_plugin_is_refused_by_name(
-    pod: dict[str, object], words: str
-) -> None:
-    """It is never decided wrongly: the message names the plugin that would decide."""
-    scheduler = scheduler_of()
-    outcome = run(scheduler, **pod)
-    assert outcome.status.code is Code.ERROR
-    assert f"which plugin {words} decides" in outcome.message
-    assert_nothing_left(scheduler)
 
 
 def test_a_plugin_that_raises_ends_the_attempt_and_names_itself() -> None:

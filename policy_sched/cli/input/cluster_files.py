@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from policy_sched.cli.output.diagnostics import OK, exit_code, write_hints
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.manifests import BAD_VALUE, load
+from policy_sched.manifests import BAD_VALUE, load, with_claims
 from policy_sched.model import ApiObject
 from policy_sched.simulate import ExpansionError, expand, generated_nodes, is_trace, load_traces
 
@@ -35,6 +35,6 @@ def read_cluster(
 def expanded(objects: Sequence[ApiObject], paths: Sequence[str]) -> list[ApiObject]:
     """Return objects with what their workloads make. Raises PolicyError if that is too much."""
     try:
-        return expand(objects)
+        return with_claims(expand(objects))
     except ExpansionError as error:
         raise PolicyError([Diagnostic(paths[0], 1, 1, BAD_VALUE, str(error))]) from None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from policy_sched.client import Done, begun
+from policy_sched.client import Answered, Done, ObjectRequest, begun
 from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, ApiError, timestamp
 from policy_sched.client.kube.bind_confirmation import BindConfirmation
 from policy_sched.client.kube.events import EventKey, EventWriter, Reference
@@ -28,10 +28,12 @@ from policy_sched.client.kube.rest import (
     Begin,
     KeyedExecutor,
     at_once,
+    collection_path,
     is_another,
     object_path,
 )
 from policy_sched.errors import ClusterError
+from policy_sched.manifests import decode_json
 from policy_sched.model import SCHEDULED as GROUP_SCHEDULED
 from policy_sched.model import (
     Condition,
@@ -54,6 +56,9 @@ CONFLICTS: Final = 5
 """How often a patch is sent whose object changes under it (client-go's default retry: 5)."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+
+
+_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 
 
 class NotLeading(ClusterError):  # noqa: N818 - it is a state, not a mistake
@@ -189,7 +194,36 @@ class KubeClient:
         chosen = claim.metadata.annotations.get(SELECTED_NODE)
         self._patch("update_claim", CLAIM, claim, {SELECTED_NODE: chosen}, {})
 
+    def send(self, request: ObjectRequest, done: Answered) -> None:
+        """Send a request about an object; ``done`` is told later."""
+        key = f"{request.kind.__name__}/{request.namespace}/{request.name}"
+        self.lanes.add(key, partial(self._request, request, done))
+
     # Inside.
+
+    async def _request(self, request: ObjectRequest, done: Answered) -> None:
+        namespace, name = request.namespace, request.name
+        path = object_path(request.api_kind, namespace, name, request.subresource)
+        if request.verb == "create":
+            path = collection_path(request.api_kind, namespace)
+        content_type = JSON
+        if request.verb == "patch":
+            content_type = STRATEGIC_PATCH if request.strategic else MERGE_PATCH
+        try:
+            answer = await self._api.request(
+                _METHODS[request.verb],
+                path,
+                request.body or None,
+                content_type=content_type,
+                repeatable=request.verb != "create",
+                check=self._check_lead,
+            )
+        except ClusterError as error:
+            done(None, error.with_traceback(None))
+        else:
+            deleted = request.verb == "delete"
+            done(None if deleted else decode_json(answer, request.kind), None)
+        self._wake()
 
     async def _bind(self, pod: PodInfo, node: str, done: Done) -> None:
         done(await self._settling.bound(pod, node))

@@ -47,6 +47,14 @@ WRITING: Final[tuple[Right, ...]] = (
     Right("scheduling.k8s.io", "podgroups/status", "patch", why="whether a group has its nodes"),
     Right("", "persistentvolumes", "patch", why="a volume is kept for a claim"),
     Right("", "persistentvolumeclaims", "patch", why="a volume is to be made for a node"),
+    Right("resource.k8s.io", "resourceclaims", "create", why="a claim serves extended resources"),
+    Right("resource.k8s.io", "resourceclaims", "delete", why="such a claim goes with its attempt"),
+    Right("resource.k8s.io", "resourceclaims", "get", why="a claim that another changed is read"),
+    Right("resource.k8s.io", "resourceclaims", "patch", why="an allocated claim is protected"),
+    Right("resource.k8s.io", "resourceclaims/status", "patch", why="a claim gets its devices"),
+    Right(
+        "resource.k8s.io", "resourceclaims/binding", "patch", why="devices are given, or taken back"
+    ),
     Right("events.k8s.io", "events", "create", why="what became of a pod is told"),
     Right("events.k8s.io", "events", "patch", why="what is told again is counted"),
 )

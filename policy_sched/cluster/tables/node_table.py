@@ -49,6 +49,8 @@ class NodeTable:
         self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
         self.static_version = 0
         """Rises with every change of a node, whichever column it is in, and of row structure."""
+        self.device_resources: frozenset[str] = frozenset()
+        """Extended resources that device classes serve: a node needs none of its own then."""
         self._pods: list[dict[str, PodInfo]] = []
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []

@@ -13,7 +13,7 @@ from policy_sched.embedded.admission.admission import (
     complete,
     default,
 )
-from policy_sched.embedded.admission.defaults import write_nulls
+from policy_sched.embedded.admission.defaults import fill_in_claim, write_nulls
 from policy_sched.embedded.admission.errors import (
     MODIFIED,
     already_exists,
@@ -37,6 +37,7 @@ __all__ = [
     "complete",
     "conflict",
     "default",
+    "fill_in_claim",
     "finalized",
     "forbidden",
     "invalid",

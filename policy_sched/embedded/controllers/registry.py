@@ -14,6 +14,7 @@ from policy_sched.embedded.controllers.jobs import JobController
 from policy_sched.embedded.controllers.pod_control import OwnedPods
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
 from policy_sched.embedded.controllers.replica_sets import ReplicaSetController
+from policy_sched.embedded.controllers.resource_claims import ResourceClaimController
 from policy_sched.embedded.controllers.service_ip_allocator import ServiceIPAllocator
 from policy_sched.embedded.controllers.serviceaccount import ServiceAccountController
 from policy_sched.embedded.controllers.stateful_sets import StatefulSetController
@@ -33,6 +34,7 @@ def controllers(store: ObjectStore) -> tuple[Component, ...]:
         DaemonSetController(store, owned),
         JobController(store, owned),
         PersistentVolumeController(store),
+        ResourceClaimController(store),
         PodGarbageCollector(store),
         DisruptionController(store),
         ClusterRoleAggregationController(store),

@@ -14,6 +14,7 @@ from policy_sched.embedded.store.deletion import (
 from policy_sched.embedded.store.patch import (
     JSON,
     LAST_APPLIED,
+    MERGE,
     PATCHES,
     STRATEGIC,
     annotated,
@@ -32,6 +33,7 @@ __all__ = [
     "HISTORY",
     "JSON",
     "LAST_APPLIED",
+    "MERGE",
     "ORPHAN",
     "PATCHES",
     "STATUS",

@@ -66,7 +66,7 @@ class Entry:
         self.by_plugins: Codes = fixed.copy()
         self.codes: list[Codes | None] = []
         self.describes: list[Describe] = []
-        self.fatal: dict[int, frozenset[int]] = {}
+        self.fatal: dict[int, tuple[frozenset[int], bool]] = {}
         self.overrides: dict[int, Override] = {}
         self.scopes: list[Scope] = []
         self.moving: list[int] = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
-from policy_sched.framework import Codes, CycleState, FilterResult, Scope, Status
+from policy_sched.framework import Code, Codes, CycleState, FilterResult, Scope, Status
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.runtime import Hook, Runner, broken
 from policy_sched.model import PodInfo
@@ -75,7 +75,7 @@ class FilterDryRun:
             verdict = self._ask(hook, state, pod, None if whole else rows, nodes)
             codes = verdict.codes
             if codes is not None:
-                if verdict.fatal:
+                if verdict.fatal and verdict.names_node:
                     self._check(hook, verdict, rows[found], codes[found])
                 found &= codes == 0
         return found
@@ -94,12 +94,16 @@ class FilterDryRun:
             verdict = self._ask(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():
                 continue
-            if verdict.fatal:
+            if verdict.fatal and verdict.names_node:
                 self._check(hook, verdict, rows, verdict.codes)
             bad = verdict.codes != 0
             statuses = verdict.describe(rows[bad], verdict.codes[bad])
             for row, status in zip(rows[bad].tolist(), statuses, strict=True):
-                answers[row] = number, status.by(hook.plugin)
+                if status.code is Code.ERROR:
+                    text = broken("filter", hook.plugin, status.message())
+                    answers[row] = number, Status(Code.ERROR, (text,), hook.plugin)
+                else:
+                    answers[row] = number, status.by(hook.plugin)
             rows = rows[~bad]
         return answers
 

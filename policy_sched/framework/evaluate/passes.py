@@ -129,7 +129,7 @@ class Passes:
             entry.codes.append(_spread(verdict.codes, rows, len(entry.fixed)))
             entry.describes.append(verdict.describe)
             if verdict.fatal:
-                entry.fatal[index] = verdict.fatal
+                entry.fatal[index] = verdict.fatal, verdict.names_node
         entry.combine()
 
     def _ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
@@ -313,7 +313,7 @@ class Passes:
             if verdict.codes is not None:
                 entry.describes[index] = verdict.describe
                 if verdict.fatal:
-                    entry.fatal[index] = verdict.fatal
+                    entry.fatal[index] = verdict.fatal, verdict.names_node
             if near:
                 entry.put_codes(index, touched, verdict.codes)
             else:

@@ -110,7 +110,8 @@ class FilteredNodes:
     ``first``: int16, shape (n,), the plugin that rejected the row, with nominated pods and
     extenders; ``by_plugins`` is the same without them, and ``overrides`` the difference.
     ``codes[i]`` is plugin i's own answer (None: every row passes), ``describes[i]`` explains it,
-    and ``fatal[i]`` are its codes of rows on which it broke. ``rejection``: why the whole pod was
+    and ``fatal[i]`` are its codes of rows on which it broke, and whether
+    the error names the node. ``rejection``: why the whole pod was
     rejected before any node was looked at, or None. ``skipped``: the plugins that PreFilter left
     out; ``narrowing``: those that named nodes. ``hooks``: the plugins of every point that have
     anything to do with the pod. ``extended``: whether extenders rejected rows.
@@ -121,7 +122,7 @@ class FilteredNodes:
     plugins: tuple[Hook, ...]
     codes: Sequence[Codes | None]
     describes: Sequence[Describe]
-    fatal: Mapping[int, frozenset[int]]
+    fatal: Mapping[int, tuple[frozenset[int], bool]]
     overrides: Mapping[int, Override]
     filter_dry_run: FilterDryRun
     names: Sequence[str]
@@ -147,17 +148,22 @@ class FilteredNodes:
 
     def failure(self, runner: Runner) -> PluginError | None:
         """Return what ends the attempt: a plugin that broke on a row that no other had rejected."""
-        for index, fatal in self.fatal.items():
+        for index, (fatal, names_node) in self.fatal.items():
             codes = self.codes[index]
             if codes is None:
                 continue
             where = (self.by_plugins == index + 1) & np.isin(codes, list(fatal))
+            for place, (number, _) in self.overrides.items():
+                # With the nominated pods, which upstream tries first, an earlier plugin rejects it.
+                where[place] &= not FEASIBLE < number <= index
             if where.any():
                 row = np.flatnonzero(where)[:1]
                 (status,) = self.describes[index](row, codes[row])
                 hook = self.plugins[index]
                 runner.count_failure("filter", hook)
-                text = f"{status.message()} (node {self.names[row.item()]})"
+                text = status.message()
+                if names_node:
+                    text = f"{text} (node {self.names[row.item()]})"
                 return PluginError(broken("filter", hook.plugin, text))
         return None
 

@@ -32,7 +32,7 @@ _FAMILIES: Final = {
     "allocatable?": "allocatable",
 }
 #: Totals that change only with node events: then everything is re-evaluated.
-_STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
+_STATIC_TOTALS: Final = frozenset({"node_count", "allocatable", "device_resources"})
 _DYNAMIC: Final = frozenset(
     {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
 )

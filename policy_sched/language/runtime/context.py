@@ -86,6 +86,11 @@ class Runtime:
         """Totals of requested over all nodes."""
         return Amounts(self.table.total_requested, lambda: self._names("requested"))
 
+    @property
+    def device_resources(self) -> list[str]:
+        """Extended resources that device classes serve, in order."""
+        return sorted(self.table.device_resources)
+
     def _names(self, family: str) -> set[str]:
         rows = np.flatnonzero(self.table.live.values[: self.table.n])
         return names_of(self.table, rows, family)
@@ -341,10 +346,15 @@ Mask = Any
 
 
 def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> bool:
-    """Tell whether every amount above zero is within the row's column of ``family``."""
-    column = rt.table.lookup
+    """Tell whether every amount above zero is within the row's column of ``family``.
+
+    What device classes serve fits where the node itself has none of it to allocate.
+    """
+    column, served = rt.table.lookup, rt.table.device_resources
     for name, amount in wanted.items():
         if amount > 0 and amount > column((family, name)).view[row]:
+            if name in served and not column(("allocatable", name)).view[row]:
+                continue
             return False
     return True
 
@@ -355,6 +365,8 @@ def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet)
     for name, amount in wanted.items():
         if amount > 0:
             fits = rt.table.lookup((family, name)).values[rows] >= amount
+            if name in rt.table.device_resources:
+                fits |= rt.table.lookup(("allocatable", name)).values[rows] == 0
             if mask is None:
                 mask = fits
             else:

@@ -140,7 +140,8 @@ class Preemption:
             node = self._handle.nodes.names[found.row]
             return PostFilterResult(SUCCESS, node, found.victims)
         counts = tally(found)
-        errors = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
+        broken = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
+        errors = list(dict.fromkeys(broken))
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             return PostFilterResult(_status(Code.ERROR, text))

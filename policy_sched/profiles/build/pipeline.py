@@ -26,7 +26,7 @@ from policy_sched.language.diagnostics import (
     MAX_PROFILE_COST,
     MAX_RULE_COST,
 )
-from policy_sched.plugins import UNSUPPORTED, factories, plugin_points
+from policy_sched.plugins import factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
 from policy_sched.profiles.build.compile import PluginHash, compiled, policy_hash
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
@@ -166,7 +166,7 @@ def _too_costly(
 
 def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
     """Refuse plugins that upstream knows and this version does not have at all."""
-    known = factories().keys() | UNSUPPORTED.keys() | plan.policies.keys()
+    known = factories().keys() | plan.policies.keys()
     return [
         config.place.diagnostic(
             Problem(

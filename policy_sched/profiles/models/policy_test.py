@@ -125,6 +125,15 @@ class Expectation(Document):
     """What Permit answers about the chosen node."""
     nominated: str | None = None
     """The node that a pod that fits nowhere is nominated to from then on; "" if to none."""
+    pre_bind: Reply | None = None
+    """What PreBind answers where it refuses; the test says ``bind`` then."""
+    claims: dict[str, dict[str, object]] = Field(default_factory=dict)
+    """By name of a resource claim that is reserved for the pod then: ``allocation``,
+    ``reservedFor``, ``finalizers``; with ``bind`` only."""
+    deallocated: Many[str] = ()
+    """Resource claims (namespace/name) whose devices were taken back for the pod."""
+    errors: Many[str] = ()
+    """Messages of which any is right, where several nodes fail in different ways."""
     placement: str | None = None
     """The domain that the pod's group goes to as a whole; null: to none of them."""
     placements: dict[str, int | None] = Field(default_factory=dict)
@@ -244,6 +253,8 @@ class PolicyTest(Document):
     """Kind of the document."""
     name: str | None = None
     """What is promised, in words."""
+    what: str | None = None
+    """What the test shows, at more length; it is not compared."""
     metadata: TestMetadata | None = None
     """Another place for the name."""
     policies: str | Many[str] = ()
@@ -256,6 +267,8 @@ class PolicyTest(Document):
     """What is in the cluster: short forms, or whole manifests."""
     pending: Annotated[Many[str | PodEntry | Manifest], Field(default=())]
     """The pods to place, in this order; a name is a pod without requests."""
+    bind: bool = False
+    """What is reserved is written before the next pod: resource claims have their devices then."""
     ops: Many[Operation] = ()
     """What happens, in this order; without it each pending pod is decided once, in its order."""
     expect: Many[Expectation] = ()

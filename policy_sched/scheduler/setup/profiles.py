@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from policy_sched.framework import Extender, Handle
 from policy_sched.framework.evaluate import Evaluator, Nominations, Rotation, Sample, looks_at_all
 from policy_sched.framework.runtime import Pipeline, Runner
-from policy_sched.plugins import UnsupportedFeatures
 from policy_sched.plugins.extenders import ExtenderSettings, HttpExtender
 from policy_sched.profiles.build import CompiledPlan, PluginCache, build_pipeline
 from policy_sched.scheduler import Profile
@@ -97,9 +96,7 @@ class Assembly:
         )
         if known is not None:
             evaluator.take_over(known.evaluator)
-        return Profile(
-            pipeline, runner, evaluator, UnsupportedFeatures(ready.plan.plugins), extenders
-        )
+        return Profile(pipeline, runner, evaluator, extenders)
 
     def _sample(self, pipeline: Pipeline, extenders: Sequence[Extender]) -> Sample | None:
         """Return how a profile leaves nodes out; None if it looks at all."""

@@ -8,7 +8,9 @@ import pytest
 
 from policy_sched.language.cel import CelError, compile_selector, device_record
 
+from .allocation import allocate
 from .cases import Case, params
+from .replay import Replay, without_nulls
 
 DEVICE: Final = device_record(
     "dra.example.com",
@@ -38,3 +40,16 @@ def test_selectors_over_a_device(case: Case) -> None:
         except CelError as error:
             found["error"] = str(error)
     assert found == {key: value for key, value in case.items() if key != "cost"}
+
+
+@pytest.mark.parametrize("case", params("allocator-cases", "name"))
+def test_allocations_on_a_node(case: Case) -> None:
+    """The allocator finds upstream's first solution, or fails in upstream's words."""
+    assert allocate(case) == without_nulls(case["expect"])
+
+
+@pytest.mark.parametrize("case", params("plugin-cases", "name"))
+def test_points_of_the_plugin(case: Case) -> None:
+    """Every point answers as recorded, and leaves the claims as recorded."""
+    for point, found, expected in Replay(case).points():
+        assert found == expected, point

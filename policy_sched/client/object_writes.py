@@ -1,0 +1,75 @@
+"""What an API server does with requests about objects, for a cluster that is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from policy_sched.client.request import ObjectRequest
+from policy_sched.client.volume_controllers import ObjectStore
+from policy_sched.errors import ClusterError
+from policy_sched.model import ApiObject
+
+
+class WritableStore(ObjectStore, Protocol):
+    """Where objects can be deleted, too."""
+
+    def remove(self, one: ApiObject) -> None:
+        """Drop an object if it is known."""
+
+
+def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | None:
+    """Do what a request says and return the object; None if it was deleted. Raises ClusterError."""
+    if request.verb == "create":
+        return _created(store, request)
+    found = store.named(request.kind, request.namespace, request.name)
+    if found is None:
+        plural = f"{request.kind.__name__.lower()}s"
+        group = request.api_kind[0].partition("/")[0]
+        raise ClusterError(f'{plural}.{group} "{request.name}" not found')
+    if request.verb == "get":
+        return found
+    if request.verb == "delete":
+        store.remove(found)
+        return None
+    patched = _merged(msgspec.to_builtins(found), request.body, strategic=request.strategic)
+    changed: ApiObject = msgspec.convert(patched, request.kind)
+    store.put(changed)
+    return changed
+
+
+def _created(store: ObjectStore, request: ObjectRequest) -> ApiObject:
+    body = msgspec.to_builtins(request.body)
+    meta = body["metadata"] = {**body.get("metadata", {}), "namespace": request.namespace}
+    prefix = meta.get("generateName", "")
+    if not meta.get("name"):
+        number = 0
+        while store.named(request.kind, request.namespace, f"{prefix}{number:05d}") is not None:
+            number += 1
+        meta["name"] = f"{prefix}{number:05d}"
+    meta["uid"] = f"{request.namespace}/{meta['name']}"
+    version, kind = request.api_kind
+    created: ApiObject = msgspec.convert(
+        {"apiVersion": version, "kind": kind, **body}, request.kind
+    )
+    store.put(created)
+    return created
+
+
+def _merged(target: Any, patch: Mapping[str, Any], *, strategic: bool) -> Any:
+    """Return a target after a merge patch; lists of a strategic one are matched by uid."""
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            result[name] = _merged(result.get(name), value, strategic=strategic)
+        elif strategic and isinstance(value, list | tuple):
+            gone = {one.get("uid") for one in value if one.get("$patch") == "delete"}
+            kept = [one for one in result.get(name, ()) if one.get("uid") not in gone]
+            result[name] = kept + [one for one in value if one.get("$patch") != "delete"]
+        else:
+            result[name] = value
+    return result

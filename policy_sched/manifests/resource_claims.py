@@ -1,0 +1,127 @@
+"""Claims of devices for pods of manifests: those that a cluster makes of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from policy_sched.model import (
+    ApiObject,
+    ClaimMeta,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    OwnerReference,
+    Pod,
+    PodResourceClaimStatus,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
+
+T = TypeVar("T", ExactDeviceRequest, DeviceSubRequest)
+
+POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+"""On a claim that was made for a pod: the pod's entry."""
+EXACT_COUNT: Final = "ExactCount"
+LONGEST: Final = 57
+"""Characters of a name that is generated, without those that are made up."""
+
+
+def claim_prefix(pod: str, entry: str) -> str:
+    """Return how the names of claims for an entry of a pod begin."""
+    length = len(pod) + 1 + len(entry)
+    if length > LONGEST:
+        pod = pod[: len(pod) * LONGEST // length]
+        entry = entry[: len(entry) * LONGEST // length]
+    return f"{pod}-{entry}-"
+
+
+def as_stored(one: ApiObject) -> ApiObject:
+    """Return a claim or a template with what the API server fills in; other objects as they are."""
+    if isinstance(one, ResourceClaim):
+        return replace(one, spec=_filled(one.spec))
+    if isinstance(one, ResourceClaimTemplate):
+        return replace(one, spec=replace(one.spec, spec=_filled(one.spec.spec)))
+    return one
+
+
+def _filled(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """Return a spec whose requests say how many devices they mean: one, unless they say more."""
+    requests = []
+    for request in spec.devices.requests:
+        if request.exactly is not None:
+            request = replace(request, exactly=_counted(request.exactly))  # noqa: PLW2901 - filled in
+        alternatives = tuple(map(_counted, request.first_available))
+        requests.append(replace(request, first_available=alternatives))
+    return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
+
+
+def _counted(asked: T) -> T:
+    mode = asked.allocation_mode or EXACT_COUNT
+    count = asked.count or (1 if mode == EXACT_COUNT else 0)
+    return replace(asked, allocation_mode=mode, count=count)
+
+
+def with_claims(objects: Sequence[ApiObject]) -> list[ApiObject]:
+    """Return objects with the claims of templates that their pods use, before the pods.
+
+    An entry whose template is missing stays as it is: such a pod waits.
+    """
+    templates = {
+        (one.metadata.namespace or "default", one.metadata.name): one
+        for one in objects
+        if isinstance(one, ResourceClaimTemplate)
+    }
+    if not templates:
+        return list(objects)
+    found: list[ApiObject] = []
+    for one in objects:
+        if isinstance(one, Pod) and one.spec.resource_claims:
+            made, pod = _made(one, templates)
+            found += [*made, pod]
+        else:
+            found.append(one)
+    return found
+
+
+def _made(
+    pod: Pod, templates: dict[tuple[str, str], ResourceClaimTemplate]
+) -> tuple[list[ResourceClaim], Pod]:
+    namespace = pod.metadata.namespace or "default"
+    statuses = list(pod.status.resource_claim_statuses)
+    known = {one.name for one in statuses}
+    uid = pod.metadata.uid or f"{namespace}/{pod.metadata.name}"
+    claims = []
+    for entry in pod.spec.resource_claims:
+        template = templates.get((namespace, entry.resource_claim_template_name or ""))
+        if template is None or entry.name in known:
+            continue
+        name = f"{claim_prefix(pod.metadata.name, entry.name)}00000"
+        owner = OwnerReference(
+            api_version="v1", kind="Pod", name=pod.metadata.name, uid=uid, controller=True
+        )
+        meta = template.spec.metadata
+        claims.append(
+            ResourceClaim(
+                api_version="resource.k8s.io/v1",
+                kind="ResourceClaim",
+                metadata=ClaimMeta(
+                    name=name,
+                    namespace=namespace,
+                    uid=f"{namespace}/{name}",
+                    labels=meta.labels,
+                    annotations={**meta.annotations, POD_CLAIM: entry.name},
+                    owner_references=(owner,),
+                    creation_timestamp=pod.metadata.creation_timestamp,
+                ),
+                spec=template.spec.spec,
+            )
+        )
+        statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
+    if not claims:
+        return [], pod
+    metadata = replace(pod.metadata, uid=uid)
+    status = replace(pod.status, resource_claim_statuses=tuple(statuses))
+    return claims, replace(pod, metadata=metadata, status=status)

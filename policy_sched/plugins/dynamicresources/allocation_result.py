@@ -1,0 +1,127 @@
+"""From the devices that were chosen to the result that is written into a claim's status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from policy_sched.model import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ResourceClaim,
+)
+from policy_sched.plugins.dynamicresources.allocator import Taken
+from policy_sched.plugins.dynamicresources.requests import AllocationError, Classes, Request
+
+FROM_CLASS = "FromClass"
+FROM_CLAIM = "FromClaim"
+
+
+def allocation_result(
+    claim: ResourceClaim,
+    taken: Sequence[Taken],
+    node: str,
+    classes: Classes,
+    share_id: Callable[[], str],
+) -> AllocationResult:
+    """Return the result of one claim. Raises AllocationError."""
+    results = tuple(_result(one, share_id) for one in taken)
+    config = _class_configs(taken, classes) + _claim_configs(claim, taken)
+    return AllocationResult(
+        devices=DeviceAllocationResult(results=results, config=tuple(config)),
+        node_selector=_node_selector(claim, taken, node),
+    )
+
+
+def _result(one: Taken, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+    device, request = one.device.device, one.request
+    shared = one.consumed is not None
+    consumed = {name: str(amount) for name, amount in (one.consumed or {}).items()}
+    return DeviceRequestAllocationResult(
+        request=request.full_name,
+        driver=one.device.id.driver,
+        pool=one.device.id.pool,
+        device=one.device.id.device,
+        admin_access=request.admin_access,
+        tolerations=request.tolerations,
+        binding_conditions=device.binding_conditions or None,
+        binding_failure_conditions=device.binding_failure_conditions,
+        share_id=share_id() if shared else None,
+        consumed_capacity=dict(consumed),
+    )
+
+
+def _chosen(taken: Sequence[Taken]) -> dict[str, Request]:
+    """Return the requests that got devices, by the name of the request, in order."""
+    return {one.request.parent: one.request for one in taken}
+
+
+def _class_configs(taken: Sequence[Taken], classes: Classes) -> list[DeviceAllocationConfiguration]:
+    names: dict[str, list[str]] = {}
+    for request in _chosen(taken).values():
+        names.setdefault(request.class_name, []).append(request.full_name)
+    found: list[DeviceAllocationConfiguration] = []
+    for class_name, requests in names.items():
+        device_class = classes(class_name)
+        found.extend(
+            DeviceAllocationConfiguration(
+                source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
+            )
+            for config in (() if device_class is None else device_class.spec.config)
+        )
+    return found
+
+
+def _claim_configs(
+    claim: ResourceClaim, taken: Sequence[Taken]
+) -> list[DeviceAllocationConfiguration]:
+    chosen = _chosen(taken)
+    found = []
+    for config in claim.spec.devices.config:
+        entry = DeviceAllocationConfiguration(
+            source=FROM_CLAIM, requests=config.requests, opaque=config.opaque
+        )
+        if not config.requests:
+            found.append(entry)
+            continue
+        for one in claim.spec.devices.requests:
+            request = chosen.get(one.name)
+            full = one.name if request is None else request.full_name
+            if one.name in config.requests or full in config.requests:
+                found.append(entry)
+    return found
+
+
+def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: str) -> NodeSelector | None:
+    """Return what keeps a pod with the claim on the nodes that reach its devices."""
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for one in taken:
+        spec, device = one.device.slice.spec, one.device.device
+        place = device if spec.per_device_node_selection else spec
+        if place.node_name is not None or device.binds_to_node:
+            name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(name,)),))
+        if place.node_selector is None:
+            continue
+        terms = place.node_selector.node_selector_terms
+        if len(terms) != 1:
+            raise AllocationError(
+                f"create NodeSelector for claim {claim.metadata.name}: unsupported "
+                f"ResourceSlice.NodeSelector with {len(terms)} terms"
+            )
+        _add(fields, terms[0].match_fields)
+        _add(expressions, terms[0].match_expressions)
+    if not fields and not expressions:
+        return None
+    term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return NodeSelector(node_selector_terms=(term,))
+
+
+def _add(found: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:
+    known = {(one.key, one.operator, frozenset(one.values)) for one in found}
+    found.extend(r for r in more if (r.key, r.operator, frozenset(r.values)) not in known)

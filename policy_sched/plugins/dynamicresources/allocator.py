@@ -1,0 +1,303 @@
+"""The allocator: which devices a pod's claims get on one node; upstream's first solution.
+
+Theory of operation. Depth first over claims, requests and devices; whatever comes first in the
+order of pools and devices and lets everything after it work too is taken. A step that tries
+something is a generator: it yields the step that comes after, is told whether that worked, and
+undoes what it took if not. So the depth of the search is not the depth of Python's stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from policy_sched.model import Quantity
+from policy_sched.plugins.dynamicresources.capacity import consumption
+from policy_sched.plugins.dynamicresources.constraints import Constraint
+from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView
+from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool
+from policy_sched.plugins.dynamicresources.requests import (
+    ALL,
+    AllocationError,
+    ClaimPlan,
+    PreparedClaim,
+    Request,
+)
+
+MAX_RESULTS: Final = 32
+"""Devices of one claim."""
+
+
+class NodeError(AllocationError):
+    """Nothing was found on this node, and something is wrong with its devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A device that was chosen; ``consumed`` where it may be shared."""
+
+    request: Request
+    device: DeviceView
+    consumed: Mapping[str, Quantity] | None
+
+
+class _TooMany(Exception):  # noqa: N818 - it passes from step to step
+    """A claim would get more devices than it may have."""
+
+
+Step: TypeAlias = Generator["Step", bool, bool]
+"""One decision: yields what comes after it, and is sent whether that worked."""
+
+
+@dataclass(slots=True)
+class Allocator:
+    """Allocates on one node.
+
+    ``stop`` says why the search is to end now, "" as long as it is not.
+    """
+
+    node: NodeView
+    pools: Sequence[Pool]
+    state: AllocatedState
+    stop: Callable[[], str] = lambda: ""
+    _claims: list[PreparedClaim] = field(default_factory=list)
+    _results: list[list[Taken]] = field(default_factory=list)
+    _taken: dict[DeviceId, list[int]] = field(default_factory=dict)
+    _consumed: dict[DeviceId, dict[str, int]] = field(default_factory=dict)
+    _available: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+    _charged: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+    _devices: list[tuple[DeviceView, Pool]] | None = None
+
+    def allocate(self, plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
+        """Return the devices of each claim, None if they cannot all be had.
+
+        Raises AllocationError, and NodeError where only this node is concerned.
+        """
+        self._claims = [plan.on_node(self.node, self.pools, self.capacity_left) for plan in plans]
+        self._results = [[] for _ in plans]
+        if self._run(self._claim(0)):
+            return self._results
+        if any(pool.invalid for pool in self.pools):
+            raise NodeError("invalid resource pools were encountered")
+        return None
+
+    def _run(self, first: Step) -> bool:
+        """Run steps until the first one has its answer."""
+        stack, answer, failure = [first], None, None
+        while stack:
+            step = stack[-1]
+            try:
+                if failure is not None:
+                    error, failure = failure, None
+                    after = step.throw(error)
+                elif answer is None:
+                    after = next(step)
+                else:
+                    after = step.send(answer)
+                stack.append(after)
+                answer = None
+            except StopIteration as stopped:
+                stack.pop()
+                answer = bool(stopped.value)
+            except _TooMany as error:
+                stack.pop()
+                failure, answer = error, None
+        return failure is None and bool(answer)
+
+    def _claim(self, index: int) -> Step:
+        """Allocate a claim and those behind it."""
+        if index == len(self._claims):
+            return True
+        try:
+            return (yield self._request(index, 0))
+        except _TooMany:
+            return False
+
+    def _request(self, index: int, number: int) -> Step:
+        """Allocate a request of a claim and those behind it."""
+        requests = self._claims[index].requests
+        if number == len(requests):
+            return (yield self._claim(index + 1))
+        alternatives = requests[number]
+        if not alternatives[0].sub:
+            return (yield self._begin(index, number, alternatives[0]))
+        too_many: _TooMany | None = None
+        failed_plainly = False
+        for request in alternatives:
+            try:
+                if (yield self._begin(index, number, request)):
+                    return True
+                failed_plainly = True
+            except _TooMany as error:
+                too_many = error
+        if too_many is not None and not failed_plainly:
+            raise too_many
+        return False
+
+    def _begin(self, index: int, number: int, request: Request) -> Step:
+        if request.mode == ALL:
+            if not request.all_devices:
+                return False
+            return (yield self._all(index, number, request, 0))
+        return (yield self._some(index, number, request, 0, 0))
+
+    def _look(self, index: int) -> None:
+        """Raise an error if the search is to end, or if the claim has as many as it may."""
+        why = self.stop()
+        if why:
+            raise AllocationError(f"filter operation aborted: {why}", why)
+        if len(self._results[index]) >= MAX_RESULTS:
+            raise _TooMany
+
+    def _all(self, index: int, number: int, request: Request, at: int) -> Step:
+        """Take the rest of a list of devices, every one of them."""
+        if at == len(request.all_devices):
+            return (yield self._request(index, number + 1))
+        self._look(index)
+        device, pool = request.all_devices[at]
+        if not self._take(index, request, device, pool):
+            return False
+        try:
+            done = yield self._all(index, number, request, at + 1)
+        except _TooMany:
+            self._undo(index, request, device, pool)
+            raise
+        if not done:
+            self._undo(index, request, device, pool)
+        return done
+
+    def _some(self, index: int, number: int, request: Request, have: int, start: int) -> Step:
+        """Take one more of the devices from ``start`` on."""
+        if have == request.count:
+            return (yield self._request(index, number + 1))
+        self._look(index)
+        devices = self._usable()
+        for at in range(start, len(devices)):
+            device, pool = devices[at]
+            if not self._take(index, request, device, pool):
+                continue
+            try:
+                done = yield self._some(index, number, request, have + 1, at + 1)
+            except _TooMany:
+                self._undo(index, request, device, pool)
+                raise
+            if done:
+                return True
+            self._undo(index, request, device, pool)
+        return False
+
+    def _usable(self) -> list[tuple[DeviceView, Pool]]:
+        if self._devices is None:
+            self._devices = [
+                (device, pool)
+                for pool in self.pools
+                if not pool.incomplete and not pool.invalid
+                for device in pool.devices()
+            ]
+        return self._devices
+
+    # One candidate.
+
+    def _take(self, index: int, request: Request, device: DeviceView, pool: Pool) -> bool:
+        """Take a device if it can be had; what a refusal leaves behind is upstream's, too."""
+        if self._in_use(index, request, device) or not request.selects(device, self.node):
+            return False
+        if self.capacity_left(request, device) is None or not self._charge(device, pool):
+            return False
+        if any(
+            not any(one.tolerates(t.key, t.value, t.effect) for one in request.tolerations)
+            for t in device.blocking
+        ):
+            return False
+        constraints = self._claims[index].constraints
+        for count, constraint in enumerate(constraints):
+            if not constraint.add(request.parent, request.sub, device):
+                self._forget(constraints[:count], request, device)
+                if request.mode == ALL:
+                    raise AllocationError(
+                        f"claim {self._claims[index].name}, request {request.name}: cannot add "
+                        f"device {device.id} because a claim constraint would not be satisfied"
+                    )
+                return False
+        consumed = self.capacity_left(request, device)
+        if consumed is None:
+            return False
+        if device.shareable:
+            total = self._consumed.setdefault(device.id, {})
+            for name, amount in consumed.items():
+                total[name] = total.get(name, 0) + amount.nanos
+        else:
+            self._taken.setdefault(device.id, []).append(index)
+        self._results[index].append(Taken(request, device, consumed if device.shareable else None))
+        return True
+
+    def _in_use(self, index: int, request: Request, device: DeviceView) -> bool:
+        taken = self._taken.get(device.id, ())
+        if request.admin_access:
+            return index in taken
+        return bool(taken) or device.id in self.state.devices
+
+    def _forget(
+        self, constraints: Sequence[Constraint], request: Request, device: DeviceView
+    ) -> None:
+        for constraint in constraints:
+            constraint.remove(request.parent, request.sub, device)
+
+    def _undo(self, index: int, request: Request, device: DeviceView, pool: Pool) -> None:
+        """Give back the device that was taken last."""
+        taken = self._results[index].pop()
+        self._forget(self._claims[index].constraints, request, device)
+        if taken.consumed is not None:
+            total = self._consumed[device.id]
+            for capacity, consumed in taken.consumed.items():
+                total[capacity] -= consumed.nanos
+            return
+        self._taken[device.id].pop()
+        if device.consumed_counters:
+            charged = self._charged[pool.id[1]]
+            for counters, name, amount in device.consumed_counters:
+                charged[counters, name] -= amount
+
+    def capacity_left(self, request: Request, device: DeviceView) -> Mapping[str, Quantity] | None:
+        """Return what a request consumes of a device, None if the device has not so much."""
+        if not device.capacity and not request.capacity:
+            return {}
+        used: Mapping[str, int] = self.state.consumed.get(device.id, {})
+        more = self._consumed.get(device.id)
+        if more:
+            used = {name: used.get(name, 0) + more.get(name, 0) for name in {*used, *more}}
+        return consumption(device, request.capacity, used)
+
+    def _charge(self, device: DeviceView, pool: Pool) -> bool:
+        """Charge a device to the counters of its pool, if they suffice."""
+        if not device.consumed_counters or (device.shareable and self._has_consumed(device.id)):
+            return True
+        name = pool.id[1]
+        available = self._available.get(name)
+        if available is None:
+            available = self._available[name] = self._counters_left(pool)
+        charged = self._charged.setdefault(name, {})
+        for counters, counter, amount in device.consumed_counters:
+            charged[counters, counter] = charged.get((counters, counter), 0) + amount
+        if all(left >= charged.get(key, 0) for key, left in available.items()):
+            return True
+        for counters, counter, amount in device.consumed_counters:
+            charged[counters, counter] -= amount
+        return False
+
+    def _has_consumed(self, device: DeviceId) -> bool:
+        return device in self.state.consumed or any(self._consumed.get(device, {}).values())
+
+    def _counters_left(self, pool: Pool) -> dict[tuple[str, str], int]:
+        left = {
+            (counters, name): amount
+            for counters, amounts in pool.counters().items()
+            for name, amount in amounts.items()
+        }
+        for device in pool.everywhere():
+            if device.consumed_counters and self.state.uses(device.id):
+                for counters, name, amount in device.consumed_counters:
+                    if (counters, name) in left:
+                        left[counters, name] -= amount
+        return left

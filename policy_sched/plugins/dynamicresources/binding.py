@@ -1,0 +1,183 @@
+"""PreBind: what was reserved is written, and then devices may have conditions to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from policy_sched.errors import ClusterError
+from policy_sched.framework import SUCCESS, Code, Handle, PendingStatus, Status
+from policy_sched.model import AllocationResult, PodInfo, ResourceClaim
+from policy_sched.plugins.dynamicresources.binding_conditions import (
+    BindingError,
+    check,
+    conditional,
+    timed_out,
+)
+from policy_sched.plugins.dynamicresources.claim_writes import (
+    Run,
+    Writing,
+    creation,
+    mapping,
+    written,
+)
+from policy_sched.plugins.dynamicresources.extended_resources import IN_MEMORY, Variant
+from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, key_of, uid_of
+
+POLL: Final = 5 * 10**9
+"""How often conditions are looked at, in nanoseconds."""
+_LATE: Final = "device binding timeout: context deadline exceeded"
+
+
+@dataclass(slots=True)
+class Reservation:
+    """The claims of a pod that was reserved; ``variant`` is the node's for extended resources."""
+
+    user: list[ResourceClaim]
+    special: ResourceClaim | None = None
+    variant: Variant | None = None
+    _results: dict[str, tuple[ResourceClaim, AllocationResult]] = field(default_factory=dict)
+
+    def add(self, claim: ResourceClaim, result: AllocationResult) -> None:
+        """Note what a claim got."""
+        self._results[uid_of(claim)] = claim, result
+
+    def results(self) -> Iterator[tuple[ResourceClaim, AllocationResult]]:
+        """Yield what claims got."""
+        yield from self._results.values()
+
+    def result(self, claim: ResourceClaim) -> AllocationResult | None:
+        """Return what a claim got; None if it was allocated before."""
+        found = self._results.get(uid_of(claim))
+        return None if found is None else found[1]
+
+
+class Binding:
+    """Writes reservations. ``timeout``: how long conditions may take, in nanoseconds."""
+
+    def __init__(self, handle: Handle, claims: ResourceClaims, timeout: int) -> None:
+        self._handle = handle
+        self._claims = claims
+        self._timeout = timeout
+
+    def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
+        """Write everything; the answer comes when all is written and all conditions hold."""
+        writing = self._write(reservation, pod)
+        first = Run(self._handle.client, writing, PendingStatus()).start()
+        if isinstance(first, Status):
+            return first if not first.ok else self._await(reservation, pod, node)
+        waiting: list[PendingStatus] = []
+
+        def ask() -> Status | None:
+            if not waiting:
+                written_status = first.given
+                if written_status is None or not written_status.ok:
+                    return written_status
+                after = self._await(reservation, pod, node)
+                if isinstance(after, Status):
+                    return after
+                waiting.append(after)
+            return waiting[0].answer(self._handle.now())
+
+        return PendingStatus(ask)
+
+    def _write(self, reservation: Reservation, pod: PodInfo) -> Writing[Status]:
+        try:
+            for index, claim in enumerate(reservation.user):
+                if not is_reserved(claim, pod):
+                    reservation.user[index] = yield from self._one(reservation, claim, pod)
+            if reservation.special is not None:
+                yield from self._special(reservation, pod)
+        except ClusterError as error:
+            return Status(Code.ERROR, (str(error),))
+        return SUCCESS
+
+    def _one(
+        self, reservation: Reservation, claim: ResourceClaim, pod: PodInfo
+    ) -> Writing[ResourceClaim]:
+        """Write one claim; it is in flight no more, whether that worked or not."""
+        try:
+            current = self._claims.get(*key_of(claim)) or claim
+            result = reservation.result(claim)
+            found = yield from written(current, pod, result, self._handle.now())
+            self._claims.assume(found)
+        finally:
+            self._claims.release(claim)
+        return found
+
+    def _special(self, reservation: Reservation, pod: PodInfo) -> Writing[None]:
+        """Make the claim for extended resources, write it, and tell the pod's node of it."""
+        special, variant = reservation.special, reservation.variant
+        assert special is not None, "there are extended resources"
+        if variant is None:
+            if not reservation.user:
+                return
+            text = f"nil or empty request mappings, no update of pod {pod.key} "
+            raise ClusterError(text + "ExtendedResourceClaimStatus")
+        try:
+            if special.metadata.name == IN_MEMORY:
+                try:
+                    made = yield creation(variant)
+                except ClusterError as error:
+                    text = f"create claim for extended resources {pod.namespace}/: {error}"
+                    raise ClusterError(text) from error
+                assert isinstance(made, ResourceClaim), "it was created"
+            else:
+                made = special
+            result = reservation.result(special)
+            found = yield from written(made, pod, result, self._handle.now())
+            self._claims.assume(found)
+            reservation.special = found
+        finally:
+            self._claims.release(special)
+        try:
+            yield mapping(pod, found, variant)
+        except ClusterError as error:
+            text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
+            raise ClusterError(text) from error
+
+    def _await(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
+        """Wait until the devices' binding conditions hold."""
+        claims = list(reservation.user)
+        if reservation.special is not None and reservation.variant is not None:
+            claims.append(reservation.special)
+        claims = [self._claims.get(*key_of(claim)) or claim for claim in claims]
+        if not any(conditional(claim) for claim in claims):
+            return SUCCESS
+        note = f"waiting for binding conditions for device on node {node}"
+        self._handle.client.record_event(
+            pod, "Normal", "BindingConditionsPending", "Scheduling", note
+        )
+        begun = self._handle.now()
+
+        def ask() -> Status | None:
+            return self._ready(claims, begun)
+
+        return ask() or PendingStatus(ask)
+
+    def _ready(self, claims: list[ResourceClaim], begun: int) -> Status | None:
+        """Return the answer, None while conditions are waited for.
+
+        Whether a claim was allocated too long ago is looked at every five seconds.
+        """
+        now = self._handle.now()
+        looked = begun + (now - begun) // POLL * POLL
+        ready = True
+        for claim in claims:
+            current = self._claims.get(*key_of(claim))
+            if current is None:
+                return Status(Code.ERROR, (f"claim {claim.metadata.name} is gone",))
+            try:
+                if check(current):
+                    continue
+            except BindingError as error:
+                return Status(Code.ERROR, (str(error),))
+            ready = False
+            if now < begun + self._timeout and timed_out(current, looked, self._timeout):
+                text = f"device binding timeout: claim={current.metadata.name}"
+                return Status(Code.ERROR, (text,))
+        if ready:
+            return SUCCESS
+        return Status(Code.ERROR, (_LATE,)) if now >= begun + self._timeout else None

@@ -1,0 +1,238 @@
+"""What PreBind, Unreserve and PostFilter write into claims, and how a refused write is repeated.
+
+Theory of operation. Writing is a generator: it yields requests, and is sent the object that each
+leaves, or has the refusal thrown into it. Whoever runs it may wait for answers or have them at
+once. Patches carry the version that they were made of: what another has changed meanwhile is a
+conflict, and is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from policy_sched.client import Client, ObjectRequest
+from policy_sched.errors import ClusterError
+from policy_sched.framework import PendingStatus, Status
+from policy_sched.model import (
+    AllocationResult,
+    ApiObject,
+    Pod,
+    PodInfo,
+    ResourceClaim,
+)
+from policy_sched.plugins.dynamicresources.extended_resources import Variant
+from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
+from policy_sched.plugins.dynamicresources.requests import claim_name
+from policy_sched.plugins.dynamicresources.resource_claims import key_of
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+TRIES: Final = 5
+_CONFLICT: Final = 409
+
+T = TypeVar("T")
+Writing: TypeAlias = Generator[ObjectRequest, ApiObject | None, T]
+
+
+class WriteError(ClusterError):
+    """A claim cannot be written as it should be."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A writing that is under way; ``status`` is its answer, once there is one."""
+
+    client: Client
+    writing: Writing[Status]
+    pending: PendingStatus
+    status: Status | None = None
+
+    def start(self) -> Status | PendingStatus:
+        """Send the first request; return the answer if everything was answered at once."""
+        self._step(None, None)
+        return self.pending if self.status is None else self.status
+
+    def _step(self, answer: ApiObject | None, error: ClusterError | None) -> None:
+        try:
+            request = self.writing.send(answer) if error is None else self.writing.throw(error)
+        except StopIteration as stopped:
+            self.status = stopped.value
+            self.pending.finish(stopped.value)
+            return
+        self.client.send(request, self._step)
+
+
+def drop(client: Client, request: ObjectRequest, done: Callable[[ApiObject | None], None]) -> None:
+    """Send one request and pass over a refusal."""
+    client.send(request, lambda answer, error: done(answer) if error is None else None)
+
+
+def _request(claim: ResourceClaim, body: dict[str, Any], subresource: str = "") -> ObjectRequest:
+    namespace, name = key_of(claim)
+    return ObjectRequest("patch", ResourceClaim, namespace, name, body, subresource)
+
+
+def _version(claim: ResourceClaim) -> dict[str, str]:
+    version = claim.metadata.resource_version
+    return {"resourceVersion": version} if version else {}
+
+
+def with_finalizers(claim: ResourceClaim, finalizers: tuple[str, ...]) -> ObjectRequest:
+    """Return the request that changes a claim's finalizers."""
+    return _request(
+        claim, {"metadata": {**_version(claim), "finalizers": list(finalizers) or None}}
+    )
+
+
+def deallocation(claim: ResourceClaim) -> ObjectRequest:
+    """Return the request that takes a claim's devices back."""
+    status = {"allocation": None, "reservedFor": None, "devices": None}
+    return _request(claim, {"metadata": _version(claim), "status": status}, "status")
+
+
+def unreservation(claim: ResourceClaim, pod: PodInfo) -> ObjectRequest:
+    """Return the request that takes a pod off a claim's consumers."""
+    namespace, name = key_of(claim)
+    gone = [{"$patch": "delete", "uid": pod.uid}]
+    meta = {"uid": claim.metadata.uid} if claim.metadata.uid else {}
+    body = {"metadata": meta, "status": {"reservedFor": gone}}
+    return ObjectRequest("patch", ResourceClaim, namespace, name, body, "status", strategic=True)
+
+
+def deletion(claim: ResourceClaim) -> ObjectRequest:
+    """Return the request that deletes a claim."""
+    namespace, name = key_of(claim)
+    return ObjectRequest("delete", ResourceClaim, namespace, name)
+
+
+def creation(variant: Variant) -> ObjectRequest:
+    """Return the request that makes the claim for extended resources."""
+    meta = variant.claim.metadata
+    owners = [
+        {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": True,
+        }
+        for owner in meta.owner_references
+    ]
+    body = {
+        "metadata": {
+            "generateName": meta.generate_name,
+            "namespace": meta.namespace,
+            "annotations": dict(meta.annotations),
+            "ownerReferences": owners,
+            "finalizers": [FINALIZER],
+        },
+        "spec": plain(variant.claim.spec),
+    }
+    return ObjectRequest("create", ResourceClaim, meta.namespace, "", body)
+
+
+def mapping(pod: PodInfo, claim: ResourceClaim, variant: Variant) -> ObjectRequest:
+    """Return the request that tells a pod's node which claim serves its extended resources."""
+    told = {
+        "resourceClaimName": claim.metadata.name,
+        "requestMappings": plain(variant.mappings),
+    }
+    body = {
+        "metadata": {"uid": pod.pod.metadata.uid},
+        "status": {"extendedResourceClaimStatus": told},
+    }
+    return ObjectRequest("patch", Pod, pod.namespace, pod.name, body, "status", strategic=True)
+
+
+def plain(value: object) -> Any:
+    """Return a struct as JSON has it."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def written(
+    claim: ResourceClaim, pod: PodInfo, result: AllocationResult | None, now: int
+) -> Writing[ResourceClaim]:
+    """Write an allocation and the pod into a claim; return the claim. Raises ClusterError.
+
+    Without ``result`` the claim was allocated before. ``now``: nanoseconds since 1970.
+    """
+    name = claim_name(claim)
+    current = claim
+    for attempt in range(1, TRIES + 1):
+        if attempt > 1:
+            namespace, short = key_of(claim)
+            try:
+                found = yield ObjectRequest("get", ResourceClaim, namespace, short)
+            except ClusterError as error:
+                text = f"get updated claim {name} after conflict: {error}"
+                raise WriteError(text) from error
+            assert isinstance(found, ResourceClaim), "it was asked for"
+            current = found
+        try:
+            return (yield from _write_once(current, pod, result, now))
+        except ClusterError as error:
+            if attempt == TRIES or not _is_conflict(error):
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _write_once(
+    claim: ResourceClaim, pod: PodInfo, result: AllocationResult | None, now: int
+) -> Writing[ResourceClaim]:
+    name = claim_name(claim)
+    status = claim.status
+    if claim.metadata.deletion_timestamp is not None:
+        raise WriteError(f"claim {name} got deleted in the meantime")
+    if result is not None:
+        if status.allocation is not None:
+            raise WriteError(f"claim {name} got allocated elsewhere in the meantime")
+        if FINALIZER not in claim.metadata.finalizers:
+            try:
+                found = yield with_finalizers(claim, (*claim.metadata.finalizers, FINALIZER))
+            except ClusterError as error:
+                raise _named(f"add finalizer to claim {name}", error) from error
+            assert isinstance(found, ResourceClaim), "it was patched"
+            claim = found
+    allocation = result or status.allocation
+    if allocation is None:
+        raise WriteError(f"claim {name} got deallocated elsewhere in the meantime")
+    if is_reserved(claim, pod):
+        return claim
+    body: dict[str, Any] = {}
+    if result is not None:
+        body["allocation"] = plain(result)
+    if allocation.allocation_timestamp is None:
+        stamp = {"allocationTimestamp": _timestamp(now)}
+        body["allocation"] = {**body.get("allocation", {}), **stamp}
+    consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    body["reservedFor"] = [*plain(claim.status.reserved_for), consumer]
+    try:
+        found = yield _request(claim, {"metadata": _version(claim), "status": body}, "status")
+    except ClusterError as error:
+        what = "add allocation and reservation" if result is not None else "add reservation"
+        raise _named(f"{what} to claim {name}", error) from error
+    assert isinstance(found, ResourceClaim), "it was patched"
+    return found
+
+
+def _named(what: str, error: ClusterError) -> WriteError:
+    """Return an error with what was to be done; a conflict stays one."""
+    found = WriteError(f"{what}: {error}")
+    found.__cause__ = error
+    return found
+
+
+def _is_conflict(error: BaseException | None) -> bool:
+    while error is not None:
+        if getattr(error, "code", None) == _CONFLICT:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _timestamp(now: int) -> str:
+    return datetime.fromtimestamp(now // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,179 @@
+"""Devices as selectors and the search see them, and which node reaches what.
+
+Theory of operation. A slice is parsed once, when it is first seen; so is every device in it. What
+a selector says of a device depends on the device alone and is kept with it: pods and nodes share
+the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from policy_sched.language.cel import CelError, Record, compile_selector, device_record
+from policy_sched.model import (
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    NodeSelector,
+    ResourceSlice,
+    nanos,
+    node_term,
+)
+
+BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+class DeviceId(NamedTuple):
+    """What names a device in the whole cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node, as far as devices look at it."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+class SelectorError(Exception):
+    """A selector fails for a device: what the allocation ends with."""
+
+
+Value = tuple[str, int | bool | str]
+"""An attribute's kind and value; versions compare as texts."""
+
+
+class DeviceView:
+    """A device of a slice."""
+
+    __slots__ = (
+        "_answers", "_record", "blocking", "capacity", "consumed_counters", "device", "id", "slice",
+    )  # fmt: skip
+
+    def __init__(self, device: Device, whole: ResourceSlice) -> None:
+        spec = whole.spec
+        self.device = device
+        self.slice = whole
+        self.id = DeviceId(spec.driver, spec.pool.name, device.name)
+        self.capacity: Mapping[str, DeviceCapacity] = device.capacity
+        self.blocking = tuple(taint for taint in device.taints if taint.effect in BLOCKING)
+        self.consumed_counters = tuple(
+            (one.counter_set, name, nanos(counter.value))
+            for one in device.consumes_counters
+            for name, counter in one.counters.items()
+        )
+        self._record: Record | CelError | None = None
+        self._answers: dict[str, bool | str] = {}
+
+    @property
+    def shareable(self) -> bool:
+        """Whether several claims may have it at the same time."""
+        return self.device.allow_multiple_allocations
+
+    def selected(self, expression: str) -> bool:
+        """Tell whether a selector takes the device. Raises SelectorError, without the place."""
+        answer = self._answers.get(expression)
+        if answer is None:
+            answer = self._answers[expression] = self._evaluate(expression)
+        if isinstance(answer, str):
+            raise SelectorError(answer)
+        return answer
+
+    def _evaluate(self, expression: str) -> bool | str:
+        selector = compile_selector(expression)
+        if selector.error:
+            return f"CEL compile error: {selector.error}"
+        try:
+            return selector.evaluate(self._as_record())[0]
+        except CelError as error:
+            return f"CEL runtime error: {error}"
+
+    def _as_record(self) -> Record:
+        if self._record is None:
+            device = self.device
+            try:
+                self._record = device_record(
+                    self.slice.spec.driver,
+                    {name: _plain(value) for name, value in device.attributes.items()},
+                    {name: one.value for name, one in device.capacity.items()},
+                    allow_multiple_allocations=device.allow_multiple_allocations,
+                )
+            except CelError as error:
+                self._record = error
+        if isinstance(self._record, CelError):
+            raise self._record
+        return self._record
+
+    def attribute(self, name: str) -> Value | None:
+        """Return an attribute by its full name, None if the device has none or of another kind."""
+        attributes = self.device.attributes
+        found = attributes.get(name)
+        if found is None:
+            domain, _, short = name.partition("/")
+            if domain == self.slice.spec.driver:
+                found = attributes.get(short)
+        return None if found is None else _valued(found)
+
+    def on_node(self, node: NodeView) -> bool:
+        """Tell whether a device that has nodes of its own is on one. Raises ValueError."""
+        device = self.device
+        if device.node_name is not None:
+            return device.node_name == node.name
+        return device.all_nodes or selects(device.node_selector, node)
+
+
+def _plain(value: DeviceAttribute) -> int | bool | str | tuple[str, str] | None:
+    if value.version is not None:
+        return ("version", value.version)
+    for one in (value.int_value, value.bool_value, value.string):
+        if one is not None:
+            return one
+    return None
+
+
+def _valued(value: DeviceAttribute) -> Value | None:
+    if value.string is not None:
+        return "string", value.string
+    if value.bool_value is not None:
+        return "bool", value.bool_value
+    if value.int_value is not None:
+        return "int", value.int_value
+    return None if value.version is None else ("version", value.version)
+
+
+@lru_cache(maxsize=4096)
+def _terms(selector: NodeSelector) -> tuple[object, ...]:
+    return tuple(node_term(term) for term in selector.node_selector_terms)
+
+
+def selects(selector: NodeSelector | None, node: NodeView) -> bool:
+    """Tell whether a node selector takes a node. Raises ValueError if it cannot be read."""
+    if selector is None:
+        return False
+    return any(callable(term) and term(node.labels, node.name) for term in _terms(selector))
+
+
+def parsed(whole: ResourceSlice) -> tuple[DeviceView, ...]:
+    """Return the devices of a slice."""
+    return tuple(DeviceView(device, whole) for device in whole.spec.devices)
+
+
+def node_selector_fault(selector: NodeSelector | None) -> str:
+    """Return why a node selector cannot be read, "" if it can."""
+    if selector is None:
+        return ""
+    try:
+        _terms(selector)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,230 @@
+"""Extended resources that device classes serve: the claim that a pod needs for them on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from policy_sched.framework import Handle
+from policy_sched.model import (
+    ApiObject,
+    ClaimMeta,
+    ContainerExtendedResourceRequest,
+    ContainerSpec,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    OwnerReference,
+    PodInfo,
+    ResourceClaim,
+    ResourceClaimSpec,
+    is_extended_resource,
+    is_sidecar,
+    nanoseconds,
+    quantity,
+)
+
+PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+IN_MEMORY: Final = "<extended-resources>"
+_EXACT_COUNT: Final = "ExactCount"
+_MAX: Final = 2**63 - 1
+
+
+class ExtendedResources:
+    """Which class serves which resource; it follows events, and is never made anew."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._objects = objects = handle.objects
+        self._table = handle.nodes
+        self._classes: dict[str, DeviceClass] = {}
+        for one in objects.of(DeviceClass):
+            self._seen(None, one)
+        objects.listen(DeviceClass, self._seen)
+
+    def class_of(self, resource: str) -> str | None:
+        """Return the name of the class that serves a resource."""
+        found = self._classes.get(resource)
+        return None if found is None else found.metadata.name
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """Return a class by its own name."""
+        return self._objects.named(DeviceClass, "", name)
+
+    def names(self) -> Mapping[str, DeviceClass]:
+        """Return the resources that classes serve."""
+        return self._classes
+
+    def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        before = old.spec.extended_resource_name if isinstance(old, DeviceClass) else None
+        if isinstance(new, DeviceClass):
+            after = new.spec.extended_resource_name
+            if old is not None and before == after:
+                return
+            if before:
+                self._classes.pop(before, None)
+            self._add(new, after)
+        elif isinstance(old, DeviceClass):
+            self._classes.pop(before or "", None)
+            self._classes.pop(PREFIX + old.metadata.name, None)
+        self._table.device_resources = frozenset(self._classes)
+
+    def _add(self, one: DeviceClass, name: str | None) -> None:
+        if name:
+            winner = self._classes.get(name)
+            if winner is not None and not _wins(one, winner):
+                return
+            self._classes[name] = one
+        self._classes[PREFIX + one.metadata.name] = one
+
+
+def _wins(one: DeviceClass, other: DeviceClass) -> bool:
+    mine, its = (nanoseconds(c.metadata.creation_timestamp) for c in (one, other))
+    return mine > its or (mine == its and one.metadata.name < other.metadata.name)
+
+
+def eligible(resource: str) -> bool:
+    """Tell whether a class may serve a resource."""
+    return resource.startswith(PREFIX) or is_extended_resource(resource)
+
+
+def wanted(pod: PodInfo, served: Mapping[str, DeviceClass]) -> bool:
+    """Tell whether a pod requests a resource that a class serves."""
+    return any(
+        amount and name in served and eligible(name) for name, amount in pod.requests.items()
+    )
+
+
+def left_over(pod: PodInfo, claims: list[ResourceClaim]) -> ResourceClaim | None:
+    """Return the claim for extended resources that was made for a pod in an earlier attempt."""
+    for claim in claims:
+        if claim.metadata.annotations.get(ANNOTATION) == "true" and any(
+            o.controller and o.name == pod.name and o.uid == pod.pod.metadata.uid
+            for o in claim.metadata.owner_references
+        ):
+            return claim
+    return None
+
+
+def in_memory(pod: PodInfo) -> ResourceClaim:
+    """Return a claim that is made when its pod is bound, without requests."""
+    owner = OwnerReference(
+        api_version="v1", kind="Pod", name=pod.name, uid=pod.pod.metadata.uid, controller=True
+    )
+    metadata = ClaimMeta(
+        name=IN_MEMORY,
+        generate_name=f"{pod.name}-extended-resources-",
+        namespace=pod.namespace,
+        uid=f"{IN_MEMORY}/{pod.uid}",
+        annotations={ANNOTATION: "true"},
+        owner_references=(owner,),
+    )
+    return ResourceClaim(api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The claim for extended resources as one node needs it, and what each request serves."""
+
+    claim: ResourceClaim
+    mappings: tuple[ContainerExtendedResourceRequest, ...]
+
+
+def variant(special: ResourceClaim, pod: PodInfo, classes: Mapping[str, str]) -> Variant:
+    """Return the claim for the resources that are served by devices: the class of each by name."""
+    requests: dict[str, ExactDeviceRequest] = {}
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for resource in sorted(classes):
+        _serve(resource, classes[resource], pod, requests, mappings)
+    ordered = tuple(DeviceRequest(name=n, exactly=requests[n]) for n in sorted(requests))
+    spec = ResourceClaimSpec(devices=DeviceClaim(requests=ordered))
+    return Variant(replace(special, spec=spec), tuple(mappings))
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request of one container: place among long-lived containers, name, count."""
+
+    index: int
+    name: str
+    count: int
+
+
+def _serve(
+    resource: str,
+    device_class: str,
+    pod: PodInfo,
+    requests: dict[str, ExactDeviceRequest],
+    mappings: list[ContainerExtendedResourceRequest],
+) -> None:
+    """Add the requests for one resource, and which container uses which."""
+    long_lived: list[_Request] = []
+    starting: list[tuple[int, ContainerSpec, int]] = []
+    for index, container, short in _containers(pod):
+        count = _count(container, resource)
+        if not count:
+            continue
+        if short:
+            starting.append((index, container, count))
+            continue
+        one = _Request(index, _name(index, container, resource), count)
+        long_lived.append(one)
+        mappings.append(_mapping(container, resource, one.name))
+    largest: _Request | None = None
+    own: list[int] = []
+    for index, container, count in starting:
+        missing = count
+        for one in long_lived:
+            if missing <= 0:
+                break
+            if one.index >= index:
+                mappings.append(_mapping(container, resource, one.name))
+                missing -= one.count
+        if missing > 0:
+            extra = _Request(index, _name(index, container, resource), missing)
+            own.append(len(mappings))
+            mappings.append(_mapping(container, resource, extra.name))
+            if largest is None or extra.count > largest.count:
+                largest = extra
+    if largest is not None:
+        for place in own:
+            mappings[place] = replace(mappings[place], request_name=largest.name)
+        long_lived.append(largest)
+    for one in long_lived:
+        requests[one.name] = ExactDeviceRequest(
+            device_class_name=device_class, allocation_mode=_EXACT_COUNT, count=one.count
+        )
+
+
+def _containers(pod: PodInfo) -> Iterator[tuple[int, ContainerSpec, bool]]:
+    """Yield containers with their index, and whether they end before the pod runs."""
+    spec = pod.pod.spec
+    yield from ((i, c, not is_sidecar(c)) for i, c in enumerate(spec.init_containers))
+    first = len(spec.init_containers)
+    yield from ((first + i, c, False) for i, c in enumerate(spec.containers))
+
+
+def _count(container: ContainerSpec, resource: str) -> int:
+    asked = container.resources.requests.get(resource)
+    if asked is None:
+        return 0
+    exact = quantity(asked)
+    whole, rest = divmod(exact.nanos, 10**9)
+    return whole if not rest and 0 < whole <= _MAX else 0
+
+
+def _name(index: int, container: ContainerSpec, resource: str) -> str:
+    place = sorted(container.resources.requests).index(resource)
+    return f"container-{index}-request-{place}"
+
+
+def _mapping(
+    container: ContainerSpec, resource: str, request: str
+) -> ContainerExtendedResourceRequest:
+    return ContainerExtendedResourceRequest(
+        container_name=container.name, resource_name=resource, request_name=request
+    )

@@ -1,0 +1,177 @@
+"""What a pod asks of devices, looked up once per attempt: its claims, and what each is to get."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from policy_sched.cluster import ApiObjects
+from policy_sched.framework import SUCCESS, Code, Status
+from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
+from policy_sched.plugins.dynamicresources.binding_conditions import conditional
+from policy_sched.plugins.dynamicresources.devices import node_selector_fault
+from policy_sched.plugins.dynamicresources.extended_resources import (
+    ExtendedResources,
+    in_memory,
+    left_over,
+    wanted,
+)
+from policy_sched.plugins.dynamicresources.pod_claims import ClaimError, claims_of
+from policy_sched.plugins.dynamicresources.requests import ClaimPlan, claim_name
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
+
+UNRESOLVABLE: Final = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+@dataclass(slots=True)
+class Gathered:
+    """A pod's claims: the user's, in order, and the special one for its extended resources.
+
+    ``status`` is PreFilter's answer. ``shape`` is equal for pods whose claims are alike and all
+    to be allocated; None where nothing is known of another pod from this one.
+    """
+
+    pod: PodInfo
+    status: Status = SUCCESS
+    user: list[ResourceClaim] = field(default_factory=list)
+    special: ResourceClaim | None = None
+    plans: list[ClaimPlan] = field(default_factory=list)
+    shape: Hashable = None
+    clocked: bool = False
+    """Whether the answer depends on the time, too."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no claims at all."""
+        return not self.user and self.special is None
+
+    @property
+    def claims(self) -> list[ResourceClaim]:
+        """All claims, the special one at the end."""
+        return self.user if self.special is None else [*self.user, self.special]
+
+    @property
+    def unallocated(self) -> bool:
+        """Whether a claim is to be allocated."""
+        return bool(self.plans) or (
+            self.special is not None and self.special.status.allocation is None
+        )
+
+
+class Gatherer:
+    """Looks up the claims of pods; the last answer is kept as long as nothing changes."""
+
+    def __init__(
+        self, objects: ApiObjects, claims: ResourceClaims, extended: ExtendedResources
+    ) -> None:
+        self._objects = objects
+        self._claims = claims
+        self._extended = extended
+        self._served = extended.names()
+        self._last: tuple[PodInfo | None, int, int, Gathered | None] = (None, 0, 0, None)
+        self._specs: dict[bytes, int] = {}
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Tell whether a pod has anything to do with devices."""
+        if pod.pod.spec.resource_claims:
+            return True
+        served = self._served
+        return bool(served) and wanted(pod, served)
+
+    def of(self, pod: PodInfo) -> Gathered:
+        """Return the claims of a pod as they are now."""
+        known, objects, claims, found = self._last
+        if known is pod and objects == self._objects.version and claims == self._claims.version:
+            assert found is not None, "it was gathered for the pod"
+            return found
+        found = self._gather(pod)
+        self._last = pod, self._objects.version, self._claims.version, found
+        return found
+
+    def missing(self, pod: PodInfo) -> Status:
+        """Return what keeps a pod from being tried at all, Success if nothing does."""
+        try:
+            claims_of(pod, self._claims.get)
+        except ClaimError as error:
+            return Status(UNRESOLVABLE, (str(error),))
+        return SUCCESS
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """Return a device class by name."""
+        return self._objects.named(DeviceClass, "", name)
+
+    def _gather(self, pod: PodInfo) -> Gathered:
+        found = Gathered(pod)
+        try:
+            found.user = claims_of(pod, self._claims.get)
+        except ClaimError as error:
+            found.status = Status(UNRESOLVABLE, (str(error),))
+            return found
+        served = self._extended.names()
+        if served and wanted(pod, served):
+            found.special = left_over(pod, self._claims.all()) or in_memory(pod)
+        shapes: list[Hashable] = []
+        for claim in found.user:
+            if claim.status.allocation is not None:
+                fault = node_selector_fault(claim.status.allocation.node_selector)
+                if fault:
+                    found.status = Status(Code.ERROR, (fault,))
+                    return found
+                found.clocked = found.clocked or bool(conditional(claim))
+                shapes = []
+                continue
+            found.status = self._unusable(claim)
+            if not found.status.ok:
+                return found
+            plan = ClaimPlan.of(claim, self.device_class)
+            found.plans.append(plan)
+            shapes.append(self._spec_number(claim))
+        if len(found.plans) == len(found.user):
+            found.shape = self._shape(found, shapes)
+        return found
+
+    def _shape(self, found: Gathered, shapes: list[Hashable]) -> Hashable:
+        special = found.special
+        if special is None:
+            return tuple(shapes)
+        if special.spec.devices.requests or special.status.allocation is not None:
+            return None
+        spec = found.pod.pod.spec
+        return (*shapes, msgspec.json.encode((spec.init_containers, spec.containers)))
+
+    def _spec_number(self, claim: ResourceClaim) -> int:
+        """Return a number that equal specs have in common."""
+        text = msgspec.json.encode(claim.spec)
+        return self._specs.setdefault(text, len(self._specs))
+
+    def _unusable(self, claim: ResourceClaim) -> Status:
+        """Return why a claim cannot be allocated, Success if it can."""
+        name = claim_name(claim)
+        if uid_of(claim) in self._claims.in_flight:
+            return _no(f"resource claim {name} is in the process of being allocated")
+        for request in claim.spec.devices.requests:
+            if request.exactly is None and not request.first_available:
+                text = f"resource claim {name}, request {request.name}: unknown request type"
+                return _no(text)
+            asked: Mapping[str, str] = (
+                {request.name: request.exactly.device_class_name}
+                if request.exactly is not None
+                else {
+                    f"{request.name}/{one.name}": one.device_class_name
+                    for one in request.first_available
+                }
+            )
+            for label, device_class in asked.items():
+                if not device_class:
+                    text = f"request {label}: unsupported request type"
+                    return Status(Code.ERROR, (text,))
+                if self.device_class(device_class) is None:
+                    return _no(f"request {label}: device class {device_class} does not exist")
+        return SUCCESS
+
+
+def _no(text: str) -> Status:
+    return Status(UNRESOLVABLE, (text,))

@@ -1,0 +1,218 @@
+"""Asks the allocator about one node after another for one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.framework import SUCCESS, Code, Handle, Status
+from policy_sched.model import Node, ResourceClaim, quantity
+from policy_sched.plugins.dynamicresources.allocator import Allocator, NodeError, Taken
+from policy_sched.plugins.dynamicresources.binding_conditions import Readiness, readiness
+from policy_sched.plugins.dynamicresources.devices import NodeView, selects
+from policy_sched.plugins.dynamicresources.extended_resources import (
+    ExtendedResources,
+    Variant,
+    eligible,
+    variant,
+)
+from policy_sched.plugins.dynamicresources.gathered import UNRESOLVABLE, Gathered
+from policy_sched.plugins.dynamicresources.pools import PoolError
+from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+
+NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+
+
+def _rejection(text: str) -> Status:
+    return Status(UNRESOLVABLE, (text,))
+
+
+_NOT_ALLOCATED: Final = _rejection("cannot allocate all claims")
+_UNAVAILABLE: Final = _rejection(NOT_AVAILABLE)
+_LEFT_OVER: Final = _rejection("cannot schedule extended resource claim")
+_NO_DEVICE_PLUGIN: Final = _rejection("cannot fit resource")
+_LATE: Final = "deadline exceeded"
+
+
+class ExtendedResourceError(PolicySchedError):
+    """A node is rejected with these words before anything is allocated."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a node gives: the claims that were to be allocated, each with its devices."""
+
+    claims: list[ResourceClaim]
+    taken: list[list[Taken]]
+    variant: Variant | None = None
+
+
+class NodeSearch:
+    """Asks about nodes; times are nanoseconds, and ``filter_timeout`` 0 is no limit."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        claims: ResourceClaims,
+        extended: ExtendedResources,
+        filter_timeout: int,
+        binding_timeout: int,
+    ) -> None:
+        self.handle = handle
+        self.claims = claims
+        self.extended = extended
+        self.filter_timeout = filter_timeout
+        self.binding_timeout = binding_timeout
+        self.cancelled: Callable[[], str] = lambda: ""
+
+    def begin(self, found: Gathered) -> PodSearch:
+        """Begin to ask for a pod."""
+        return PodSearch(self, found)
+
+
+class PodSearch:
+    """The search for one pod, on any node."""
+
+    def __init__(self, search: NodeSearch, found: Gathered) -> None:
+        self._search = search
+        self._found = found
+        self._table = search.handle.nodes
+        self._state = search.claims.state
+        self._now = search.handle.now() if found.clocked else 0
+
+    def answer(self, row: int) -> Status:
+        """Return Filter's status for a node."""
+        node = self._table.nodes[row]
+        assert node is not None, "only live rows are asked about"
+        view = NodeView(node.metadata.name, node.metadata.labels)
+        try:
+            got = self._allocate(node, view)
+        except ExtendedResourceError as failure:
+            return _rejection(str(failure))
+        except AllocationError as error:
+            return self._failure(view, error)
+        if got is None:
+            return _NOT_ALLOCATED
+        if any(not self._usable(claim, view) for claim in self._found.user):
+            return _UNAVAILABLE
+        return SUCCESS
+
+    def _failure(self, view: NodeView, error: AllocationError) -> Status:
+        if isinstance(error, NodeError):
+            return _rejection(str(error))
+        if error.stopped == _LATE:
+            text = f"node {view.name}: timed out trying to allocate devices"
+            return Status(Code.ERROR, (text,))
+        if error.stopped:
+            return _rejection(f"asked by caller to stop allocating devices: {error.stopped}")
+        return Status(Code.ERROR, (str(error),))
+
+    def find(self, row: int) -> Found | None:
+        """Return what a node gives, None if it has not enough. Raises AllocationError."""
+        node = self._table.nodes[row]
+        assert node is not None, "a node was chosen"
+        view = NodeView(node.metadata.name, node.metadata.labels)
+        try:
+            return self._allocate(node, view)
+        except ExtendedResourceError:
+            return None
+
+    def names(self, row: int) -> list[frozenset[str]]:
+        """Return of each of the user's claims the requests with devices on a node, in order.
+
+        Raises AllocationError and ExtendedResourceError where the node does not suit.
+        """
+        found = self.find(row)
+        fresh = iter([] if found is None else found.taken)
+        names = []
+        for claim in self._found.user:
+            allocation = claim.status.allocation
+            if allocation is not None:
+                names.append(frozenset(one.request for one in allocation.devices.results))
+            else:
+                names.append(frozenset(one.request.full_name for one in next(fresh, [])))
+        return names
+
+    def unavailable(self, rows: Sequence[int]) -> list[ResourceClaim]:
+        """Return the user's allocated claims that a node of these cannot use."""
+        views = []
+        for row in rows:
+            node = self._table.nodes[row]
+            if node is not None:
+                views.append(NodeView(node.metadata.name, node.metadata.labels))
+        return [
+            claim
+            for claim in self._found.user
+            if any(not self._usable(claim, view) for view in views)
+        ]
+
+    def _usable(self, claim: ResourceClaim, view: NodeView) -> bool:
+        allocation = claim.status.allocation
+        if allocation is None:
+            return True
+        if allocation.node_selector is not None and not selects(allocation.node_selector, view):
+            return False
+        if not self._found.clocked:
+            return True
+        state = readiness(claim, self._now, self._search.binding_timeout)
+        return state in (Readiness.READY, Readiness.WAITING)
+
+    def _allocate(self, node: Node, view: NodeView) -> Found | None:
+        """Return what a node gives; None if nothing is found.
+
+        Raises AllocationError, and ExtendedResourceError where extended resources cannot be served.
+        """
+        found = self._found
+        plans, claims, special = found.plans, [plan.claim for plan in found.plans], None
+        if found.special is not None:
+            special = self._variant(node)
+            if special is not None:
+                plans = [*plans, self._plan(special.claim)]
+                claims.append(special.claim)
+        if not plans:
+            return Found([], [], special)
+        search = self._search
+        try:
+            pools = search.claims.slices.gather(view)
+        except PoolError as error:
+            raise AllocationError(f"gather pool information: {error}") from None
+        allocator = Allocator(view, pools, self._state, self._stop())
+        taken = allocator.allocate(plans)
+        return None if taken is None else Found(claims, taken, special)
+
+    def _stop(self) -> Callable[[], str]:
+        """Return what says why the search on a node is to end."""
+        search = self._search
+        if not search.filter_timeout:
+            return search.cancelled
+        now = search.handle.now
+        deadline = now() + search.filter_timeout
+        return lambda: search.cancelled() or (_LATE if now() > deadline else "")
+
+    def _plan(self, claim: ResourceClaim) -> ClaimPlan:
+        return ClaimPlan.of(claim, self._search.extended.device_class)
+
+    def _variant(self, node: Node) -> Variant | None:
+        """Return the claim for what devices serve on a node; None if there is nothing.
+
+        Raises ExtendedResourceError.
+        """
+        special, pod = self._found.special, self._found.pod
+        assert special is not None, "the pod requests extended resources"
+        if special.spec.devices.requests:
+            raise ExtendedResourceError("cannot schedule extended resource claim")
+        served: dict[str, str] = {}
+        allocatable = node.status.allocatable
+        for resource, amount in pod.requests.items():
+            if not amount or not eligible(resource):
+                continue
+            device_class = self._search.extended.class_of(resource)
+            there = allocatable.get(resource)
+            if device_class is not None and (there is None or quantity(there).nanos == 0):
+                served[resource] = device_class
+            elif there is None:
+                raise ExtendedResourceError("cannot fit resource")
+        return variant(special, pod, served) if served else None

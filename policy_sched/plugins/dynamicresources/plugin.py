@@ -1,0 +1,396 @@
+"""The plugin: which nodes have devices for a pod's claims, and what is written when it goes there.
+
+Theory of operation. Filter answers whether the allocator finds devices on a node; what it finds is
+thrown away. Reserve allocates once more, on the node that was chosen, for the very claims of the
+pod: so pods whose claims are alike share one evaluation, and only rows on which devices were taken
+or given back are asked about again. Between Reserve and the write the allocation is in flight.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from policy_sched.framework import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Codes,
+    CycleState,
+    Diagnosis,
+    FilterResult,
+    Handle,
+    PendingStatus,
+    PostFilterResult,
+    PreFilterResult,
+    RawScores,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Status,
+    hookimpl,
+)
+from policy_sched.model import (
+    AllocationResult,
+    ApiObject,
+    ClusterEventWithHint,
+    PodInfo,
+    ResourceClaim,
+    nanoseconds_of,
+)
+from policy_sched.plugins.dynamicresources import events
+from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
+from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
+from policy_sched.plugins.dynamicresources.claim_writes import (
+    FINALIZER,
+    deallocation,
+    deletion,
+    drop,
+    unreservation,
+    with_finalizers,
+)
+from policy_sched.plugins.dynamicresources.extended_resources import (
+    IN_MEMORY,
+    ExtendedResources,
+)
+from policy_sched.plugins.dynamicresources.gathered import Gathered, Gatherer
+from policy_sched.plugins.dynamicresources.node_search import (
+    NOT_AVAILABLE,
+    ExtendedResourceError,
+    NodeSearch,
+)
+from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
+from policy_sched.plugins.dynamicresources.requests import AllocationError
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+
+SECOND: Final = 10**9
+_NOTHING_NEW: Final = "no new claims to deallocate"
+_PASSED: Final = PreFilterResult()
+_SKIPPED: Final = PreFilterResult(SKIP)
+_NO_CLAIMS: Final = PostFilterResult(Status(Code.UNSCHEDULABLE, (_NOTHING_NEW,)))
+_NOT_FOUND: Final = PostFilterResult(Status(Code.ERROR, ("not found",)))
+#: Statuses of rows that have a number; those of errors come behind these, and are used again.
+_MAX_CODES: Final = 30_000
+_BEST: Final = 8
+"""What the first alternative of a request scores."""
+
+
+@dataclass(slots=True)
+class PodClaims:
+    """The mark in the cycle's state that PreFilter has looked for claims; False: it rejected."""
+
+    passed: bool = False
+
+
+@dataclass(slots=True)
+class _Statuses:
+    """The statuses of rows by number; a number keeps its meaning while answers with it live."""
+
+    known: dict[Status, int] = field(default_factory=dict)
+    listed: list[Status] = field(default_factory=lambda: [SUCCESS])
+
+    def number(self, status: Status) -> int:
+        """Return the number of a status."""
+        found = self.known.get(status)
+        if found is None:
+            if len(self.listed) >= _MAX_CODES:
+                self.known.clear()
+                del self.listed[1:]
+            found = self.known[status] = len(self.listed)
+            self.listed.append(status)
+        return found
+
+    def describe(self, _rows: NDArray[np.intp], codes: Codes) -> list[Status]:
+        """Return the statuses of numbers."""
+        return [self.listed[code] for code in codes.tolist()]
+
+
+class DynamicResources:
+    """Finds, reserves and writes the devices of a pod's claims."""
+
+    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+        self._handle = handle
+        self._table = handle.nodes
+        self._claims = handle.shared(ResourceClaims)
+        self._extended = handle.shared(ExtendedResources)
+        self._gatherer = Gatherer(handle.objects, self._claims, self._extended)
+        self._search = NodeSearch(
+            handle,
+            self._claims,
+            self._extended,
+            _duration(args.get("filterTimeout"), 10 * SECOND),
+            _duration(args.get("bindingTimeout"), 600 * SECOND),
+        )
+        self._binding = Binding(
+            handle, self._claims, _duration(args.get("bindingTimeout"), 600 * SECOND)
+        )
+        self._statuses = _Statuses()
+        self._reserved: dict[str, Reservation] = {}
+        self._named: set[Hashable] = set()
+        """Shapes of claims whose allocation failed with words that name the claim."""
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Pods whose claims are alike are answered alike; a node's devices are its own."""
+        return Signature(frozenset(), Scope.NODE, proved=True, keys=(self._key,))
+
+    @hookimpl
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Name what can make a rejected pod fit."""
+        return events.of(self._claims.get)
+
+    def _key(self, pod: PodInfo) -> Hashable:
+        if not self._gatherer.concerns(pod):
+            return None
+        found = self._gatherer.of(pod)
+        if found.shape is not None and found.shape not in self._named:
+            return found.shape
+        time = self._handle.now() if found.clocked else 0
+        return (pod.uid, self._claims.version, time)
+
+    @hookimpl
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Let a pod wait outside of the queue until its claims are there."""
+        if not pod.pod.spec.resource_claims:
+            return SUCCESS
+        return self._gatherer.missing(pod)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Look the claims up; reject the pod where one cannot be allocated anywhere."""
+        mark = PodClaims()
+        state.write(mark)
+        if not self._gatherer.concerns(pod):
+            return _SKIPPED
+        found = self._gatherer.of(pod)
+        if not found.status.ok:
+            return PreFilterResult(found.status)
+        if found.empty:
+            return _SKIPPED
+        mark.passed = True
+        return _PASSED
+
+    @hookimpl
+    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
+        """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
+        found = self._gatherer.of(pod)
+        asked = self._table.row_of.values() if rows is None else rows.tolist()
+        codes = np.zeros(self._table.n if rows is None else rows.size, np.int16)
+        fatal: set[int] = set()
+        begun = self._search.begin(found)
+        for place, row in enumerate(asked):
+            status = begun.answer(row)
+            if status.ok:
+                continue
+            code = self._statuses.number(status)
+            codes[row if rows is None else place] = code
+            if status.code is Code.ERROR:
+                fatal.add(code)
+                self._named.add(found.shape)
+        return FilterResult(
+            codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
+        )
+
+    @hookimpl
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> PostFilterResult:
+        """Give back the devices of one unused claim that keeps the pod from fitting."""
+        mark = state.read(PodClaims)
+        if mark is None:
+            return _NOT_FOUND
+        found = self._gatherer.of(pod)
+        if not mark.passed or found.empty:
+            return _NO_CLAIMS
+        special = found.special
+        if special is not None and special.metadata.name != IN_MEMORY:
+            self._delete(special)
+            return _done("deletion of ResourceClaim completed")
+        rows = [
+            row
+            for row, status in diagnosis.statuses.items()
+            if status.plugin == "DynamicResources" and status.reasons == (NOT_AVAILABLE,)
+        ]
+        free = [
+            claim
+            for claim in self._search.begin(found).unavailable(rows)
+            if all(one.uid == pod.uid for one in claim.status.reserved_for)
+        ]
+        if not free:
+            return _done("still not schedulable")
+        claim = free[0] if len(free) == 1 else self._handle.random.choice(free)
+        self._handle.client.send(deallocation(claim), self._raise)
+        return _done("deallocation of ResourceClaim completed")
+
+    @staticmethod
+    def _raise(_answer: ApiObject | None, error: Exception | None) -> None:
+        """An answer that is there at once is PostFilter's; a later one shows in the watch."""
+        if error is not None:
+            raise error
+
+    @hookimpl
+    def pre_score(self, pod: PodInfo) -> Status:
+        """Leave scoring out where no request has alternatives: all scores are 0 then."""
+        if not self._gatherer.concerns(pod):
+            return SKIP
+        found = self._gatherer.of(pod)
+        if not found.unallocated:
+            return SKIP
+        for claim in found.user:
+            if any(request.first_available for request in claim.spec.devices.requests):
+                return SUCCESS
+        return SKIP
+
+    @hookimpl
+    def score(self, pod: PodInfo, rows: Rows) -> RawScores:
+        """Prefer nodes on which requests get their first alternatives."""
+        found = self._gatherer.of(pod)
+        asked = self._table.row_of.values() if rows is None else rows.tolist()
+        scores = np.zeros(self._table.n if rows is None else rows.size, np.int64)
+        begun = self._search.begin(found)
+        for place, row in enumerate(asked):
+            try:
+                allocations = begun.names(row)
+            except (AllocationError, ExtendedResourceError):
+                continue  # a row that Filter has rejected
+            scores[row if rows is None else place] = _score(found, allocations)
+        return scores
+
+    @hookimpl
+    def normalize_score(self, scores: RawScores) -> Scores:
+        """The best node gets 100."""
+        most = int(scores.max()) if scores.size else 0
+        normalized: Scores = scores.astype(np.int64)
+        return normalized * 100 // most if most else normalized
+
+    @hookimpl
+    def reserve(self, pod: PodInfo, node: str) -> Status:
+        """Allocate devices on the node for the claims that have none."""
+        if not self._gatherer.concerns(pod):
+            return SUCCESS
+        found = self._gatherer.of(pod)
+        if found.empty or not found.status.ok:
+            return found.status
+        try:
+            reservation = self._allocated(found, node)
+        except AllocationError as error:
+            return Status(Code.ERROR, (str(error),))
+        if reservation is None:
+            return Status(Code.ERROR, ("claim allocation not found for node",))
+        self._reserved[pod.uid] = reservation
+        for claim, result in reservation.results():
+            self._claims.reserve(_reserved_form(claim, result))
+        return SUCCESS
+
+    def _allocated(self, found: Gathered, node: str) -> Reservation | None:
+        """Return what a pod gets on a node, None if that has gone. Raises AllocationError."""
+        row = self._table.row_of.get(node)
+        reservation = Reservation(found.user, found.special)
+        if row is None or not found.unallocated:
+            return reservation if row is not None else None
+        got = self._search.begin(found).find(row)
+        if got is None:
+            return None
+        reservation.variant = got.variant
+        for claim, taken in zip(got.claims, got.taken, strict=True):
+            result = allocation_result(
+                claim, taken, node, self._gatherer.device_class, self._share_id
+            )
+            reservation.add(claim, result)
+        return reservation
+
+    def _share_id(self) -> str:
+        return str(uuid.UUID(int=self._handle.random.getrandbits(128), version=4))
+
+    @hookimpl
+    def unreserve(self, pod: PodInfo) -> None:
+        """Take back what was reserved; an allocation that was written stays in its claim."""
+        reservation = self._reserved.pop(pod.uid, None)
+        if reservation is None:
+            return
+        client = self._handle.client
+        for claim in reservation.user:
+            self._claims.release(claim)
+            current = self._claims.get(claim.metadata.namespace, claim.metadata.name)
+            if current is not None and current.status.allocation and is_reserved(current, pod):
+                drop(client, unreservation(current, pod), self._assume)
+        special = reservation.special
+        if special is not None:
+            self._claims.release(special)
+            if special.metadata.name != IN_MEMORY:
+                self._delete(special)
+
+    def _assume(self, answer: ApiObject | None) -> None:
+        if isinstance(answer, ResourceClaim):
+            self._claims.assume(answer)
+
+    def _delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim for extended resources."""
+        client = self._handle.client
+        current = self._claims.get(claim.metadata.namespace, claim.metadata.name) or claim
+        left = tuple(one for one in current.metadata.finalizers if one != FINALIZER)
+
+        def delete(_answer: ApiObject | None) -> None:
+            drop(client, deletion(current), lambda _: self._claims.forget(current))
+
+        if left != current.metadata.finalizers:
+            drop(client, with_finalizers(current, left), delete)
+        else:
+            delete(None)
+
+    @hookimpl
+    def pre_bind_pre_flight(self, pod: PodInfo) -> Status:
+        """Say whether anything was reserved."""
+        return SUCCESS if pod.uid in self._reserved else SKIP
+
+    @hookimpl
+    def pre_bind(self, pod: PodInfo, node: str) -> Status | PendingStatus:
+        """Write allocations and reservations, and wait for binding conditions."""
+        reservation = self._reserved.get(pod.uid)
+        if reservation is None:
+            return SUCCESS
+        return self._binding.bind(reservation, pod, node)
+
+    @hookimpl
+    def post_bind(self, pod: PodInfo) -> None:
+        """The pod is bound: its reservation is the cluster's."""
+        self._reserved.pop(pod.uid, None)
+
+
+def _duration(value: object, default: int) -> int:
+    if value is None:
+        return default
+    return value if isinstance(value, int) else nanoseconds_of(str(value))
+
+
+def _done(text: str) -> PostFilterResult:
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+
+
+def _reserved_form(claim: ResourceClaim, result: AllocationResult) -> ResourceClaim:
+    finalizers = claim.metadata.finalizers
+    if FINALIZER not in finalizers:
+        finalizers = (*finalizers, FINALIZER)
+    return replace(
+        claim,
+        metadata=replace(claim.metadata, finalizers=finalizers),
+        status=replace(claim.status, allocation=result),
+    )
+
+
+def _score(found: Gathered, allocations: Sequence[frozenset[str]]) -> int:
+    """Add up what the alternatives score that were chosen, claim by claim."""
+    score = 0
+    for claim, names in zip(found.user, allocations, strict=False):
+        for request in claim.spec.devices.requests:
+            for index, one in enumerate(request.first_available):
+                if f"{request.name}/{one.name}" in names:
+                    score += _BEST - index
+    return score

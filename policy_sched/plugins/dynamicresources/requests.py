@@ -1,0 +1,255 @@
+"""Requests of a claim, checked and made ready before any device is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.model import (
+    Amount,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    Quantity,
+    ResourceClaim,
+    Toleration,
+)
+from policy_sched.plugins.dynamicresources.constraints import Constraint, constraint_of
+from policy_sched.plugins.dynamicresources.devices import DeviceView, NodeView, SelectorError
+from policy_sched.plugins.dynamicresources.pools import Pool
+
+EXACT_COUNT: Final = "ExactCount"
+ALL: Final = "All"
+MAX_DEVICES: Final = 32
+_NO_AMOUNTS: Final[Mapping[str, Amount]] = {}
+
+Classes = Callable[[str], DeviceClass | None]
+"""Finds a device class by name."""
+
+
+class AllocationError(PolicySchedError):
+    """Allocating failed, and that is no answer: the attempt ends with these words.
+
+    ``stopped``: why the search was ended, "" where it failed by itself.
+    """
+
+    def __init__(self, message: str, stopped: str = "") -> None:
+        super().__init__(message)
+        self.stopped = stopped
+
+
+@dataclass(slots=True)
+class Request:
+    """A request or a subrequest; ``parent`` is the request that it belongs to."""
+
+    claim: str
+    parent: str
+    sub: str
+    mode: str
+    count: int
+    class_name: str
+    expressions: tuple[tuple[str, str], ...]
+    """Selectors with the place that is named when one fails."""
+    tolerations: tuple[Toleration, ...]
+    capacity: Mapping[str, Amount]
+    admin_access: bool = False
+    all_devices: list[tuple[DeviceView, Pool]] = field(default_factory=list)
+    _selected: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return self.sub or self.parent
+
+    @property
+    def full_name(self) -> str:
+        """The name in results."""
+        return f"{self.parent}/{self.sub}" if self.sub else self.parent
+
+    def selects(self, device: DeviceView, node: NodeView) -> bool:
+        """Tell whether a device is what is asked for. Raises AllocationError."""
+        known = self._selected.get(id(device))
+        if known is None:
+            known = self._selected[id(device)] = self._selects(device)
+        if known and device.slice.spec.per_device_node_selection:
+            try:
+                return device.on_node(node)
+            except ValueError as error:
+                raise AllocationError(f"failed to parse node selector: {error}") from None
+        return known
+
+    def _selects(self, device: DeviceView) -> bool:
+        for place, expression in self.expressions:
+            try:
+                if not device.selected(expression):
+                    return False
+            except SelectorError as error:
+                raise AllocationError(f"{place}: {error}") from None
+        return True
+
+
+@dataclass(slots=True)
+class PreparedClaim:
+    """A claim: of each request its alternatives, and the constraints."""
+
+    name: str
+    claim: ResourceClaim
+    requests: list[list[Request]]
+    constraints: list[Constraint]
+
+
+CapacityLeft = Callable[[Request, DeviceView], Mapping[str, Quantity] | None]
+
+
+def claim_name(claim: ResourceClaim) -> str:
+    """Return namespace and name of a claim as messages have them."""
+    meta = claim.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+@dataclass(slots=True)
+class ClaimPlan:
+    """A claim as far as it can be made ready for all nodes at once.
+
+    A request that is wrong is an error in its place, which is raised when its turn comes.
+    """
+
+    name: str
+    claim: ResourceClaim
+    requests: list[list[Request | AllocationError]]
+    fixed: int | None
+    """How many devices are requested, where that is the same on every node."""
+
+    @classmethod
+    def of(cls, claim: ResourceClaim, classes: Classes) -> ClaimPlan:
+        """Return the plan of a claim."""
+        requests: list[list[Request | AllocationError]] = [
+            [
+                _checked(claim, one, asked, classes)
+                for asked in one.first_available or (one.exactly,)
+            ]
+            for one in claim.spec.devices.requests
+        ]
+        fixed: int | None = 0
+        for alternatives in requests:
+            counts = [
+                one.count
+                for one in alternatives
+                if isinstance(one, Request) and one.mode == EXACT_COUNT
+            ]
+            whole = fixed is not None and len(counts) == len(alternatives)
+            fixed = fixed + min(counts) if whole and fixed is not None else None
+        return cls(claim_name(claim), claim, requests, fixed)
+
+    def on_node(
+        self, node: NodeView, pools: Sequence[Pool], capacity_left: CapacityLeft
+    ) -> PreparedClaim:
+        """Make the claim ready for a node. Raises AllocationError."""
+        requests: list[list[Request]] = []
+        least = 0
+        for alternatives in self.requests:
+            ready = []
+            for request in alternatives:
+                if isinstance(request, AllocationError):
+                    raise request
+                if request.mode == ALL:
+                    devices = _all_devices(request, node, pools, capacity_left)
+                    request = replace(request, all_devices=devices, count=len(devices))  # noqa: PLW2901 - the node's
+                ready.append(request)
+            requests.append(ready)
+            least += min(request.count for request in ready)
+        if least > MAX_DEVICES:
+            raise AllocationError(
+                f"claim {self.name}: number of requested devices {least} exceeds the claim limit "
+                f"of {MAX_DEVICES}"
+            )
+        constraints = []
+        for index, stated in enumerate(self.claim.spec.devices.constraints):
+            constraint = constraint_of(stated)
+            if constraint is None:
+                why = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {self.name}, constraint #{index}: {why}")
+            constraints.append(constraint)
+        return PreparedClaim(self.name, self.claim, requests, constraints)
+
+
+def _checked(
+    claim: ResourceClaim,
+    one: DeviceRequest,
+    asked: ExactDeviceRequest | DeviceSubRequest | None,
+    classes: Classes,
+) -> Request | AllocationError:
+    try:
+        return _request(claim, one, asked, classes)
+    except AllocationError as error:
+        return error
+
+
+def _request(
+    claim: ResourceClaim,
+    one: DeviceRequest,
+    asked: ExactDeviceRequest | DeviceSubRequest | None,
+    classes: Classes,
+) -> Request:
+    sub = asked.name if isinstance(asked, DeviceSubRequest) else ""
+    where = f"claim {claim_name(claim)}, request {sub or one.name}"
+    if asked is not None:
+        for index, selector in enumerate(asked.selectors):
+            if selector.cel is None:
+                why = "CEL expression empty (unsupported selector type?)"
+                raise AllocationError(f"{where}, selector #{index}: {why}")
+    if asked is None or not asked.device_class_name:
+        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+    found = classes(asked.device_class_name)
+    if found is None:
+        named = asked.device_class_name
+        why = f'deviceclass.resource.k8s.io "{named}" not found'
+        raise AllocationError(f"{where}: could not retrieve device class {named}: {why}")
+    if asked.allocation_mode not in (EXACT_COUNT, ALL):
+        raise AllocationError(f"{where}: unsupported count mode {asked.allocation_mode}")
+    return Request(
+        claim=claim_name(claim),
+        parent=one.name,
+        sub=sub,
+        mode=asked.allocation_mode,
+        count=asked.count,
+        class_name=asked.device_class_name,
+        expressions=_expressions(claim, asked, found),
+        tolerations=asked.tolerations,
+        capacity=_NO_AMOUNTS if asked.capacity is None else asked.capacity.requests,
+        admin_access=isinstance(asked, ExactDeviceRequest) and asked.admin_access,
+    )
+
+
+def _expressions(
+    claim: ResourceClaim, asked: ExactDeviceRequest | DeviceSubRequest, found: DeviceClass
+) -> tuple[tuple[str, str], ...]:
+    of_class = f"class {found.metadata.name}"
+    of_claim = f"claim {claim_name(claim)}"
+    return tuple(
+        (f"{place}: selector #{index}", "" if selector.cel is None else selector.cel.expression)
+        for place, selectors in ((of_class, found.spec.selectors), (of_claim, asked.selectors))
+        for index, selector in enumerate(selectors)
+    )
+
+
+def _all_devices(
+    request: Request, node: NodeView, pools: Sequence[Pool], capacity_left: CapacityLeft
+) -> list[tuple[DeviceView, Pool]]:
+    """Return every device that is meant; a pool that is not whole is an error, whichever it is."""
+    for pool in pools:
+        state = "being updated" if pool.incomplete else "invalid" if pool.invalid else ""
+        if state:
+            raise AllocationError(
+                f"claim {request.claim}, request {request.name}: asks for all devices, but "
+                f"resource pool {pool} is currently {state}"
+            )
+    return [
+        (device, pool)
+        for pool in pools
+        for device in pool.devices()
+        if request.selects(device, node) and capacity_left(request, device) is not None
+    ]

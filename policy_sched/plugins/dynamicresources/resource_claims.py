@@ -1,0 +1,213 @@
+"""The claims of the cluster as the plugin sees them, and the devices that they take.
+
+Theory of operation. One instance serves all profiles, as two pods of different profiles must not
+get one device. Of a claim the allocation counts that is in flight (from Reserve until PreBind has
+written it), else what was written and the watch has not shown yet, else the API server's. Devices
+are counted by claim, incrementally, and rows of nodes whose free devices change are noted in the
+journal: a kept evaluation is asked again about these rows only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
+from policy_sched.framework import Handle
+from policy_sched.model import AllocationResult, ApiObject, ResourceClaim, ResourceSlice, nanos
+from policy_sched.plugins.dynamicresources.devices import DeviceId
+from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(slots=True)
+class _Use:
+    """What one claim takes: devices as a whole, and shares of devices with what they consume."""
+
+    devices: tuple[DeviceId, ...] = ()
+    shares: tuple[tuple[DeviceId, Mapping[str, int]], ...] = ()
+
+
+_NO_USE = _Use()
+
+
+@dataclass(slots=True)
+class _Taken:
+    """All that claims take; the dictionaries have no entries without a use."""
+
+    devices: Counter[DeviceId] = field(default_factory=Counter)
+    shared: Counter[DeviceId] = field(default_factory=Counter)
+    consumed: dict[DeviceId, dict[str, int]] = field(default_factory=dict)
+
+    def change(self, use: _Use, sign: int) -> None:
+        """Add what a claim takes, or subtract it."""
+        for device in use.devices:
+            _count(self.devices, device, sign)
+        for device, amounts in use.shares:
+            _count(self.shared, device, sign)
+            total = self.consumed.setdefault(device, {})
+            for name, amount in amounts.items():
+                total[name] = total.get(name, 0) + sign * amount
+            if not self.shared[device]:
+                del self.consumed[device]
+
+
+def _count(counter: Counter[DeviceId], device: DeviceId, sign: int) -> None:
+    counter[device] += sign
+    if not counter[device]:
+        del counter[device]
+
+
+def _use(allocation: AllocationResult | None) -> _Use:
+    if allocation is None:
+        return _NO_USE
+    devices, shares = [], []
+    for result in allocation.devices.results:
+        if result.admin_access:
+            continue
+        device = DeviceId(result.driver, result.pool, result.device)
+        if result.share_id is None:
+            devices.append(device)
+        else:
+            amounts = {name: nanos(value) for name, value in result.consumed_capacity.items()}
+            shares.append((device, amounts))
+    return _Use(tuple(devices), tuple(shares))
+
+
+class ResourceClaims:
+    """Claims with what is assumed of them; ``version`` rises with every change of one.
+
+    ``in_flight``: by UID, claims with the allocation that a pod has reserved and not written yet.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self.version = 0
+        self.in_flight: dict[str, ResourceClaim] = {}
+        self._objects = handle.objects
+        self._table = handle.nodes
+        self._assumed: dict[Key, ResourceClaim] = {}
+        self._uses: dict[str, _Use] = {}
+        self._taken = _Taken()
+        self._slices: tuple[object, SliceIndex] = ((), SliceIndex(()))
+        for claim in self._objects.of(ResourceClaim):
+            self._changed(claim)
+        self._objects.listen(ResourceClaim, self._seen)
+
+    @property
+    def state(self) -> AllocatedState:
+        """The devices that are in use now; it changes when claims do."""
+        return AllocatedState(self._taken.devices, self._taken.shared, self._taken.consumed)
+
+    @property
+    def slices(self) -> SliceIndex:
+        """The devices of the cluster."""
+        slices = self._objects.of(ResourceSlice)
+        if slices is not self._slices[0]:
+            self._slices = slices, SliceIndex(slices, self._slices[1])
+        return self._slices[1]
+
+    def get(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as assumed, else as the API server has it, None if there is none."""
+        assumed = self._assumed.get((namespace, name))
+        return assumed or self._objects.named(ResourceClaim, namespace, name)
+
+    def all(self) -> list[ResourceClaim]:
+        """Return all claims."""
+        found = {key_of(claim): claim for claim in self._objects.of(ResourceClaim)}
+        return list({**found, **self._assumed}.values())
+
+    def assumed(self) -> list[ResourceClaim]:
+        """Return the claims that the watch has not shown as they were written."""
+        return list(self._assumed.values())
+
+    def assume(self, claim: ResourceClaim) -> None:
+        """Take a claim as it was written, until the watch shows it or a newer one."""
+        shown = self._objects.named(ResourceClaim, *key_of(claim))
+        if shown is not None and not _newer(claim, shown):
+            return
+        self._assumed[key_of(claim)] = claim
+        self._changed(claim)
+
+    def forget(self, claim: ResourceClaim) -> None:
+        """A claim was deleted, or what was assumed of it does not hold."""
+        key = key_of(claim)
+        if self._assumed.pop(key, None) is not None:
+            self._changed(self._objects.named(ResourceClaim, *key), claim)
+
+    def reserve(self, claim: ResourceClaim) -> None:
+        """Note the allocation of a claim that a pod has reserved."""
+        self.in_flight[uid_of(claim)] = claim
+        self._changed(claim)
+
+    def release(self, claim: ResourceClaim) -> None:
+        """Forget a reserved allocation; there may be none."""
+        if self.in_flight.pop(uid_of(claim), None) is not None:
+            self._changed(self.get(*key_of(claim)), claim)
+
+    def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """The watch shows a claim, or that it has gone."""
+        claim = old if new is None else new
+        assert isinstance(claim, ResourceClaim), "only claims are listened to"
+        key = key_of(claim)
+        assumed = self._assumed.get(key)
+        if assumed is not None and (new is None or not _newer(assumed, claim)):
+            del self._assumed[key]
+        if isinstance(old, ResourceClaim) and uid_of(old) != uid_of(claim):
+            self._changed(None, old)
+        self._changed(None if new is None else self.get(*key), claim)
+
+    def _changed(self, claim: ResourceClaim | None, was: ResourceClaim | None = None) -> None:
+        """Count what a claim takes now; ``was`` names it if it is gone."""
+        self.version += 1
+        named = claim if was is None else was
+        assert named is not None, "it is, or it was"
+        uid = uid_of(named)
+        counted = self.in_flight.get(uid, claim)
+        use = _NO_USE if counted is None else _use(counted.status.allocation)
+        before = self._uses.get(uid, _NO_USE)
+        if use == before:
+            return
+        if use == _NO_USE:
+            del self._uses[uid]
+        else:
+            self._uses[uid] = use
+        self._taken.change(use, 1)
+        self._taken.change(before, -1)
+        self._note(
+            {*use.devices, *before.devices, *(d for u in (use, before) for d, _ in u.shares)}
+        )
+
+    def _note(self, devices: set[DeviceId]) -> None:
+        """Note in the journal which rows' answers may have changed."""
+        journal, row_of = self._table.journal, self._table.row_of
+        rows = set()
+        for device in devices:
+            node = self.slices.only_node((device.driver, device.pool))
+            row = None if node is None else row_of.get(node)
+            if row is None:
+                journal.append(0, STRUCTURE)
+                return
+            rows.add(row)
+        for row in sorted(rows):
+            journal.append(row, DYNAMIC)
+
+
+def key_of(claim: ResourceClaim) -> Key:
+    """Return namespace and name of a claim."""
+    return claim.metadata.namespace or "default", claim.metadata.name
+
+
+def uid_of(claim: ResourceClaim) -> str:
+    """Return what names a claim for ever; of a manifest without UID, namespace and name."""
+    return claim.metadata.uid or "/".join(key_of(claim))
+
+
+def _newer(one: ResourceClaim, other: ResourceClaim) -> bool:
+    """Tell whether a claim was written after another; without versions it was not."""
+    mine, its = one.metadata.resource_version, other.metadata.resource_version
+    if mine.isdecimal() and its.isdecimal():
+        return int(mine) > int(its)
+    return False

@@ -1,0 +1,100 @@
+"""What became of resource claims in a step of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace as replace_struct
+
+from policy_sched.client import MemoryClient
+from policy_sched.cluster import ApiObjects
+from policy_sched.framework import Handle
+from policy_sched.model import Pod, PodInfo, ResourceClaim, ResourceClaimStatus
+from policy_sched.policytest.expectations import Outcome
+
+SPECIAL: Final = "(extended resources)"
+"""What the claim is called that is made for a pod's extended resources."""
+MANY: Final = 8
+"""Consumers of a claim that are named; of more there is only the number."""
+_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+
+
+def claims_of_cluster(objects: ApiObjects) -> dict[str, ResourceClaim]:
+    """Return the claims by namespace/name."""
+    return {
+        f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}": claim
+        for claim in objects.of(ResourceClaim)
+    }
+
+
+def take_back(names: Iterable[str], handle: Handle) -> None:
+    """Take devices back from claims that nothing uses, as a record says.
+
+    Where preemption finds victims, records are made of many runs of PostFilter, and the later ones
+    take back what dry runs of the first found in the way; one run does not.
+    """
+    known = claims_of_cluster(handle.objects)
+    for name in names:
+        claim = known.get(name)
+        if claim is not None and not claim.status.reserved_for:
+            handle.objects.put(replace_struct(claim, status=ResourceClaimStatus()))
+
+
+def with_claims(
+    outcome: Outcome, pod: PodInfo, before: Mapping[str, ResourceClaim], handle: Handle
+) -> Outcome:
+    """Return an outcome with the claims that are reserved for the pod, and those given back."""
+    after = claims_of_cluster(handle.objects)
+    written = {}
+    for claim in after.values():
+        if any(consumer.uid == pod.uid for consumer in claim.status.reserved_for):
+            special = claim.metadata.annotations.get(_ANNOTATION) == "true"
+            name = SPECIAL if special else claim.metadata.name
+            written[name] = _written(claim, pod, handle if special else None)
+    gone = tuple(
+        name
+        for name, claim in before.items()
+        if (name not in after or _given_back(claim, after[name])) and not outcome.feasible
+    )
+    return replace(outcome, claims=written or None, deallocated=gone or None)
+
+
+def _given_back(before: ResourceClaim, after: ResourceClaim) -> bool:
+    return before.status.allocation is not None and after.status.allocation is None
+
+
+def _written(claim: ResourceClaim, pod: PodInfo, handle: Handle | None) -> dict[str, object]:
+    allocation = _plain(claim.status.allocation)
+    allocation.pop("allocationTimestamp", None)
+    for result in allocation["devices"].get("results", ()):
+        if "shareID" in result:
+            result["shareID"] = "(random)"
+    found: dict[str, object] = {
+        "allocation": allocation,
+        "finalizers": list(claim.metadata.finalizers),
+    }
+    names = [consumer.name for consumer in claim.status.reserved_for]
+    if len(names) > MANY:
+        found["reservedForCount"] = len(names)
+    else:
+        found["reservedFor"] = names
+    if handle is not None:
+        found["requests"] = _plain(claim.spec.devices.requests)
+        found["requestMappings"] = _mappings(pod, handle)
+    return found
+
+
+def _mappings(pod: PodInfo, handle: Handle) -> object:
+    client = handle.client
+    assert isinstance(client, MemoryClient), "scenarios have no other cluster"
+    for request in reversed(client.requests):
+        if request.kind is Pod and (request.namespace, request.name) == (pod.namespace, pod.name):
+            return request.body["status"]["extendedResourceClaimStatus"]["requestMappings"]
+    return None
+
+
+def _plain(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))

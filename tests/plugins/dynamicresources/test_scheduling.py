@@ -1,0 +1,160 @@
+"""Pods with claims through a whole scheduler: devices are given, kept, and given back."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
+from policy_sched.scheduler import object_seen, pod_gone
+
+from .world import (
+    DRIVER,
+    claim_of,
+    device_class,
+    devices_of,
+    exactly,
+    pod_with,
+    resource_claim,
+    resource_slice,
+    schedule,
+    scheduler_with,
+)
+
+DEVICES = [f"d{i}" for i in range(2)]
+
+
+def test_a_claim_gets_the_first_device_and_is_reserved() -> None:
+    """What kube-scheduler writes: allocation, consumer, finalizer."""
+    objects = [device_class(), resource_slice("n0", DEVICES), resource_claim("a")]
+    scheduler = scheduler_with(["n0"], objects)
+    assert schedule(scheduler, pod_with("p", "a")) == ["n0"]
+    claim = claim_of(scheduler, "a")
+    assert devices_of(scheduler, "a") == ["n0/d0"]
+    assert [consumer.name for consumer in claim.status.reserved_for] == ["p"]
+    assert claim.metadata.finalizers == ("resource.kubernetes.io/delete-protection",)
+    allocation = claim.status.allocation
+    assert allocation is not None
+    assert allocation.allocation_timestamp is not None
+
+
+def test_pods_alike_get_different_devices_until_none_is_left() -> None:
+    """Pods whose claims are alike share an evaluation, and never a device."""
+    claims = [resource_claim(f"c{i}") for i in range(5)]
+    slices = [resource_slice(node, DEVICES) for node in ("n0", "n1")]
+    scheduler = scheduler_with(["n0", "n1"], [device_class(), *slices, *claims])
+    pods = [pod_with(f"p{i}", f"c{i}") for i in range(5)]
+    nodes = schedule(scheduler, *pods)
+    assert sorted(nodes) == ["", "n0", "n0", "n1", "n1"]
+    taken = [device for i in range(5) for device in devices_of(scheduler, f"c{i}")]
+    assert sorted(taken) == ["n0/d0", "n0/d1", "n1/d0", "n1/d1"]
+
+
+def test_a_shared_claim_keeps_its_pods_on_its_node() -> None:
+    """The second pod of a claim goes where the first went."""
+    slices = [resource_slice(node, DEVICES) for node in ("n0", "n1")]
+    scheduler = scheduler_with(["n0", "n1"], [device_class(), *slices, resource_claim("a")])
+    first, second = schedule(scheduler, pod_with("p", "a"), pod_with("q", "a"))
+    assert first == second != ""
+    assert len(claim_of(scheduler, "a").status.reserved_for) == 2
+
+
+def test_a_pod_waits_for_its_claim_outside_of_the_queue() -> None:
+    """Without the claim PreEnqueue holds the pod; when it comes the pod is tried."""
+    scheduler = scheduler_with(["n0"], [device_class(), resource_slice("n0", DEVICES)])
+    scheduler.add_pod(pod_with("p", "a"))
+    assert scheduler.schedule_one() is None
+    object_seen(scheduler, None, resource_claim("a"))
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert outcome.node == "n0"
+
+
+def test_a_missing_class_is_told() -> None:
+    """The message names the request and the class, as upstream's."""
+    scheduler = scheduler_with(["n0"], [resource_slice("n0", DEVICES), resource_claim("a")])
+    scheduler.add_pod(pod_with("p", "a"))
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert "request r: device class gpu does not exist" in outcome.message
+
+
+def test_an_extended_resource_that_devices_serve() -> None:
+    """A claim is made for it, and the pod's status names the requests."""
+    served = device_class(extendedResourceName="example.com/gpu")
+    scheduler = scheduler_with(["n0"], [served, resource_slice("n0", DEVICES)])
+    pods = [pod_with(f"p{i}", requests={"example.com/gpu": "1"}) for i in range(3)]
+    assert schedule(scheduler, *pods) == ["n0", "n0", ""]
+    made = scheduler.handle.objects.of(ResourceClaim)
+    assert len(made) == 2
+    taken = sorted(
+        result.device
+        for claim in made
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+    )
+    assert taken == DEVICES
+
+
+def test_a_class_that_goes_serves_no_longer() -> None:
+    """Then the resource is missing on every node, as any other."""
+    served = device_class(extendedResourceName="example.com/gpu")
+    scheduler = scheduler_with(["n0"], [served, resource_slice("n0", DEVICES)])
+    (known,) = scheduler.handle.objects.of(DeviceClass)
+    scheduler.handle.objects.remove(known)
+    scheduler.add_pod(pod_with("p", requests={"example.com/gpu": "1"}))
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert "Insufficient example.com/gpu" in outcome.message
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    steps=st.lists(st.sampled_from(["one", "two", "shared", "gone", "free"]), max_size=25),
+)
+def test_no_device_is_given_out_twice(seed: int, steps: list[str]) -> None:
+    """Over any sequence of placing pods, deleting them and freeing their claims."""
+    rng = random.Random(seed)
+    nodes = ["n0", "n1", "n2"]
+    slices = [resource_slice(node, [f"d{i}" for i in range(3)]) for node in nodes]
+    network = resource_slice("net", ["x0", "x1"], allNodes=True)
+    scheduler = scheduler_with(nodes, [device_class(), *slices, network])
+    objects = scheduler.handle.objects
+    placed: dict[str, PodInfo] = {}
+    for number, step in enumerate(steps):
+        if step in ("one", "two", "shared"):
+            name = f"c{number}"
+            objects.put(resource_claim(name, exactly("r", 2 if step == "two" else 1)))
+            pods = [f"p{number}", f"q{number}"] if step == "shared" else [f"p{number}"]
+            for pod in (pod_with(one, name) for one in pods):
+                if schedule(scheduler, pod) != [""]:
+                    placed[pod.uid] = pod
+        elif step == "gone" and placed:
+            pod_gone(scheduler, placed.pop(rng.choice(sorted(placed))))
+        elif step == "free" and objects.of(ResourceClaim):
+            objects.remove(rng.choice(objects.of(ResourceClaim)))
+        taken = [d for claim in objects.of(ResourceClaim) for d in _devices(claim)]
+        assert len(taken) == len(set(taken))
+
+
+def _devices(claim: ResourceClaim) -> list[tuple[str, str, str]]:
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results
+    return [(one.driver, one.pool, one.device) for one in results]
+
+
+@pytest.mark.parametrize("attribute", [True, False])
+def test_constraints_hold_over_the_devices_of_a_claim(attribute: bool) -> None:
+    """Two devices with one value are found where only some have it, and none where none has."""
+    devices = [
+        {"name": f"d{i}", "attributes": {"numa": {"int": i % 3}} if attribute else {}}
+        for i in range(4)
+    ]
+    claim = resource_claim("a", exactly("r", 2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+    scheduler = scheduler_with(["n0"], [device_class(), resource_slice("n0", devices), claim])
+    assert schedule(scheduler, pod_with("p", "a")) == ["n0" if attribute else ""]
+    assert devices_of(scheduler, "a") == (["n0/d0", "n0/d3"] if attribute else [])
