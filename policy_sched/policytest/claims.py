@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace as replace_struct
 
 from policy_sched.client import MemoryClient
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import Handle
-from policy_sched.model import Pod, PodInfo, ResourceClaim, ResourceClaimStatus
+from policy_sched.model import Pod, PodInfo, ResourceClaim
 from policy_sched.policytest.expectations import Outcome
 
 SPECIAL: Final = "(extended resources)"
@@ -28,19 +27,6 @@ def claims_of_cluster(objects: ApiObjects) -> dict[str, ResourceClaim]:
         f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}": claim
         for claim in objects.of(ResourceClaim)
     }
-
-
-def take_back(names: Iterable[str], handle: Handle) -> None:
-    """Take devices back from claims that nothing uses, as a record says.
-
-    Where preemption finds victims, records are made of many runs of PostFilter, and the later ones
-    take back what dry runs of the first found in the way; one run does not.
-    """
-    known = claims_of_cluster(handle.objects)
-    for name in names:
-        claim = known.get(name)
-        if claim is not None and not claim.status.reserved_for:
-            handle.objects.put(replace_struct(claim, status=ResourceClaimStatus()))
 
 
 def with_claims(

@@ -31,7 +31,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
-from policy_sched.policytest.claims import claims_of_cluster, take_back, with_claims
+from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
@@ -164,8 +164,6 @@ def _step(
     observed.nominate(expected, clears=not scenario.complete)
     if not scenario.bind:
         return observed.outcome
-    if observed.outcome.preemption and expected is not None:
-        take_back(expected.deallocated or (), scheduler.handle)
     return with_claims(observed.outcome, info, before, scheduler.handle)
 
 
