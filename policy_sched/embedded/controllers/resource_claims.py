@@ -113,7 +113,7 @@ class ResourceClaimController(Controller):
         if gone or (freed and stored.deleting):
             data = stored.data
             status = data["status"]
-            left = [one for one in status.get("reservedFor", ()) if one["uid"] in uids]
+            left = [one for one in status.get("reservedFor", ()) if one.get("uid") in uids]
             status["reservedFor"] = left
             if not left:
                 status.pop("reservedFor")

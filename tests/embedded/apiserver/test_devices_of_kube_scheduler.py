@@ -7,7 +7,7 @@ from pathlib import Path
 from policy_sched.embedded.apiserver.protobuf.decoding import read
 from tests.embedded.apiserver.go_client import GoClient
 from tests.embedded.apiserver.protobuf.wire import envelope, message
-from tests.embedded.apiserver.test_kube_scheduler_as_client import CLAIMS, again, tell
+from tests.embedded.apiserver.test_kube_scheduler_as_client import CLAIMS, PODS, again, tell
 from tests.embedded.apiserver.world import World
 
 GROUP = "resource.k8s.io/v1"
@@ -20,8 +20,8 @@ def _claim(*parts: tuple[int, bytes]) -> bytes:
     return envelope(GROUP, "ResourceClaim", message(*parts))
 
 
-def _allocated() -> bytes:
-    """Return a status: a device of a pool, on one node, for two pods."""
+def _allocated(uids: dict[str, str]) -> bytes:
+    """Return a status: a device of a pool, on one node, for pods by name."""
     capacity = message((1, "memory"), (2, message((1, "8Gi"))))
     device = message((1, "r"), (2, "d.example.com"), (3, "pool"), (4, "dev-0"), (10, capacity))
     opaque = message((1, "d.example.com"), (2, message((1, b'{"mode":"fast"}'))))
@@ -29,7 +29,7 @@ def _allocated() -> bytes:
     name = message((1, "metadata.name"), (2, "In"), (3, "n0"))
     where = message((1, message((2, name))))
     result = message((1, message((1, device), (2, config))), (3, where))
-    pods = [message((1, ""), (3, "pods"), (4, f"p{n}"), (5, f"u{n}")) for n in range(2)]
+    pods = [message((1, ""), (3, "pods"), (4, pod), (5, uid)) for pod, uid in uids.items()]
     return message((1, result), *((2, one) for one in pods))
 
 
@@ -46,7 +46,9 @@ def test_claims_are_made_allocated_and_given_back(tmp_path: Path) -> None:
         }
         path = f"{CLAIMS}/{claim['metadata']['name']}"
         claim = await client.done("PUT", path, _claim((1, again(claim, HELD)), (2, SPEC)))
-        body = _claim((1, again(claim, HELD)), (2, SPEC), (3, _allocated()))
+        pods = [await client.done("GET", f"{PODS}/{name}") for name in ("p", "q")]
+        uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+        body = _claim((1, again(claim, HELD)), (2, SPEC), (3, _allocated(uids)))
         claim = await client.done("PUT", f"{path}/status", body)
         (device,) = claim["status"]["allocation"]["devices"]["results"]
         assert (device["device"], device["consumedCapacity"]) == ("dev-0", {"memory": "8Gi"})
@@ -54,11 +56,11 @@ def test_claims_are_made_allocated_and_given_back(tmp_path: Path) -> None:
         assert config["opaque"]["parameters"] == {"mode": "fast"}
         status, answer = await client.ask("PUT", f"{path}/status", body)
         assert (status, answer["reason"]) == (409, "Conflict")
-        gone = [{"$patch": "delete", "uid": "u0"}]
+        gone = [{"$patch": "delete", "uid": uids["p"]}]
         uid = claim["metadata"]["uid"]
         change = {"metadata": {"uid": uid}, "status": {"reservedFor": gone}}
         claim = await client.patch(f"{path}/status", change)
-        assert [one["uid"] for one in claim["status"]["reservedFor"]] == ["u1"]
+        assert [one["uid"] for one in claim["status"]["reservedFor"]] == [uids["q"]]
         assert claim["status"]["allocation"]
         await client.done("PUT", path, _claim((1, again(claim)), (2, SPEC)))
         await client.done("DELETE", path, envelope(GROUP, "DeleteOptions", b""))
