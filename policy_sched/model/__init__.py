@@ -130,6 +130,7 @@ from policy_sched.model.requests import (
     requests,
 )
 from policy_sched.model.resource import (
+    DEVICE_CLASS_PREFIX,
     AllocatedDeviceStatus,
     AllocationResult,
     CapacityRange,
@@ -220,6 +221,7 @@ __all__ = [
     "CLUSTER_SCOPED",
     "DEFAULT_NAMESPACE",
     "DEFAULT_SCHEDULER",
+    "DEVICE_CLASS_PREFIX",
     "DURATION_ANNOTATION",
     "EPOCH",
     "EVERYTHING",

@@ -103,6 +103,8 @@ def test_a_partial_reading_drops_what_does_not_fit_and_keeps_the_rest(kind: Kind
     whole = fit_partly(complete(kind), KINDS[kind])
     assert whole == msgspec.convert(complete(kind), KINDS[kind])
     for path in paths(complete(kind)):
+        if path[-1] == "parameters":
+            continue  # of a driver: whatever they are fits
         odd, without = complete(kind), complete(kind)
         here = holder(odd, path)
         here[path[-1]] = 2.5 if isinstance(here[path[-1]], list) else ["fits nothing"]

@@ -146,6 +146,8 @@ def default(resource: Resource, data: Plain) -> None:
             _fill_secret(data)
         case "CronJob" | "Service" | "PersistentVolume" | "PersistentVolumeClaim":
             fill_in(resource.kind, data)
+        case "ResourceClaim" | "ResourceClaimTemplate":
+            fill_in(resource.kind, data)
         case "StorageClass":
             for field, usual in (("reclaimPolicy", "Delete"), ("volumeBindingMode", "Immediate")):
                 data[field] = data.get(field) or usual

@@ -32,7 +32,7 @@ _FAMILIES: Final = {
     "allocatable?": "allocatable",
 }
 #: Totals that change only with node events: then everything is re-evaluated.
-_STATIC_TOTALS: Final = frozenset({"node_count", "allocatable", "device_resources"})
+_STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
 _DYNAMIC: Final = frozenset(
     {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
 )
@@ -61,7 +61,7 @@ class Reads:
     the pod's namespace object is ``("namespaceObject", ...)``, its queue entry ``("queue", ...)``,
     its group ``("podGroup", ...)``. ``node``: names of the node's fields in the language,
     ``domain`` for the domains of a label, ``nodes`` for totals of the nodes alone, ``cluster`` for
-    totals that also change with pods.
+    totals that also change with pods, ``deviceResources`` for what device classes serve.
     """
 
     pod: frozenset[tuple[str, ...]] = frozenset()
@@ -107,6 +107,8 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             scope = max(scope, Dependency.NODE)
         if op.kind is ops.FACTS_AT or (op.kind is ops.RUNTIME_OF and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image
+        if op.kind is ops.FITS:
+            node.add("deviceResources")
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
         columns_only = columns_only and (op.kind.columns or not op.kind.by_row)
         preferred = preferred or (op.kind is ops.PREFERENCE and op.args[0].kind is ops.FIELD_OF_POD)
@@ -171,6 +173,8 @@ def _attribute_read(op: Op) -> str | None:
         case ops.NODE_AT:
             path = name.rsplit(".", 1)[-1]
             return "declaredFeatures" if path == "declared_features" else path
+        case ops.CLUSTER if name == "device_resources":
+            return "deviceResources"
         case ops.CLUSTER:
             return "nodes" if name in _STATIC_TOTALS else "cluster"
         case ops.FACTS_AT:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from policy_sched.framework import Handle
 from policy_sched.model import (
+    DEVICE_CLASS_PREFIX,
     ApiObject,
     ClaimMeta,
     ContainerExtendedResourceRequest,
@@ -28,7 +29,6 @@ from policy_sched.model import (
     quantity,
 )
 
-PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY: Final = "<extended-resources>"
 _EXACT_COUNT: Final = "ExactCount"
@@ -70,7 +70,7 @@ class ExtendedResources:
             self._add(new, after)
         elif isinstance(old, DeviceClass):
             self._classes.pop(before or "", None)
-            self._classes.pop(PREFIX + old.metadata.name, None)
+            self._classes.pop(DEVICE_CLASS_PREFIX + old.metadata.name, None)
         self._table.device_resources = frozenset(self._classes)
 
     def _add(self, one: DeviceClass, name: str | None) -> None:
@@ -79,7 +79,7 @@ class ExtendedResources:
             if winner is not None and not _wins(one, winner):
                 return
             self._classes[name] = one
-        self._classes[PREFIX + one.metadata.name] = one
+        self._classes[DEVICE_CLASS_PREFIX + one.metadata.name] = one
 
 
 def _wins(one: DeviceClass, other: DeviceClass) -> bool:
@@ -89,7 +89,7 @@ def _wins(one: DeviceClass, other: DeviceClass) -> bool:
 
 def eligible(resource: str) -> bool:
     """Tell whether a class may serve a resource."""
-    return resource.startswith(PREFIX) or is_extended_resource(resource)
+    return resource.startswith(DEVICE_CLASS_PREFIX) or is_extended_resource(resource)
 
 
 def wanted(pod: PodInfo, served: Mapping[str, DeviceClass]) -> bool:

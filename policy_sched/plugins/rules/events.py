@@ -20,12 +20,14 @@ from policy_sched.model import (
     ALL,
     ASSIGNED_POD_ADD,
     DEFAULT_NAMESPACE,
+    DEVICE_CLASS_PREFIX,
     TIMER,
     UPDATE,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
     CoschedulingGroup,
+    DeviceClass,
     EventResource,
     Hint,
     Namespace,
@@ -58,6 +60,7 @@ _NODE_CHANGES: Final = {
     "podCount": ActionType(0),
     "pods": ActionType(0),
     "usedPorts": ActionType(0),
+    "deviceResources": ActionType(0),
 }
 _GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
 _COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
@@ -86,6 +89,9 @@ _OWN_CHANGES: Final = {
     "node_affinity": ActionType.UPDATE_OTHER,
     "nominated_node_name": ActionType.UPDATE_OTHER,
 }
+_DEVICE_CLASS: Final = ClusterEvent(
+    EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE_OTHER
+)
 _NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
 #: Events that change the counts of a group, other than its pods that wait for Permit.
 _OF_A_GROUP: Final = (
@@ -147,6 +153,8 @@ def _events(
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _nobody) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint)
+    if "deviceResources" in reads.node:
+        yield ClusterEventWithHint(_DEVICE_CLASS, _serves_the_pod)
     yield from _of_domains(policy)
     own = ActionType(0)
     belongs = set()
@@ -216,6 +224,18 @@ def _changes_the_pod(fields: tuple[str, ...]) -> Hint:
         return QueueingHint.SKIP if same else QueueingHint.QUEUE
 
     return hint
+
+
+def _serves_the_pod(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    """Queue if a device class serves a resource now that the pod requests."""
+    if not isinstance(new, DeviceClass):
+        return QueueingHint.SKIP
+    served = {new.spec.extended_resource_name}
+    if isinstance(old, DeviceClass):
+        served -= {old.spec.extended_resource_name}
+    else:
+        served.add(DEVICE_CLASS_PREFIX + new.metadata.name)
+    return QueueingHint.SKIP if served.isdisjoint(pod.requests) else QueueingHint.QUEUE
 
 
 def _is_its_namespace(pod: PodInfo, old: object, new: object) -> QueueingHint:

@@ -23,7 +23,7 @@ from policy_sched.instance.shadow.comparison import (
 )
 from policy_sched.instance.shadow.log import Comparison, Result
 from policy_sched.model.meta import ObjectMeta
-from policy_sched.model.pod import Pod
+from policy_sched.model.pod import Pod, PodResourceClaim
 from policy_sched.model.pod_group import CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.records import Condition
@@ -32,6 +32,7 @@ from policy_sched.scheduler.event_handlers import node_seen, object_seen, pod_go
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import EPOCH, build
 from policy_sched.testing import make_node, make_pod
+from tests.plugins.dynamicresources.world import device_class, resource_claim, resource_slice
 from tests.scheduler.shadow_run import agreement, play
 from tests.scheduler.world import scheduler_of
 
@@ -463,12 +464,15 @@ def test_another_schedulers_pods_are_decided_by_our_only_profile() -> None:
 
 
 def test_a_decision_that_breaks_is_an_error() -> None:
-    """A pod that needs what is not built is no rejection."""
+    """A selector that fails for a device is no rejection."""
     stage = Stage("a")
-    claims: Any = [{"name": "gpu", "resourceClaimName": "g"}]
+    of_no_attribute = device_class("gpu", "device.attributes['gpu.example.com'].memory == 1")
+    for one in (of_no_attribute, resource_slice("a", ["d0"]), resource_claim("g")):
+        object_seen(stage.scheduler, None, one)
+    claims: Any = [PodResourceClaim(name="gpu", resource_claim_name="g")]
     stage.bind(make_pod("p", resource_claims=claims), "a")
     assert stage.last.result is Result.ERROR
-    assert "claims" in stage.last.ours.message
+    assert "no such key: memory" in stage.last.ours.message
 
 
 RACKS = str(Path(__file__).parents[3] / "policies" / "rack-gang" / "policy.yaml")

@@ -20,6 +20,9 @@ CSI_NODE: Kind = ("storage.k8s.io/v1", "CSINode")
 CAPACITY: Kind = ("storage.k8s.io/v1", "CSIStorageCapacity")
 ATTACHMENT: Kind = ("storage.k8s.io/v1", "VolumeAttachment")
 MATCH = {"matchLabels": {"policy-sched.example.com/none": "x"}}
+DEVICE_CLAIM: Kind = ("resource.k8s.io/v1", "ResourceClaim")
+DEVICE_CLASS: Kind = ("resource.k8s.io/v1", "DeviceClass")
+SLICE: Kind = ("resource.k8s.io/v1", "ResourceSlice")
 TEMPLATE: Plain = {
     "metadata": {"labels": MATCH["matchLabels"]},
     "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]},
@@ -43,6 +46,9 @@ async def _populate(ground: Ground) -> dict[Kind, str]:
         ("apps/v1", "StatefulSet"): {"spec": {**none, "serviceName": name}},
         BUDGET: {"spec": {"minAvailable": 1, "selector": MATCH}},
         CLAIM: {"spec": {**storage, "resources": {"requests": size}}},
+        DEVICE_CLAIM: {
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": name}}]}}
+        },
         CAPACITY: {"storageClassName": name, "capacity": "1Gi", "nodeTopology": MATCH},
     }
     alone: dict[Kind, Plain] = {
@@ -60,6 +66,15 @@ async def _populate(ground: Ground) -> dict[Kind, str]:
                 "attacher": driver,
                 "nodeName": ground.nodes[0],
                 "source": {"persistentVolumeName": name},
+            }
+        },
+        DEVICE_CLASS: {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'none'"}}]}},
+        SLICE: {
+            "spec": {
+                "driver": driver,
+                "nodeName": ground.nodes[0],
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "d0", "attributes": {"numa": {"int": 1}}}],
             }
         },
     }
@@ -123,6 +138,12 @@ def test_what_is_read_is_what_was_written(server: str) -> None:
         (driver,) = found["CSINode"].spec.drivers
         assert driver.allocatable.count == 3
         assert found["CSIDriver"].spec.storage_capacity
+        (device,) = found["ResourceSlice"].spec.devices
+        assert device.attributes["numa"].int_value == 1
+        (selector,) = found["DeviceClass"].spec.selectors
+        assert selector.cel.expression == "device.driver == 'none'"
+        (request,) = found["ResourceClaim"].spec.devices.requests
+        assert (request.exactly.allocation_mode, request.exactly.count) == ("ExactCount", 1)
         assert found["VolumeAttachment"].spec.node_name == ground.nodes[0]
         assert found["Service"].spec.selector == MATCH["matchLabels"]
         assert found["PodDisruptionBudget"].spec.selector.match_labels == MATCH["matchLabels"]
