@@ -42,6 +42,7 @@ _EAGER: Final = (
     "images",
     "key",
     "labels",
+    "may_use_devices",
     "name",
     "namespace",
     "node_name",
@@ -94,7 +95,8 @@ class PodInfo:
     "default" and ``scheduler_name`` "default-scheduler" where the pod names none. Attributes
     whose name ends in ``_key`` are sorted tuples, equal exactly where the mapping is equal.
     ``non_zero_requests`` is what a pending pod counts for in scoring, ``non_zero_added`` what it
-    adds to its node (`requests.Totals`). ``node_name`` is set by the cache when the pod is
+    adds to its node (`requests.Totals`). Where ``may_use_devices`` is false a pod has neither
+    resource claims nor extended resources. ``node_name`` is set by the cache when the pod is
     assumed; nothing else changes after a PodInfo is made.
     """
 
@@ -148,6 +150,7 @@ class PodInfo:
     non_zero_requests_key: tuple[tuple[str, int], ...]
     limits: dict[str, int]
     limits_key: tuple[tuple[str, int], ...]
+    may_use_devices: bool
 
     @classmethod
     def of(cls, pod: Pod) -> PodInfo:
@@ -176,6 +179,7 @@ class PodInfo:
         self.non_zero_requests = total.non_zero
         self.non_zero_requests_key = total.non_zero_key
         self.non_zero_added = total.non_zero_added
+        self.may_use_devices = total.has_others or bool(spec.resource_claims)
         affinity = spec.affinity
         if affinity is None:
             self.node_affinity = None

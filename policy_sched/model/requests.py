@@ -86,6 +86,8 @@ class Totals(msgspec.Struct, frozen=True):
     non_zero_added: dict[str, int]
     requests_key: tuple[tuple[str, int], ...]
     non_zero_key: tuple[tuple[str, int], ...]
+    has_others: bool = False
+    """Whether resources besides cpu, memory and ephemeral storage are requested."""
 
     @classmethod
     def of(
@@ -94,7 +96,8 @@ class Totals(msgspec.Struct, frozen=True):
         """Return totals with their keys, sorted."""
         key = tuple(sorted(requests.items()))
         non_zero_key = key if non_zero is requests else tuple(sorted(non_zero.items()))
-        return cls(requests, non_zero, non_zero_added, key, non_zero_key)
+        has_others = not requests.keys() <= _BASIC
+        return cls(requests, non_zero, non_zero_added, key, non_zero_key, has_others)
 
 
 @lru_cache(maxsize=4096)

@@ -63,7 +63,6 @@ KNOWN: Final[Mapping[str, Callable[[PodSpec], bool]]] = {
 }
 """The features of 1.36, sorted, and whether a pod needs each to be scheduled."""
 
-_NOTHING: Final[frozenset[str]] = frozenset()
 _UNFIT: Final = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON,))
 _PASSED: Final = PreFilterResult()
 _SKIPPED: Final = PreFilterResult(SKIP)
@@ -72,12 +71,6 @@ _SKIPPED: Final = PreFilterResult(SKIP)
 def needed(pod: PodInfo) -> frozenset[str]:
     """Return the features that a pod needs."""
     spec = pod.pod.spec
-    if not spec.host_network:  # most pods: nothing is called for them
-        for container in (*spec.init_containers, *spec.containers):
-            if container.restart_policy_rules:
-                break
-        else:
-            return _NOTHING
     return frozenset(name for name, needs in KNOWN.items() if needs(spec))
 
 
@@ -152,4 +145,10 @@ class NodeDeclaredFeatures:
 
 
 def _key(pod: PodInfo) -> frozenset[str] | None:
+    """Return what a pod needs; for most pods nothing is called to find out that it is nothing."""
+    spec = pod.pod.spec
+    if not spec.host_network and not spec.init_containers and len(spec.containers) == 1:
+        (only,) = spec.containers
+        if not only.restart_policy_rules:
+            return None
     return needed(pod) or None

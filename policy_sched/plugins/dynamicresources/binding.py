@@ -33,8 +33,10 @@ _LATE: Final = "device binding timeout: context deadline exceeded"
 
 @dataclass(slots=True)
 class Reservation:
-    """The claims of a pod that was reserved; ``variant`` is the node's for extended resources."""
+    """The claims of a pod, by UID, that was reserved; ``variant`` is the node's for extended
+    resources."""
 
+    pod: str
     user: list[ResourceClaim]
     special: ResourceClaim | None = None
     variant: Variant | None = None

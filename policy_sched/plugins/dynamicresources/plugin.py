@@ -132,7 +132,6 @@ class DynamicResources:
             handle, self._claims, _duration(args.get("bindingTimeout"), 600 * SECOND)
         )
         self._statuses = _Statuses()
-        self._reserved: dict[str, Reservation] = {}
         self._named: set[Hashable] = set()
         """Shapes of claims whose allocation failed with words that name the claim."""
 
@@ -147,7 +146,7 @@ class DynamicResources:
         return events.of(self._claims.get)
 
     def _key(self, pod: PodInfo) -> Hashable:
-        if not self._gatherer.concerns(pod):
+        if not pod.may_use_devices or not self._gatherer.concerns(pod):
             return None
         found = self._gatherer.of(pod)
         if found.shape is not None and found.shape not in self._named:
@@ -167,7 +166,7 @@ class DynamicResources:
         """Look the claims up; reject the pod where one cannot be allocated anywhere."""
         mark = PodClaims()
         state.write(mark)
-        if not self._gatherer.concerns(pod):
+        if not pod.may_use_devices or not self._gatherer.concerns(pod):
             return _SKIPPED
         found = self._gatherer.of(pod)
         if not found.status.ok:
@@ -204,8 +203,8 @@ class DynamicResources:
     ) -> PostFilterResult:
         """Give back the devices of one unused claim that keeps the pod from fitting."""
         mark = state.read(PodClaims)
-        if mark is None:
-            return _NOT_FOUND
+        if mark is None:  # PreFilter did not run: an earlier plugin rejected the pod, or no claims
+            return _NO_CLAIMS if diagnosis.pre_filter is None else _NOT_FOUND
         found = self._gatherer.of(pod)
         if not mark.passed or found.empty:
             return _NO_CLAIMS
@@ -271,7 +270,7 @@ class DynamicResources:
         return normalized * 100 // most if most else normalized
 
     @hookimpl
-    def reserve(self, pod: PodInfo, node: str) -> Status:
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         """Allocate devices on the node for the claims that have none."""
         if not self._gatherer.concerns(pod):
             return SUCCESS
@@ -284,7 +283,7 @@ class DynamicResources:
             return Status(Code.ERROR, (str(error),))
         if reservation is None:
             return Status(Code.ERROR, ("claim allocation not found for node",))
-        self._reserved[pod.uid] = reservation
+        state.write(reservation)
         for claim, result in reservation.results():
             self._claims.reserve(_reserved_form(claim, result))
         return SUCCESS
@@ -292,7 +291,7 @@ class DynamicResources:
     def _allocated(self, found: Gathered, node: str) -> Reservation | None:
         """Return what a pod gets on a node, None if that has gone. Raises AllocationError."""
         row = self._table.row_of.get(node)
-        reservation = Reservation(found.user, found.special)
+        reservation = Reservation(found.pod.uid, found.user, found.special)
         if row is None or not found.unallocated:
             return reservation if row is not None else None
         got = self._search.begin(found).find(row)
@@ -310,10 +309,10 @@ class DynamicResources:
         return str(uuid.UUID(int=self._handle.random.getrandbits(128), version=4))
 
     @hookimpl
-    def unreserve(self, pod: PodInfo) -> None:
+    def unreserve(self, state: CycleState, pod: PodInfo) -> None:
         """Take back what was reserved; an allocation that was written stays in its claim."""
-        reservation = self._reserved.pop(pod.uid, None)
-        if reservation is None:
+        reservation = state.read(Reservation)
+        if reservation is None or reservation.pod != pod.uid:
             return
         client = self._handle.client
         for claim in reservation.user:
@@ -346,22 +345,18 @@ class DynamicResources:
             delete(None)
 
     @hookimpl
-    def pre_bind_pre_flight(self, pod: PodInfo) -> Status:
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo) -> Status:
         """Say whether anything was reserved."""
-        return SUCCESS if pod.uid in self._reserved else SKIP
+        reservation = state.read(Reservation)
+        return SKIP if reservation is None or reservation.pod != pod.uid else SUCCESS
 
     @hookimpl
-    def pre_bind(self, pod: PodInfo, node: str) -> Status | PendingStatus:
+    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Write allocations and reservations, and wait for binding conditions."""
-        reservation = self._reserved.get(pod.uid)
-        if reservation is None:
+        reservation = state.read(Reservation)
+        if reservation is None or reservation.pod != pod.uid:
             return SUCCESS
         return self._binding.bind(reservation, pod, node)
-
-    @hookimpl
-    def post_bind(self, pod: PodInfo) -> None:
-        """The pod is bound: its reservation is the cluster's."""
-        self._reserved.pop(pod.uid, None)
 
 
 def _duration(value: object, default: int) -> int:

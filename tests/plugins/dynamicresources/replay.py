@@ -129,7 +129,7 @@ class Replay:
 
     def _extra(self, key: str, name: str) -> Any:
         if key == "preBindPreFlight":
-            return self.plugin.pre_bind_pre_flight(self.pod).code.value
+            return self.plugin.pre_bind_pre_flight(self.state, self.pod).code.value
         if key == "score":
             return self._score(name.partition("/")[2])
         if key == "normalized":
@@ -158,13 +158,13 @@ class Replay:
             case "filter":
                 return self._filter(node)
             case "reserve":
-                return self.plugin.reserve(self.pod, self.node)
+                return self.plugin.reserve(self.state, self.pod, self.node)
             case "prebind":
                 return self._pre_bind()
             case "postfilter":
                 return self._post_filter()
             case "unreserveBeforePreBind" | "unreserverAfterBindFailure" | "unreserve":
-                self.plugin.unreserve(self.pod)
+                self.plugin.unreserve(self.state, self.pod)
         return Status()
 
     def _filter(self, node: str) -> Status:
@@ -185,7 +185,7 @@ class Replay:
         return self.plugin.post_filter(self.state, self.pod, diagnosis).status
 
     def _pre_bind(self) -> Status:
-        answer = self.plugin.pre_bind(self.pod, self.node)
+        answer = self.plugin.pre_bind(self.state, self.pod, self.node)
         while isinstance(answer, PendingStatus):
             self.time += SECOND
             given = answer.answer(self.time)

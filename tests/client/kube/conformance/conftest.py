@@ -15,13 +15,14 @@ The scheduler itself is run there as well, as a process that has a lease of its 
 pods of a name of its own, which ask for a node that is nowhere.
 
 Each test makes a namespace ``policy-sched-`` with eight hexadecimal digits, and in it pods (of a
-scheduler that is absent), events, leases, claims, and a few other objects, not run. Outside
-of it it makes volumes, storage classes, a CSI driver, a CSI node, a volume attachment, a device
-class and a resource slice, named after the namespace. No node is made, and nothing else is touched;
-what a scheduler reads is read in the whole cluster. Everything is deleted in the end, after a
-failure too; what remains, for an hour, is what a cluster's controllers say of our volumes, in
-``default``. A namespace goes when the cluster's controller has emptied it, and the run waits for
-that; on a server without controllers the suite ends it itself. What a run that was killed has left behind is found by its label:
+scheduler that is absent), events, leases, claims, and a few other objects, not run. Outside of it
+it makes volumes, storage classes, a CSI driver, a CSI node, a volume attachment, a device class and
+a resource slice, named after the namespace. No node is made, and nothing else is touched; what a
+scheduler reads is read in the whole cluster. Everything is deleted in the end, after a failure too;
+what remains, for an hour, is what a cluster's controllers say of our volumes, in ``default``. A
+namespace goes when the cluster's controller has emptied it, and the run waits for that; on a server
+without controllers the suite ends it itself. What a run that was killed has left behind is found by
+its label:
 
     kubectl delete ns,pv,sc,csidrivers,csinodes,volumeattachments,deviceclasses,resourceslices \\
         --selector app.kubernetes.io/part-of=policy-sched-conformance
