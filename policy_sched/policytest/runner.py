@@ -217,8 +217,9 @@ class Observation:
 
     def _pre_bind(self, runner: Runner, node: str) -> Status:
         """Run PreBind; what takes its time has to be done at once here."""
-        for hook, flight in runner.pre_bind:
-            args = (self._state, self._info, node)
+        flights = {hook.plugin: hook for hook in runner.pipeline.at("pre_bind_pre_flight")}
+        for hook in runner.pipeline.at("pre_bind"):
+            args, flight = (self._state, self._info, node), flights.get(hook.plugin)
             if flight is not None and runner.call("pre_bind_pre_flight", flight, *args) == SKIP:
                 continue
             status = runner.call("pre_bind", hook, *args)

@@ -89,7 +89,7 @@ class Runtime:
     @property
     def device_resources(self) -> list[str]:
         """Extended resources that device classes serve, in order."""
-        return sorted(self.table.device_resources)
+        return sorted(self.table.table.device_resources)
 
     def _names(self, family: str) -> set[str]:
         rows = np.flatnonzero(self.table.live.values[: self.table.n])
@@ -350,7 +350,7 @@ def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> b
 
     What device classes serve fits where the node itself has none of it to allocate.
     """
-    column, served = rt.table.lookup, rt.table.device_resources
+    column, served = rt.table.lookup, rt.table.table.device_resources
     for name, amount in wanted.items():
         if amount > 0 and amount > column((family, name)).view[row]:
             if name in served and not column(("allocatable", name)).view[row]:
@@ -365,7 +365,7 @@ def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet)
     for name, amount in wanted.items():
         if amount > 0:
             fits = rt.table.lookup((family, name)).values[rows] >= amount
-            if name in rt.table.device_resources:
+            if name in rt.table.table.device_resources:
                 fits |= rt.table.lookup(("allocatable", name)).values[rows] == 0
             if mask is None:
                 mask = fits

@@ -203,8 +203,8 @@ class DynamicResources:
     ) -> PostFilterResult:
         """Give back the devices of one unused claim that keeps the pod from fitting."""
         mark = state.read(PodClaims)
-        if mark is None:  # PreFilter did not run: an earlier plugin rejected the pod, or no claims
-            return _NO_CLAIMS if diagnosis.pre_filter is None else _NOT_FOUND
+        if mark is None:
+            return _NOT_FOUND
         found = self._gatherer.of(pod)
         if not mark.passed or found.empty:
             return _NO_CLAIMS
