@@ -76,6 +76,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
     snapshot
         Manifests of a cluster, as simulate reads them: warns of labels, resources, taints and
         priority classes that nothing there has, and of filters that reject all of its nodes.
+        Selectors over devices in them are checked, too.
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown
@@ -137,14 +138,13 @@ def _checked(
         return checked(each=parallel_map)
     # API objects and the cluster take 50 ms to import.
     from policy_sched.manifests import load  # noqa: PLC0415  see above
-    from policy_sched.profiles.check import snapshot_of  # noqa: PLC0415  see above
+    from policy_sched.profiles.check import selectors_of, snapshot_of  # noqa: PLC0415  see above
 
     manifests = load(snapshot, sys.stdin)
     write_hints(manifests.hints)
-    if not manifests.diagnostics:
-        return checked(snapshot_of(manifests.objects).lint)
-    checkup = checked()
-    found = sorted([*checkup.diagnostics, *manifests.diagnostics])
+    lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
+    checkup = checked(lint)
+    found = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
     return replace(checkup, diagnostics=found)
 
 

@@ -23,11 +23,11 @@ from policy_sched.cli.output.diagnostics import (
 from policy_sched.cli.output.report import write_report
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.explain import evaluated
+from policy_sched.explain import SELECTOR, evaluated, evaluated_on_devices, is_over_devices
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource, did_you_mean
 from policy_sched.language.stdlib import ANY, policy_environment
 from policy_sched.manifests import load, set_creation_times
-from policy_sched.model import ApiObject, Pod, PodInfo
+from policy_sched.model import ApiObject, Pod, PodInfo, ResourceSlice
 from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
 from policy_sched.simulate import load_cluster
 
@@ -52,6 +52,10 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     Shows for each part when it is computed: once when a policy is loaded, once per pod, once per
     node, or for each pod and node. The cost is estimated.
 
+    An expression that reads device, or any with --section selector, is a selector as
+    DeviceClasses and ResourceClaims have it: its value, or its error, is shown for each device of
+    the ResourceSlices.
+
     Parameters
     ----------
     expression
@@ -61,11 +65,11 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     node
         Files with nodes.
     cluster
-        Manifests of nodes and of pods that run on them: files, directories, or - for standard
-        input.
+        Manifests of nodes, of pods that run on them and of ResourceSlices: files, directories, or
+        - for standard input.
     section
         The section of a policy whose names it may read, and whose type it must have, such as
-        filter or score.
+        filter or score; or selector.
     policy
         A policy file whose params, functions and variables the expression may use.
     max_cost_limit
@@ -77,9 +81,13 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         text, or json.
     """
     require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
+    if section == SELECTOR or (section == ANY and is_over_devices(expression)):
+        slices = [one for one in _objects(cluster, 0) if isinstance(one, ResourceSlice)]
+        write_report(evaluated_on_devices(expression, slices), output)
+        return OK
     sections = policy_environment().sections
     if section != ANY and section not in sections:
-        hint = did_you_mean(section, sections)
+        hint = did_you_mean(section, (SELECTOR, *sections))
         raise PolicySchedError(f'there is no section "{section}"{hint}')
     seen = time.time_ns() if now is None else moment(now)
     cache = Cache()

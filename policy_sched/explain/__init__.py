@@ -4,12 +4,20 @@ Pure functions over a scheduler's evaluation, shared by the command line and the
 """
 
 from policy_sched.explain.evaluate import evaluated
+from policy_sched.explain.evaluate_devices import (
+    SELECTOR,
+    evaluated_on_devices,
+    is_over_devices,
+)
 from policy_sched.explain.explain import explain, filter_parts
 from policy_sched.explain.report import Explanation
 
 __all__ = [
+    "SELECTOR",
     "Explanation",
     "evaluated",
+    "evaluated_on_devices",
     "explain",
     "filter_parts",
+    "is_over_devices",
 ]

@@ -16,7 +16,15 @@ from policy_sched.manifests.decode import (
     quantities_valid,
     set_creation_times,
 )
-from policy_sched.manifests.load import SPLIT, SUFFIXES, ApiObject, Report, decode_object, load
+from policy_sched.manifests.load import (
+    SPLIT,
+    SUFFIXES,
+    ApiObject,
+    Manifests,
+    Report,
+    decode_object,
+    load,
+)
 from policy_sched.manifests.resource_claims import (
     POD_CLAIM,
     as_stored,
@@ -49,6 +57,7 @@ __all__ = [
     "TEMPLATE_HASH",
     "ApiObject",
     "ManifestPosition",
+    "Manifests",
     "Owner",
     "Plain",
     "Priorities",

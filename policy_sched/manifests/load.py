@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -82,13 +82,14 @@ class Manifests:
     """The objects in the order of the files, the problems, and the number of skipped objects.
 
     ``skipped`` counts objects of Kubernetes' own kinds that scheduling does not read. ``hints``
-    recommend a faster form of the files.
+    recommend a faster form of the files. ``places`` has the position of each object, by its key.
     """
 
     objects: list[ApiObject]
     diagnostics: list[Diagnostic]
     skipped: int = 0
     hints: tuple[str, ...] = ()
+    places: Mapping[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
 
 
 def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = True) -> Manifests:
@@ -106,7 +107,8 @@ def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = 
     if defaults:
         loading.complete_pods()
     diagnostics = sorted(loading.diagnostics)
-    return Manifests(loading.objects, diagnostics, loading.skipped, tuple(loading.hints))
+    hints = tuple(loading.hints)
+    return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.places)
 
 
 def _files(path: str, loading: _Loading) -> Iterator[str]:
@@ -227,7 +229,7 @@ class _Loading:
         self.diagnostics: list[Diagnostic] = []
         self.hints: list[str] = []
         self.skipped = 0
-        self._seen: dict[tuple[str, str, str], ManifestPosition] = {}
+        self.places: dict[tuple[str, str, str], ManifestPosition] = {}
         self._unclassed: list[tuple[str, Path, ManifestPosition]] = []
         self._runtimes: list[tuple[Pod, ManifestPosition]] = []
 
@@ -329,7 +331,7 @@ class _Loading:
         decoded = None if record is None else _fast(record, implied)
         if decoded is _SKIPPED:
             self.skipped += 1
-        elif decoded is not None and object_key(decoded) not in self._seen:
+        elif decoded is not None and object_key(decoded) not in self.places:
             self._take(decoded, place)
         elif nested:
             self._item(place.look(), place, implied)
@@ -338,7 +340,7 @@ class _Loading:
         return False
 
     def _take(self, decoded: ApiObject, place: ManifestPosition) -> None:
-        self._seen[object_key(decoded)] = place
+        self.places[object_key(decoded)] = place
         self.objects.append(decoded)
         path, name = _priority_class(decoded)
         if name:
@@ -404,11 +406,11 @@ class _Loading:
             start, end = found.marked.span(prefix)
             place = ManifestPosition(found.file, Record(start, 0, end), place.is_json)
         key = object_key(decoded)
-        if key in self._seen:
+        if key in self.places:
             name = "/".join(part for part in key[1:] if part)
             message = f"duplicate {kind_name(decoded)} {name}"
             report(
-                ("metadata", "name"), DUPLICATE, message, f"the first one is at {self._seen[key]}"
+                ("metadata", "name"), DUPLICATE, message, f"the first one is at {self.places[key]}"
             )
             return
         self._take(decoded, place)

@@ -160,3 +160,26 @@ SNAPSHOT_WARNINGS = """\
       |                                       ^~~~~~
    = policy Broken, filter[0].expression
 """
+
+
+def test_selectors_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Device classes and claims of a cluster's manifests are checked as files that are named."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\n"
+        "spec: {filter: [{expression: node.ready, message: not ready}]}\n",
+        encoding="utf-8",
+    )
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": 'device.drivr == "a"'}}]},
+    }
+    cluster = tmp_path / "cluster.json"
+    items = json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim]}, indent=1)
+    cluster.write_text(items, encoding="utf-8")
+    assert run(["check", str(policy), "--snapshot", str(cluster)]) == 1
+    told = capsys.readouterr().out
+    assert "cluster.json:15:30: error PS102: Device has no field 'drivr'" in told
+    assert "DeviceClass gpu, spec.selectors[0].cel.expression" in told

@@ -4,8 +4,9 @@ Parser, positions, types, overloads and problems are the rule language's. What i
 only of a device; so expressions are checked as far as types go and evaluated value by value.
 """
 
+from policy_sched.language.cel.costs import estimated_cost
 from policy_sched.language.cel.environment import namespaces, selector_environment
-from policy_sched.language.cel.evaluator import Record
+from policy_sched.language.cel.library import plain
 from policy_sched.language.cel.selectors import (
     Selector,
     check_selector,
@@ -14,7 +15,7 @@ from policy_sched.language.cel.selectors import (
     selector_type,
 )
 from policy_sched.language.cel.types import fits
-from policy_sched.language.cel.values import CelError
+from policy_sched.language.cel.values import CelError, Record
 
 __all__ = [
     "CelError",
@@ -23,8 +24,10 @@ __all__ = [
     "check_selector",
     "compile_selector",
     "device_record",
+    "estimated_cost",
     "fits",
     "namespaces",
+    "plain",
     "selector_environment",
     "selector_type",
 ]

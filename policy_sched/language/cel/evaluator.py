@@ -31,6 +31,7 @@ from policy_sched.language.cel.values import (
     CelMap,
     CostError,
     Optional,
+    Record,
     TypeValue,
     Uint,
     kind_of,
@@ -411,15 +412,6 @@ def _member(operand: Any, key: Any) -> Any:
     if isinstance(operand, list):
         raise CelError(f"index out of bounds: {key}")
     raise CelError(f"no such key: {text_of_key(key)}")
-
-
-class Record:
-    """A value with named fields, all of which are there."""
-
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self.fields = fields
 
 
 def _no_overload(name: str, args: Sequence[Any]) -> str:

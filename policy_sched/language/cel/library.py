@@ -14,17 +14,22 @@ from typing import Any, Final
 
 from policy_sched.language.cel.values import (
     ABSENT,
+    Address,
     CelError,
     CelMap,
     Duration,
+    NamedFormat,
+    Network,
     Optional,
+    Record,
     Timestamp,
     TypeValue,
     Uint,
+    Url,
     equal,
     type_name,
 )
-from policy_sched.language.stdlib import BUILTINS
+from policy_sched.language.stdlib import BUILTINS, Version
 from policy_sched.language.values import DURATION, INT, TIMESTAMP, Fault, LimitError, Type
 
 Kernel = Callable[..., Any]
@@ -262,9 +267,46 @@ def text_of(value: Any) -> str:
             return f"{{{', '.join(entries)}}}"
         case bytes():
             return _text_of_bytes(value)
-        case TypeValue():
-            return value.name
-    return str(value)
+    written = _WRITTEN.get(type(value))
+    return str(value) if written is None else written(value)
+
+
+def _version_text(value: Version) -> str:
+    labels = ".".join(label for *_, label in value.order[-1])
+    number = f"{value.major}.{value.minor}.{value.patch}"
+    return f"{number}-{labels}" if labels else number
+
+
+_WRITTEN: Final[dict[type, Callable[[Any], str]]] = {
+    TypeValue: lambda value: str(value.name),
+    NamedFormat: lambda value: str(value.name),
+    Version: _version_text,
+    Address: lambda value: str(value.ip),
+    Network: lambda value: f"{value.ip}/{value.network.prefixlen}",
+    Url: lambda value: str(value.parts.geturl()),
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as data of JSON: numbers, truth values, texts, lists and mappings."""
+    match value:
+        case None | bool() | str():
+            return value
+        case Duration() | Timestamp():
+            return text_of(value)
+        case int():
+            return int(value)
+        case float():
+            return value if math.isfinite(value) else text_of(value)
+        case list():
+            return [plain(one) for one in value]
+        case CelMap():
+            return {text_of(k): plain(v) for k, v in value.items()}
+        case Optional():
+            return plain(value.value) if value.present else None
+        case Record():
+            return {name: plain(v) for name, v in value.fields.items()}
+    return value.hex() if isinstance(value, bytes) else text_of(value)
 
 
 def ordered(items: list[Any]) -> list[Any]:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from policy_sched.language.cel.checker import Checker
 from policy_sched.language.cel.costs import MAX_COST, estimated_cost
-from policy_sched.language.cel.evaluator import Evaluation, Record
+from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.cel.library_kubernetes import read_version
 from policy_sched.language.cel.mistakes import result_hint
 from policy_sched.language.cel.types import ANY, upstream_name
-from policy_sched.language.cel.values import CelError, CelMap, type_name
+from policy_sched.language.cel.values import CelError, CelMap, Record, type_name
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.syntax import Node, parse_cel
 from policy_sched.language.values import BOOL, Type
@@ -34,10 +34,10 @@ _NATIVE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A compiled selector; ``error`` is upstream's reason why it has no tree.
+    """A compiled selector; ``error`` is upstream's reason why it is none.
 
-    ``problems``: what is wrong with it in the words of the language, also what upstream accepts
-    and what fails for every device.
+    It has a tree unless a part of it is wrong. ``problems``: what is wrong with it in the words of
+    the language, also what upstream accepts and what fails for every device.
     """
 
     text: str
@@ -56,14 +56,18 @@ class Selector:
 
     def evaluate(self, device: Record) -> tuple[bool, int]:
         """Return whether the device is selected, and the cost. Raises CelError."""
-        assert self.tree is not None, "it compiled"
-        evaluation = Evaluation()
-        found = evaluation.value(self.tree, {"device": device})
+        found, cost = self.value(device)
         if not isinstance(found, bool):
             name = type_name(found)
             why = _NATIVE.get(name, f"type conversion error from '{name}' to 'bool'")
             raise CelError(f"CEL result of type {name} could not be converted to bool: {why}")
-        return found, int(evaluation.cost)
+        return found, cost
+
+    def value(self, device: Record) -> tuple[Any, int]:
+        """Return the value for a device, of any type, and the cost. Raises CelError."""
+        assert self.tree is not None, "it compiled"
+        evaluation = Evaluation()
+        return evaluation.value(self.tree, {"device": device}), int(evaluation.cost)
 
 
 def check_selector(text: str) -> tuple[Problem, ...]:
@@ -97,7 +101,7 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     if result not in (BOOL, ANY):
         problem = _result_problem(text, result)
         message = f"must evaluate to bool or the unknown type, not {upstream_name(result)}"
-        return Selector(text, None, None, message, (*found, problem))
+        return Selector(text, tree, result, message, (*found, problem))
     cost = estimated_cost(tree) if new else 0
     if cost > MAX_COST:
         found = (*found, _cost_problem(text, cost))

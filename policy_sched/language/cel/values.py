@@ -81,6 +81,15 @@ class NamedFormat:
     name: str
 
 
+class Record:
+    """A value with named fields, all of which are there."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.fields = fields
+
+
 class CelMap:
     """A map; a key that is missing gives ``default()``, where there is such a function.
 

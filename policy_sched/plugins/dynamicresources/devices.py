@@ -100,14 +100,8 @@ class DeviceView:
 
     def _as_record(self) -> Record:
         if self._record is None:
-            device = self.device
             try:
-                self._record = device_record(
-                    self.slice.spec.driver,
-                    {name: _plain(value) for name, value in device.attributes.items()},
-                    {name: one.value for name, one in device.capacity.items()},
-                    allow_multiple_allocations=device.allow_multiple_allocations,
-                )
+                self._record = as_record(self.slice.spec.driver, self.device)
             except CelError as error:
                 self._record = error
         if isinstance(self._record, CelError):
@@ -130,6 +124,16 @@ class DeviceView:
         if device.node_name is not None:
             return device.node_name == node.name
         return device.all_nodes or selects(device.node_selector, node)
+
+
+def as_record(driver: str, device: Device) -> Record:
+    """Return a device as selectors see it. Raises CelError for attributes that have no value."""
+    return device_record(
+        driver,
+        {name: _plain(value) for name, value in device.attributes.items()},
+        {name: one.value for name, one in device.capacity.items()},
+        allow_multiple_allocations=device.allow_multiple_allocations,
+    )
 
 
 def _plain(value: DeviceAttribute) -> int | bool | str | tuple[str, str] | None:

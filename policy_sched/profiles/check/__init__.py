@@ -5,7 +5,7 @@ Returns diagnostics; printing is in `cli`.
 
 from policy_sched.profiles.check import cost_report
 from policy_sched.profiles.check.check import Checkup, check_all, check_files, check_open
-from policy_sched.profiles.check.snapshot import snapshot_of
+from policy_sched.profiles.check.snapshot import selectors_of, snapshot_of
 
 __all__ = [
     "Checkup",
@@ -13,5 +13,6 @@ __all__ = [
     "check_files",
     "check_open",
     "cost_report",
+    "selectors_of",
     "snapshot_of",
 ]

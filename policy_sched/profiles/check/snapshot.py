@@ -21,10 +21,12 @@ from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem
 from policy_sched.language.lint import Trees, Vocabulary, unknown_names
 from policy_sched.language.runtime import Activation
+from policy_sched.manifests import Manifests, object_key
 from policy_sched.model import ApiObject, Namespace, Node, Pod, PodInfo, PodTemplate, PriorityClass
 from policy_sched.plugins.rules import BoundPolicy, bind
 from policy_sched.profiles.build import compiled
-from policy_sched.profiles.load import LoadedPolicy, policy_source
+from policy_sched.profiles.check.check import selector_problems
+from policy_sched.profiles.load import WITH_SELECTORS, LoadedPolicy, policy_source
 
 SAMPLE: Final = 200
 REJECTS_ALL: Final = "PS411"
@@ -74,6 +76,17 @@ class Snapshot:
             context = f"policy {checked.name}, {rule.text.path}"
             found.append(diagnostic(problem, rule.text, context))
         return sorted(found)
+
+
+def selectors_of(manifests: Manifests) -> list[Diagnostic]:
+    """Return what is wrong with the selectors over devices of manifests."""
+    found: list[Diagnostic] = []
+    for one in manifests.objects:
+        if type(one).__name__ in WITH_SELECTORS:
+            place = manifests.places.get(object_key(one))
+            marked = None if place is None else place.look().marked
+            found += [] if marked is None else selector_problems(marked)
+    return found
 
 
 def snapshot_of(objects: Iterable[ApiObject]) -> Snapshot:
