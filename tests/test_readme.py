@@ -37,7 +37,7 @@ def test_every_page_with_commands_is_typed() -> None:
     shown = {name for name in PAGES if any(examples(block) for block in blocks(page(name)))}
     assert shown == {"README.md", "docs/policy-guide.md", "docs/simulation.md", *ORDERED}
     verbs = {example.values[0].command.split()[1] for example in EXAMPLES}
-    assert verbs == {"check", "diff", "explain", "simulate", "test"}
+    assert verbs == {"check", "diff", "eval", "explain", "simulate", "test"}
 
 
 def test_the_readme_is_short() -> None:
