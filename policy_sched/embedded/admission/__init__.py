@@ -14,16 +14,18 @@ from policy_sched.embedded.admission.admission import (
     default,
 )
 from policy_sched.embedded.admission.defaults import fill_in_claim, write_nulls
-from policy_sched.embedded.admission.errors import (
+from policy_sched.embedded.admission.pod_strategy import (
     MODIFIED,
+    added_containers,
     already_exists,
     conflict,
+    finalized,
     forbidden,
     invalid,
     not_found,
+    set_condition,
     wrong_uid,
 )
-from policy_sched.embedded.admission.pod_strategy import added_containers, finalized, set_condition
 
 __all__ = [
     "MODIFIED",

@@ -11,8 +11,7 @@ import msgspec
 
 from policy_sched.client.apimachinery import Resource, read
 from policy_sched.embedded.admission.defaults import fill_in
-from policy_sched.embedded.admission.errors import forbidden, invalid
-from policy_sched.embedded.admission.pod_strategy import set_condition
+from policy_sched.embedded.admission.pod_strategy import forbidden, invalid, set_condition
 from policy_sched.manifests import SYSTEM_PRIORITIES, Plain, Priorities
 from policy_sched.manifests import fill_in as fill_in_pod
 from policy_sched.model import (

@@ -19,6 +19,7 @@ from policy_sched.embedded.controllers.pod_control import (
     REPLACE_ENDED,
     RETRY,
     OwnedPods,
+    Revisions,
     Standing,
     burst,
     controller_of,
@@ -29,7 +30,6 @@ from policy_sched.embedded.controllers.pod_control import (
     report,
     standing,
 )
-from policy_sched.embedded.controllers.revisions import Revisions
 from policy_sched.embedded.controllers.workqueue import CountingController
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import REVISION_HASH, Plain, may_stay, should_run

@@ -1,22 +1,20 @@
-"""What goes with an object: its dependents, and the contents of a namespace.
+"""The garbage collector: dependents go with their owners, or are orphaned.
 
-(The garbage collector and the namespace controller.) Objects are deleted one by one, as many in a
-turn as there is time for. What is left to do can be read from the store at any time: an owner that
-waits has a finalizer, one that has gone is in ``deleted_owners``, and a namespace is Terminating.
+Objects are deleted one by one, as many in a turn as there is time for. What is left to do can be
+read from the store at any time: an owner that waits has a finalizer, one that has gone is in
+``deleted_owners``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import NAMESPACE, POD, Stored
-from policy_sched.embedded.controllers.pod_control import BURST, remove
+from policy_sched.client.apimachinery import Stored
+from policy_sched.embedded.controllers.pod_control import BURST
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import (
-    ADDED,
     DELETED,
     FOREGROUND,
     ORPHAN,
@@ -24,7 +22,6 @@ from policy_sched.embedded.store import (
     DeleteOptions,
     Key,
     ObjectStore,
-    awaits_finalize,
 )
 from policy_sched.model import KINDS, SKIPPED_KINDS
 
@@ -146,63 +143,3 @@ def _waits_for(stored: Stored) -> str:
         return ""
     finalizers = stored.data["metadata"].get("finalizers") or ()
     return next((one for one in (ORPHAN, FOREGROUND) if one in finalizers), "")
-
-
-class NamespaceController(Controller):
-    """Deletes the contents of namespaces that are deleted, and at last the namespaces."""
-
-    kinds = ALL_KINDS
-    name = "namespace"
-
-    def __init__(self, store: ObjectStore) -> None:
-        super().__init__(store)
-        self._sizes: Counter[str] = Counter()
-        """Objects of each namespace."""
-        self._terminating: set[str] = set()
-
-    def observe(self, change: Change) -> None:
-        """Add namespaces that are deleted, and those that lost their last object."""
-        new = change.new
-        if new.resource.key == NAMESPACE:
-            if new.deleting or change.type == DELETED:
-                self._queue.add(Key(NAMESPACE, "", new.name))
-            else:
-                self._terminating.discard(new.name)  # created anew
-            return
-        namespace = new.namespace
-        if change.type == ADDED:
-            self._sizes[namespace] += 1
-        elif change.type == DELETED:
-            self._sizes[namespace] -= 1
-            if not self._sizes[namespace]:
-                del self._sizes[namespace]
-                self._queue.add(Key(NAMESPACE, "", namespace))
-
-    def sync(self, key: Key) -> bool:
-        """Delete an object of a namespace that is deleted, or the namespace if it is empty."""
-        stored = self._store.find(key.kind, key.namespace, key.name)
-        if key.kind != NAMESPACE:
-            if stored is None or stored.deleting or stored.namespace not in self._terminating:
-                return False
-            remove(self._store, stored)
-            return True
-        if stored is not None and not stored.deleting:
-            return False
-        if self._sizes[key.name]:
-            if key.name not in self._terminating:
-                self._terminating.add(key.name)
-                self._add_contents(key.name)
-                return True
-            return False
-        self._terminating.discard(key.name)
-        if stored is None or not awaits_finalize(data := stored.data):
-            return False
-        del data["spec"]["finalizers"]
-        self._store.revise(stored, data)
-        return True
-
-    def _add_contents(self, namespace: str) -> None:
-        """Add the objects of a namespace: workloads before the pods that they would replace."""
-        found = [Key(o.resource.key, *o.place) for o in self._store.everything(namespace)]
-        for key in sorted(found, key=lambda one: one.kind == POD):
-            self._queue.add(key)

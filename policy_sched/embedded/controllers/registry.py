@@ -6,17 +6,17 @@ from policy_sched.embedded.controllers.cluster_roles import ClusterRoleAggregati
 from policy_sched.embedded.controllers.daemon_sets import DaemonSetController
 from policy_sched.embedded.controllers.deployments import DeploymentController
 from policy_sched.embedded.controllers.disruption import DisruptionController
-from policy_sched.embedded.controllers.garbage_collector import (
-    GarbageCollector,
-    NamespaceController,
-)
+from policy_sched.embedded.controllers.garbage_collector import GarbageCollector
 from policy_sched.embedded.controllers.jobs import JobController
+from policy_sched.embedded.controllers.namespaces import (
+    NamespaceController,
+    ServiceAccountController,
+)
 from policy_sched.embedded.controllers.pod_control import OwnedPods
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
 from policy_sched.embedded.controllers.replica_sets import ReplicaSetController
 from policy_sched.embedded.controllers.resource_claims import ResourceClaimController
 from policy_sched.embedded.controllers.service_ip_allocator import ServiceIPAllocator
-from policy_sched.embedded.controllers.serviceaccount import ServiceAccountController
 from policy_sched.embedded.controllers.stateful_sets import StatefulSetController
 from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.controllers.workqueue import Component

@@ -14,6 +14,7 @@ from policy_sched.embedded.controllers.pod_control import (
     BURST,
     RETRY,
     OwnedPods,
+    Revisions,
     Standing,
     burst,
     controller_of,
@@ -25,7 +26,6 @@ from policy_sched.embedded.controllers.pod_control import (
     report,
     standing,
 )
-from policy_sched.embedded.controllers.revisions import Revisions
 from policy_sched.embedded.controllers.workqueue import CountingController
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import REVISION_HASH, Plain

@@ -7,21 +7,51 @@ between. Only answers are written bit by bit: lists in pieces, watches as long a
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 from aiohttp import web
 
-from policy_sched.client.apimachinery import ApiError
-from policy_sched.embedded.apiserver.endpoints.handlers import Answers, Parts, headers_of, refused
-from policy_sched.embedded.apiserver.endpoints.subresources import Subresources
-from policy_sched.embedded.apiserver.endpoints.watch import Wakening
-from policy_sched.embedded.apiserver.endpoints.well_known import TEXT
-from policy_sched.embedded.apiserver.endpoints.write import Writing
-from policy_sched.embedded.apiserver.registry import LIMIT, NoSuchPage, no_such_resource, too_large
-from policy_sched.embedded.apiserver.request import ANONYMOUS
+from policy_sched.client.apimachinery import ApiError, Stored, encoded
+from policy_sched.embedded.apiserver.endpoints.list import Listed, Lists, pieces
+from policy_sched.embedded.apiserver.endpoints.negotiation import (
+    METADATA,
+    METADATA_LIST,
+    TABLE,
+    Accepted,
+    accepted,
+    media_type,
+    object_of,
+)
+from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
+from policy_sched.embedded.apiserver.endpoints.watch import Places, Stream, Wakening, asked
+from policy_sched.embedded.apiserver.endpoints.well_known import TEXT, Document, document
+from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
+from policy_sched.embedded.apiserver.printers import definitions, metadata, row
+from policy_sched.embedded.apiserver.registry import (
+    JSON,
+    LIMIT,
+    NoSuchPage,
+    no_such_resource,
+    not_allowed,
+    quoted,
+    too_large,
+    too_slow,
+)
+from policy_sched.embedded.apiserver.request import (
+    ANONYMOUS,
+    Options,
+    Sent,
+    Target,
+    User,
+    is_set,
+    target_of,
+)
 from policy_sched.embedded.apiserver.security import (
     AccountTokens,
     Authenticator,
@@ -36,6 +66,248 @@ from policy_sched.embedded.apiserver.security import (
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
 from policy_sched.http import RBAC, Access, Address, Bounds, Connections, Site, failure, recognized
+from policy_sched.manifests import Plain
+
+BODY_SECONDS: Final = 60.0
+"""How long a client may take to send a body (the API server's limit of most requests)."""
+WARNINGS: Final = 32
+"""Warnings that an answer carries, as headers."""
+WARNING_BYTES: Final = 4096
+"""Bytes of the warnings that an answer carries (the API server's limit)."""
+SMALL: Final = 50
+"""Objects of a list that is written as a whole."""
+_LOG: Final = logging.getLogger("policy_sched.embedded.apiserver")
+
+
+_OPTIONS: Final = {
+    "create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions",
+}  # fmt: skip
+_APART: Final = ("binding", "eviction", "scale", "token")
+"""Subresources that are no part of their object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What does the work."""
+
+    writing: Writing
+    subresources: Subresources
+    reviews: Reviews
+
+
+class Answers:
+    """Answers the requests that are let in."""
+
+    def __init__(self, store: ObjectStore, wakening: Wakening, parts: Parts) -> None:
+        self._store = store
+        self._wakening = wakening
+        self._lists = Lists(store)
+        self._places = Places()
+        self._parts = parts
+
+    async def answer(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
+        """Answer a request. Raises ApiError, or NoSuchPage."""
+        accept = ", ".join(request.headers.getall("Accept", []))
+        path = request.rel_url.raw_path
+        verbose = "verbose" in request.query
+        found = document(path, accept, request.host, self._store.trouble, verbose=verbose)
+        if found is not None:
+            if request.method != "GET":
+                raise not_allowed()
+            return _document(found)
+        target = target_of(path)
+        verb = target.verb(request.method)
+        if target.subresource in PATHS:
+            key = target.key
+            stored = self._store.get(key.kind, key.namespace, key.name)
+            raise refusal(target, stored, request.query)
+        if verb in ("get", "list"):
+            if verb == "list" and is_set(request.query, "watch"):
+                with self._places.taken(user):
+                    return await self._watch(request, target, accept)
+            return await self._read(request, target, accept, verb)
+        options = Options(request.query, _OPTIONS.get(verb, "DeleteOptions"))
+        headers = request.headers
+        content_type, agent = headers.get("Content-Type", ""), headers.get("User-Agent", "")
+        sent = Sent(target, options, await _body(request), content_type, user, agent)
+        if verb in ("delete", "deletecollection"):
+            return await self._delete(request, sent, accept)
+        if target.served.review:
+            return self._review(sent)
+        if target.subresource in _APART:
+            return self._subresource(sent, verb)
+        response = self._write(sent, verb, accept)
+        room = WARNING_BYTES
+        for warning in sent.warnings[:WARNINGS]:
+            header = f"299 - {quoted(warning)}"
+            room -= len(header)
+            if room < 0:
+                break
+            response.headers.add("Warning", header)
+        return response
+
+    # Reading.
+
+    async def _read(
+        self, request: web.BaseRequest, target: Target, accept: str, verb: str
+    ) -> web.StreamResponse:
+        options = Options(request.query, "ListOptions")
+        if verb == "list":
+            form = accepted(accept, (TABLE, METADATA_LIST))
+            listed = await self._lists.page(target, options)
+            return await self._list(request, target, listed, form, options)
+        if target.subresource == "scale":
+            return self._scale(target, accept, options)
+        self._lists.reached(options.text("resourceVersion"))
+        key = target.key
+        stored = self._store.get(key.kind, key.namespace, key.name)
+        return self._object(200, target, stored, accept, options.text("includeObject"))
+
+    def _scale(self, target: Target, accept: str, options: Options) -> web.Response:
+        found = self._parts.subresources.scale(target)
+        form = accepted(accept, (TABLE, METADATA))
+        if form.shown_as != TABLE:
+            return _json(200, found)
+        shown = row("Scale", found, self._store.now(), options.text("includeObject"))
+        head = {"kind": TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}
+        meta = {"resourceVersion": found["metadata"].get("resourceVersion", "")}
+        columns = definitions("Scale")
+        return _json(200, {**head, "metadata": meta, "columnDefinitions": columns, "rows": [shown]})
+
+    async def _list(
+        self,
+        request: web.BaseRequest,
+        target: Target,
+        listed: Listed,
+        form: Accepted,
+        options: Options,
+    ) -> web.StreamResponse:
+        included = options.text("includeObject")
+        parts = pieces(target.served, listed, form, self._store.now(), included)
+        response = web.StreamResponse(headers=headers_of(form.content_type))
+        if request.version < (1, 1) or len(listed.items) <= SMALL:
+            return web.Response(body=b"".join(parts), headers=headers_of(form.content_type))
+        try:
+            await response.prepare(request)
+            for part in parts:
+                await response.write(part)
+                await asyncio.sleep(0)
+            await response.write_eof()
+        except ConnectionError:
+            _LOG.debug("The reader of a list has gone")
+        return response
+
+    async def _watch(
+        self, request: web.BaseRequest, target: Target, accept: str
+    ) -> web.StreamResponse:
+        form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
+        options = Options(request.query, "ListOptions")
+        wanted = asked(target, options, form)
+        stream = Stream(wanted, self._store, self._lists, self._wakening)
+        response = web.StreamResponse(headers=headers_of(JSON))
+        try:
+            await response.prepare(request)
+            async for lines in stream.lines():
+                await response.write(lines)
+            await response.write_eof()
+        except ConnectionError:
+            _LOG.debug("The reader of a watch has gone")
+        return response
+
+    # Writing.
+
+    def _review(self, sent: Sent) -> web.Response:
+        target = sent.target
+        data = object_of(sent.body, sent.content_type, target.served)
+        answer = self._parts.reviews.answer(target.served.kind, data, sent.user, target.namespace)
+        return _json(201, answer)
+
+    def _write(self, sent: Sent, verb: str, accept: str) -> web.Response:
+        accepted(accept, (TABLE, METADATA))
+        writing, target = self._parts.writing, sent.target
+        if verb == "create":
+            return self._object(201, target, writing.create(sent), accept)
+        if verb == "update":
+            status, stored = writing.update(sent)
+            return self._object(status, target, stored, accept)
+        if media_type(sent.content_type) == APPLY_PATCH:
+            status, stored = writing.apply(sent)
+            return self._object(status, target, stored, accept)
+        return self._object(200, target, writing.patch(sent), accept)
+
+    def _subresource(self, sent: Sent, verb: str) -> web.Response:
+        parts = self._parts.subresources
+        match sent.target.subresource, verb:
+            case "binding", _:
+                return _json(201, parts.bind(sent))
+            case "eviction", _:
+                return _json(201, parts.evict(sent))
+            case "token", _:
+                return _json(201, parts.token(sent))
+            case _, "update":
+                return _json(200, parts.set_scale(sent))
+        return _json(200, parts.patch_scale(sent))
+
+    async def _delete(
+        self, request: web.BaseRequest, sent: Sent, accept: str
+    ) -> web.StreamResponse:
+        target, writing = sent.target, self._parts.writing
+        if target.name:
+            status, last, shown = writing.delete(sent)
+            if shown:
+                return self._object(status, target, last, accept)
+            return _json(status, deleted(target, last))
+        gone = await writing.delete_many(sent)
+        listed = Listed(self._store.version, gone)
+        return await self._list(request, target, listed, Accepted(), sent.options)
+
+    def _object(
+        self, status: int, target: Target, stored: Stored, accept: str, included: str = ""
+    ) -> web.Response:
+        """Answer with one object in the form that is asked for."""
+        form = accepted(accept, (TABLE, METADATA))
+        served = target.served
+        if form.shown_as == TABLE:
+            listed = Listed(stored.version, [stored])
+            parts = pieces(served, listed, form, self._store.now(), included)
+            return web.Response(status=status, body=b"".join(parts), headers=headers_of(JSON))
+        if form.shown_as == METADATA:
+            return _json(status, metadata(stored.data))
+        raw = served.form.raw(stored) + b"\n"
+        return web.Response(status=status, body=raw, headers=headers_of(JSON))
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """Return the body of a request. Raises ApiError if its client takes too long to send it."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise too_slow() from None
+
+
+def headers_of(content_type: str) -> dict[str, str]:
+    """Return the headers of an answer of a media type."""
+    return {"Content-Type": content_type, "Cache-Control": "no-cache, private"}
+
+
+def _json(status: int, body: Plain) -> web.Response:
+    return web.Response(status=status, body=encoded(body) + b"\n", headers=headers_of(JSON))
+
+
+def _document(found: Document) -> web.Response:
+    headers = headers_of(found.content_type)
+    return web.Response(status=found.status, body=found.body, headers=headers)
+
+
+def refused(error: ApiError) -> web.Response:
+    """Return the answer that refuses a request."""
+    response = _json(error.code, error.status())
+    after = error.details.get("retryAfterSeconds")
+    if after:
+        response.headers["Retry-After"] = str(after)
+    return response
+
 
 BOUNDS: Final = Bounds(
     connections=1000, header=64 * 1024, headers=128, body=LIMIT, silent=30.0, idle=300.0

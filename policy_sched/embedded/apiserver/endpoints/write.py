@@ -28,7 +28,6 @@ from policy_sched.embedded.apiserver.endpoints.negotiation import (
 from policy_sched.embedded.apiserver.managedfields import APPLY, UPDATE, Entry, applied, updated
 from policy_sched.embedded.apiserver.registry import (
     STORED,
-    check_new,
     quoted,
     too_large,
     unreadable,
@@ -86,8 +85,6 @@ class Writing:
         check_fields(sent, data)
         _place(data, target)
         _check_size(data)
-        if target.served.kind == "Event":
-            check_new(data, strictly=bool(target.served.group))
         checks.check_new(target.served.resource, data)
         self._granting.check(sent.user, target, data, None)
         with self.perhaps(dry=sent.options.dry_run):

@@ -4,7 +4,7 @@ Tables and pure functions; no HTTP.
 """
 
 from policy_sched.embedded.apiserver.registry import discovery, openapi
-from policy_sched.embedded.apiserver.registry.conversion import check_event
+from policy_sched.embedded.apiserver.registry.conversion import check_event, field_selector
 from policy_sched.embedded.apiserver.registry.errors import (
     JSON,
     LIMIT,
@@ -23,8 +23,6 @@ from policy_sched.embedded.apiserver.registry.errors import (
     unsupported,
     wrong_option,
 )
-from policy_sched.embedded.apiserver.registry.event_validation import check_new
-from policy_sched.embedded.apiserver.registry.field_selectors import field_selector
 from policy_sched.embedded.apiserver.registry.resources import (
     BY_PATH,
     VERSIONS,
@@ -42,7 +40,6 @@ __all__ = [
     "Served",
     "Subresource",
     "check_event",
-    "check_new",
     "discovery",
     "field_selector",
     "no_such_resource",

@@ -8,12 +8,18 @@ from policy_sched.embedded.apiserver.security.account_tokens import (
     AccountTokens,
     token_for,
 )
-from policy_sched.embedded.apiserver.security.authentication import Authenticator, Tokens
-from policy_sched.embedded.apiserver.security.bootstrap_policy import install
-from policy_sched.embedded.apiserver.security.client_certificates import publish
-from policy_sched.embedded.apiserver.security.escalation import Granting
-from policy_sched.embedded.apiserver.security.filters import HEALTH, Gate
-from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
+from policy_sched.embedded.apiserver.security.authentication import (
+    HEALTH,
+    Authenticator,
+    Gate,
+    Tokens,
+)
+from policy_sched.embedded.apiserver.security.client_certificates import (
+    kubeconfig,
+    publish,
+    write_kubeconfig,
+)
+from policy_sched.embedded.apiserver.security.escalation import Granting, install
 from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac
 from policy_sched.embedded.apiserver.security.reviews import Reviews
 

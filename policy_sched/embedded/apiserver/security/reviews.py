@@ -15,8 +15,7 @@ from policy_sched.client.apimachinery import ApiError, bad_request
 from policy_sched.embedded.apiserver.registry import quoted, unreadable
 from policy_sched.embedded.apiserver.request import User
 from policy_sched.embedded.apiserver.security.authentication import Authenticator
-from policy_sched.embedded.apiserver.security.rbac import Attributes, Decision, Rbac
-from policy_sched.embedded.apiserver.security.role_objects import ALL, Rule
+from policy_sched.embedded.apiserver.security.rbac import ALL, Attributes, Decision, Rbac, Rule
 from policy_sched.manifests import Plain
 from policy_sched.model import ApiValue
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.validation.problems import Problems
-from policy_sched.embedded.apiserver.validation.selecting import inside, items
+from policy_sched.embedded.apiserver.validation.problems import Problems, inside, items
 from policy_sched.language.cel import compile_selector
 from policy_sched.manifests import Plain
 

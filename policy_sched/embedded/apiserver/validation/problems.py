@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import ApiError, Resource, encoded
@@ -130,3 +130,191 @@ def check_annotations(problems: Problems, at: str, annotations: Any) -> None:
         size += len(key) + len(str(value))
     if size > MOST_ANNOTATED:
         problems.too_long(at, MOST_ANNOTATED)
+
+
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_SELECTOR_OPERATORS: Final = ("DoesNotExist", "Exists", "In", "NotIn")
+_FEW: Final = ("In", "NotIn")
+_NONE: Final = ("Exists", "DoesNotExist")
+
+
+def items(value: Any) -> Iterator[tuple[int, Plain]]:
+    """Yield the objects of a list with their places; nothing of what is no list."""
+    for place, one in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(one, dict):
+            yield place, one
+
+
+def inside(value: Any, field: str) -> Any:
+    """Return a field of what may be an object."""
+    return value.get(field) if isinstance(value, dict) else None
+
+
+def check_label_selector(problems: Problems, at: str, selector: Any) -> None:
+    """Check a label selector."""
+    check_labels(problems, f"{at}.matchLabels", inside(selector, "matchLabels"))
+    for place, one in items(inside(selector, "matchExpressions")):
+        here, operator = f"{at}.matchExpressions[{place}]", one.get("operator")
+        if operator in _FEW and not one.get("values"):
+            why = "must be specified when `operator` is 'In' or 'NotIn'"
+            problems.required(f"{here}.values", why)
+        elif operator in _NONE and one.get("values"):
+            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            problems.forbidden(f"{here}.values", why)
+        elif operator not in _SELECTOR_OPERATORS:
+            problems.invalid(f"{here}.operator", operator or "", "not a valid selector operator")
+        problems.each(f"{here}.key", one.get("key") or "", formats.qualified(one.get("key") or ""))
+        for number, value in enumerate(one.get("values") or ()):
+            words = formats.label_value(str(value))
+            problems.each(f"{here}.values[{number}]", value, words)
+
+
+def check_node_selector(problems: Problems, at: str, selector: Any) -> None:
+    """Check the required part of a node affinity."""
+    if not inside(selector, "nodeSelectorTerms"):
+        why = "must have at least one node selector term"
+        problems.required(f"{at}.nodeSelectorTerms", why)
+    for place, term in items(inside(selector, "nodeSelectorTerms")):
+        check_node_term(problems, f"{at}.nodeSelectorTerms[{place}]", term)
+
+
+def check_node_term(problems: Problems, at: str, term: Any) -> None:
+    """Check one term of a node selector."""
+    for place, one in items(inside(term, "matchExpressions")):
+        here = f"{at}.matchExpressions[{place}]"
+        _check_node_requirement(problems, here, one)
+        problems.each(f"{here}.key", one.get("key") or "", formats.qualified(one.get("key") or ""))
+    for place, one in items(inside(term, "matchFields")):
+        _check_field(problems, f"{at}.matchFields[{place}]", one)
+
+
+def _check_node_requirement(problems: Problems, at: str, one: Plain) -> None:
+    operator, values = one.get("operator"), one.get("values") or ()
+    if operator in _FEW:
+        if not values:
+            why = "must be specified when `operator` is 'In' or 'NotIn'"
+            problems.required(f"{at}.values", why)
+    elif operator in _NONE:
+        if values:
+            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            problems.forbidden(f"{at}.values", why)
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            problems.required(f"{at}.values", why)
+    else:
+        problems.invalid(f"{at}.operator", operator or "", "not a valid selector operator")
+
+
+def _check_field(problems: Problems, at: str, one: Plain) -> None:
+    values = one.get("values") or ()
+    if one.get("operator") not in _FEW:
+        why = "not a valid selector operator"
+        problems.invalid(f"{at}.operator", one.get("operator") or "", why)
+    elif len(values) != 1:
+        why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        problems.required(f"{at}.values", why)
+    if one.get("key") != "metadata.name":
+        why = "not a valid field selector key"
+        problems.invalid(f"{at}.key", one.get("key") or "", why)
+        return
+    for number, value in enumerate(values):
+        problems.each(f"{at}.values[{number}]", value, formats.subdomain(str(value)))
+
+
+def check_affinity(problems: Problems, at: str, affinity: Any) -> None:
+    """Check the affinity of a pod."""
+    nodes = inside(affinity, "nodeAffinity")
+    here = f"{at}.nodeAffinity"
+    required = inside(nodes, "requiredDuringSchedulingIgnoredDuringExecution")
+    if required is not None:
+        place = f"{here}.requiredDuringSchedulingIgnoredDuringExecution"
+        check_node_selector(problems, place, required)
+    for number, one in items(inside(nodes, "preferredDuringSchedulingIgnoredDuringExecution")):
+        place = f"{here}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
+        _check_weight(problems, place, one)
+        check_node_term(problems, f"{place}.preference", one.get("preference"))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        _check_pod_affinity(problems, f"{at}.{kind}", inside(affinity, kind))
+
+
+def _check_weight(problems: Problems, at: str, one: Plain) -> None:
+    weight = one.get("weight") or 0
+    if not 1 <= weight <= 100:
+        problems.invalid(f"{at}.weight", weight, "must be in the range 1-100")
+
+
+def _check_pod_affinity(problems: Problems, at: str, affinity: Any) -> None:
+    required = inside(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    for number, term in items(required):
+        place = f"{at}.requiredDuringSchedulingIgnoredDuringExecution[{number}]"
+        _check_pod_term(problems, place, term)
+    preferred = inside(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+    for number, one in items(preferred):
+        place = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
+        _check_weight(problems, place, one)
+        _check_pod_term(problems, f"{place}.podAffinityTerm", one.get("podAffinityTerm"))
+
+
+def _check_pod_term(problems: Problems, at: str, term: Any) -> None:
+    check_label_selector(problems, f"{at}.labelSelector", inside(term, "labelSelector"))
+    check_label_selector(problems, f"{at}.namespaceSelector", inside(term, "namespaceSelector"))
+    for place, name in enumerate(inside(term, "namespaces") or ()):
+        problems.each(f"{at}.namespaces[{place}]", name, formats.label(str(name)))
+    check_topology_key(problems, f"{at}.topologyKey", inside(term, "topologyKey"))
+
+
+def check_topology_key(problems: Problems, at: str, key: Any) -> None:
+    """Check the key of a topology."""
+    if not key:
+        problems.required(at, "can not be empty")
+    else:
+        problems.each(at, key, formats.qualified(key))
+
+
+def check_tolerations(problems: Problems, at: str, tolerations: Any) -> None:
+    """Check the tolerations of a pod."""
+    for place, one in items(tolerations):
+        here, key, value = f"{at}[{place}]", one.get("key") or "", one.get("value") or ""
+        operator, effect = one.get("operator") or "", one.get("effect") or ""
+        if key:
+            problems.each(f"{here}.key", key, formats.qualified(key))
+        elif operator != "Exists":
+            why = 'operator must be Exists when `key` is empty, which means "match all values'
+            problems.invalid(f"{here}.operator", operator, f'{why} and all keys"')
+        if one.get("tolerationSeconds") is not None and effect != "NoExecute":
+            why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            problems.invalid(f"{here}.effect", effect, why)
+        if operator in ("", "Equal"):
+            for why in formats.label_value(value):
+                problems.invalid(f"{here}.operator", value, why)
+        elif operator == "Exists":
+            if value:
+                why = "value must be empty when `operator` is 'Exists'"
+                problems.invalid(f"{here}.operator", one.get("value"), why)
+        elif operator not in ("Gt", "Lt"):
+            problems.unsupported(f"{here}.operator", operator, ("Equal", "Exists"))
+        if effect:
+            check_effect(problems, f"{here}.effect", effect)
+
+
+def check_effect(problems: Problems, at: str, effect: str) -> None:
+    """Check the effect of a taint."""
+    if not effect:
+        problems.required(at)
+    elif effect not in EFFECTS:
+        problems.unsupported(at, effect, EFFECTS)
+
+
+def check_taints(problems: Problems, at: str, taints: Iterable[Plain]) -> None:
+    """Check the taints of a node."""
+    seen = set()
+    for place, one in enumerate(taints):
+        here, key, value = f"{at}[{place}]", one.get("key") or "", one.get("value") or ""
+        problems.each(f"{here}.key", key, formats.qualified(key))
+        problems.each(f"{here}.value", value, formats.label_value(value))
+        effect = one.get("effect") or ""
+        check_effect(problems, f"{here}.effect", effect)
+        if (key, effect) in seen:
+            problems.duplicate(here, one)
+        seen.add((key, effect))

@@ -14,7 +14,10 @@ import pytest
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.request.request_info import User
 from policy_sched.embedded.apiserver.security.authentication import Tokens
-from policy_sched.embedded.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
+from policy_sched.embedded.apiserver.security.client_certificates import (
+    kubeconfig,
+    write_kubeconfig,
+)
 from policy_sched.errors import ClusterError
 from policy_sched.http.access import Access, Address, address_of, from_here
 from tests.embedded.apiserver.world import serving

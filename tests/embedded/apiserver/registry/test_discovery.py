@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from policy_sched.embedded.apiserver.registry.openapi import v3, v3_index
+from policy_sched.embedded.apiserver.registry.discovery import v3, v3_index
 
 PLACE = "#/components/schemas/"
 

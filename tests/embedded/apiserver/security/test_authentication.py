@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.apiserver.security.bootstrap_policy import install
-from policy_sched.embedded.apiserver.security.role_objects import CLUSTER_ROLE
+from policy_sched.embedded.apiserver.security.escalation import install
+from policy_sched.embedded.apiserver.security.rbac import CLUSTER_ROLE
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.errors import ClusterError
 from policy_sched.http.access import Access, address_of
