@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from policy_sched.embedded.apiserver.security.client_certificates import (
+from policy_sched.embedded.apiserver.security.authentication import (
     kubeconfig,
     write_kubeconfig,
 )

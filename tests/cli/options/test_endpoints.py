@@ -24,7 +24,7 @@ from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.rest.client import Api, Environment, Settings
 from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.client_certificates import kubeconfig
+from policy_sched.embedded.apiserver.security.authentication import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.errors import ClusterError
 from policy_sched.http.access import RBAC, Access, Address

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.embedded.apiserver.security.client_certificates import kubeconfig
+from policy_sched.embedded.apiserver.security.authentication import kubeconfig
 from policy_sched.http.access import Access
 from tests.embedded.apiserver.endpoints.test_write import deployment
 from tests.embedded.apiserver.test_kubectl import KUBECTL, Kubectl, words

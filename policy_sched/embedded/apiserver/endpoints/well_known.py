@@ -13,7 +13,6 @@ from policy_sched.embedded.apiserver.registry import (
     NoSuchPage,
     discovery,
     not_acceptable,
-    openapi,
 )
 from policy_sched.embedded.apiserver.security import HEALTH
 
@@ -98,14 +97,14 @@ def _openapi(rest: list[str], accept: str) -> Document:
     match rest:
         case ["v2"]:
             if "protobuf" in accept.partition(",")[0]:
-                return Document(openapi.v2_protobuf(), openapi.V2_PROTOBUF)
-            return _json(openapi.v2())
+                return Document(discovery.openapi_v2_protobuf(), discovery.OPENAPI_V2_PROTOBUF)
+            return _json(discovery.openapi_v2())
         case ["v3"]:
-            return _json(openapi.v3_index())
+            return _json(discovery.openapi_v3_index())
         case ["v3", *path]:
             if accept and "json" not in accept and "*" not in accept:
                 raise not_acceptable()
-            found = openapi.v3("/".join(path))
+            found = discovery.openapi_v3("/".join(path))
             if found is not None:
                 return _json(found)
     raise NoSuchPage

@@ -3,8 +3,8 @@
 Tables and pure functions; no HTTP.
 """
 
-from policy_sched.embedded.apiserver.registry import discovery, openapi
-from policy_sched.embedded.apiserver.registry.conversion import check_event, field_selector
+from policy_sched.embedded.apiserver.registry import discovery
+from policy_sched.embedded.apiserver.registry.conversion import check_event
 from policy_sched.embedded.apiserver.registry.errors import (
     JSON,
     LIMIT,
@@ -28,6 +28,7 @@ from policy_sched.embedded.apiserver.registry.resources import (
     VERSIONS,
     Served,
     Subresource,
+    field_selector,
 )
 
 __all__ = [
@@ -47,7 +48,6 @@ __all__ = [
     "not_acceptable",
     "not_allowed",
     "not_there_yet",
-    "openapi",
     "quoted",
     "too_large",
     "too_slow",

@@ -159,7 +159,7 @@ def _lists(field: str, values: Any) -> Plain:
     return {field: list(values)} if values else {}
 
 
-V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients ask for it with an @ before the v1, which is no media type that they could read."""
 _TITLE: Final = "Kubernetes"
 _INFO: Final = {"title": _TITLE, "version": VERSION["gitVersion"]}
@@ -182,12 +182,12 @@ _SCALARS: Final[dict[str, Plain]] = {
 _META: Final = "ObjectMeta"
 
 
-def v2() -> Plain:
+def openapi_v2() -> Plain:
     """Return the description in OpenAPI 2, without any definitions."""
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
 
-def v2_protobuf() -> bytes:
+def openapi_v2_protobuf() -> bytes:
     """Return the same as a gnostic openapi.v2.Document: swagger = 1, info = 2 {title, version}."""
     info = _field(1, _TITLE.encode()) + _field(2, VERSION["gitVersion"].encode())
     return _field(1, b"2.0") + _field(2, info)
@@ -198,7 +198,7 @@ def _field(number: int, value: bytes) -> bytes:
     return bytes(((number << 3) | 2, len(value))) + value
 
 
-def v3_index() -> Plain:
+def openapi_v3_index() -> Plain:
     """Return where each group's description is."""
     paths = [
         f"apis/{group}/{version}" if group else f"api/{version}"
@@ -209,9 +209,9 @@ def v3_index() -> Plain:
 
 
 @cache
-def v3(path: str) -> Plain | None:
+def openapi_v3(path: str) -> Plain | None:
     """Return a group's description (``apis/apps/v1``), None if there is no such group."""
-    if path not in v3_index()["paths"]:
+    if path not in openapi_v3_index()["paths"]:
         return None
     paths: dict[str, Plain] = {}
     schemas: dict[str, Plain] = {}

@@ -13,12 +13,10 @@ from policy_sched.embedded.apiserver.security.authentication import (
     Authenticator,
     Gate,
     Tokens,
-)
-from policy_sched.embedded.apiserver.security.client_certificates import (
     kubeconfig,
-    publish,
     write_kubeconfig,
 )
+from policy_sched.embedded.apiserver.security.client_certificates import publish
 from policy_sched.embedded.apiserver.security.escalation import Granting, install
 from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac
 from policy_sched.embedded.apiserver.security.reviews import Reviews

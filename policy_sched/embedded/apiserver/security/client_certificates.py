@@ -12,10 +12,7 @@ trusts the same authorities. (The cluster authentication trust controller of kub
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
-import json
-import os
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -28,10 +25,8 @@ from cryptography.x509.oid import NameOID
 
 from policy_sched.client.apimachinery import NAMESPACE, SECOND
 from policy_sched.embedded.apiserver.request import User, with_authenticated
-from policy_sched.embedded.apiserver.security.authentication import Tokens
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
-from policy_sched.http import Access, Address, reason_of
 from policy_sched.manifests import Plain
 
 _ID: Final = "authentication.kubernetes.io/credential-id"
@@ -118,39 +113,3 @@ def _read(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise ClusterError(f"{path}: cannot be read: {why}") from None
-
-
-CONTEXT: Final = "policy-sched"
-
-
-def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:
-    """Return a kubeconfig, as JSON (which is YAML too), with the first token."""
-    place = address.reached.text
-    cluster: dict[str, object] = {"server": f"http://{place}"}
-    if access.certificate is not None:
-        cluster["server"] = f"https://{place}"
-        authority = Path(access.certificate).read_bytes()
-        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
-    user = {"token": tokens.first} if tokens else {}
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": CONTEXT, "cluster": cluster}],
-            "users": [{"name": CONTEXT, "user": user}],
-            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
-            "current-context": CONTEXT,
-        },
-        indent=2,
-    )
-
-
-def write_kubeconfig(path: str, text: str) -> None:
-    """Write a kubeconfig that only its owner can read. Raises ClusterError if it cannot be."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o600)
-            file.write(text + "\n")
-    except OSError as error:
-        raise ClusterError(f"{path}: cannot be written: {reason_of(error)}") from None

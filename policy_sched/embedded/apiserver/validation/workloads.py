@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.embedded.apiserver.validation.checks import check_requirements
+from policy_sched.embedded.apiserver.validation.objects import check_requirements
 from policy_sched.embedded.apiserver.validation.problems import (
     IMMUTABLE,
     Problems,

@@ -26,7 +26,7 @@ from policy_sched.client.kube.auth.access import Access
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.time.clock import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.security.client_certificates import kubeconfig
+from policy_sched.embedded.apiserver.security.authentication import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change

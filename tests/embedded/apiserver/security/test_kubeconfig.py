@@ -13,8 +13,8 @@ import pytest
 
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.request.request_info import User
-from policy_sched.embedded.apiserver.security.authentication import Tokens
-from policy_sched.embedded.apiserver.security.client_certificates import (
+from policy_sched.embedded.apiserver.security.authentication import (
+    Tokens,
     kubeconfig,
     write_kubeconfig,
 )
