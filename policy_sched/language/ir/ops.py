@@ -267,7 +267,7 @@ REMAINDER = _elementwise("remainder", "remainder({0}, {1})", "remainder_rows({0}
 SHIFT = _elementwise("shift", "({0} >> {s})", "right_shift({0}, {s})")
 MIN = _elementwise("min", "({1} if {1} < {0} else {0})", "least_rows({0}, {1})", Trend.SAME)
 MAX = _elementwise("max", "({1} if {1} > {0} else {0})", "greatest_rows({0}, {1})", Trend.SAME)
-SIGN = _elementwise("sign", "sign({0})", "sign_rows({0})", Trend.SAME, 1.0)
+SIGN = _elementwise("sign", "(({0} > 0) - ({0} < 0))", "sign_rows({0})", Trend.SAME, 1.0)
 TABLE = OpKind(
     "table",
     "table_at({d}.entries, {0} - {d}.first)",
@@ -277,30 +277,28 @@ TABLE = OpKind(
 
 # Percent: of two numbers, of a static column (its data), of what a static column is less a part.
 
-PERCENT = _elementwise(
-    "percent", "percent({0}, {1})", "percent_rows({0}, {1})", Trend.SHARE, price=4.0
-)
+_PERCENT: Final = "(0 if {1} <= 0 or {0} <= 0 else 100 if {0} >= {1} else {0} * 100 // {1})"
+PERCENT = _elementwise("percent", _PERCENT, "percent_rows({0}, {1})", Trend.SHARE, price=4.0)
 PERCENT_OF_COLUMN = OpKind(
     "percent_of_column",
-    "percent({0}, {1})",
+    _PERCENT,
     "percent_within({0}, {1}, rt.ends({d}), False)",
     Trend.SHARE,
     price=2.5,
 )
 PERCENT_OF_REST = OpKind(
     "percent_of_rest",
-    "percent({0}, {1})",
+    _PERCENT,
     "percent_within({0}, {1}, rt.ends({d}), True)",
     Trend.SHARE,
     price=2.5,
 )
 DIVISOR = OpKind("divisor", "(float({0}) if {0} > 0 else inf)", "divisors({0})", price=0.7)
-SHARE = OpKind("share", "share({0}, {1})", "as_whole(shares({0}, {1}, False))", price=1.5)
-SHARE_OF_REST = OpKind(
-    "share_of_rest", "share({0}, {1})", "as_whole(shares({0}, {1}, True))", price=1.5
-)
-SHARE_DOUBLE = OpKind("share_double", "share({0}, {1})", "shares({0}, {1}, False)")
-SHARE_OF_REST_DOUBLE = OpKind("share_of_rest_double", "share({0}, {1})", "shares({0}, {1}, True)")
+_SHARE: Final = "int(min(max({0} / {1}, 0.0), 100.0))"
+SHARE = OpKind("share", _SHARE, "as_whole(shares({0}, {1}, False))", price=1.5)
+SHARE_OF_REST = OpKind("share_of_rest", _SHARE, "as_whole(shares({0}, {1}, True))", price=1.5)
+SHARE_DOUBLE = OpKind("share_double", _SHARE, "shares({0}, {1}, False)")
+SHARE_OF_REST_DOUBLE = OpKind("share_of_rest_double", _SHARE, "shares({0}, {1}, True)")
 
 # Doubles.
 
@@ -315,7 +313,12 @@ FDIV = _elementwise(
 )
 FABS = _elementwise("fabs", "abs({0})", "absolute({0})")
 TO_DOUBLE = _elementwise("to_double", "float({0})", "to_double({0})", Trend.SAME)
-TRUNCATE = _elementwise("truncate", "truncate({0})", "truncate_rows({0})", Trend.SAME)
+TRUNCATE = _elementwise(
+    "truncate",
+    "(int({0}) if -9223372036854775808.0 <= {0} < 9223372036854775808.0 else 0)",
+    "truncate_rows({0})",
+    Trend.SAME,
+)
 TO_INT = _elementwise(
     "to_int", "int_of_double({0}, {s})", "int_of_double_rows({0}, {s})", Trend.SAME, 3.0
 )
@@ -355,6 +358,13 @@ MASKED_MEAN = OpKind(
 MASKED_DEVIATION = OpKind(
     "masked_deviation",
     "deviation_masked({*})",
+    "deviation_masked_rows({*})",
+    price=1.5,
+    per_argument=True,
+)
+MASKED_DEVIATION_OF_TWO = OpKind(
+    "masked_deviation_of_two",
+    "(abs(float({1}) - float({3})) / 2 if {0} and {2} else 0.0)",
     "deviation_masked_rows({*})",
     price=1.5,
     per_argument=True,

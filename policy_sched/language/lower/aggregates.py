@@ -130,7 +130,9 @@ def _statistic(kind: OpKind) -> Handler:
             if kind is ops.MASKED_MEAN
             else ranges.deviation(found, len(value.items))
         )
-        return Value(low.op(kind, *parts, rep="f"), value.err, DOUBLE, interval)
+        two = kind is ops.MASKED_DEVIATION and len(value.items) == 2
+        op = low.op(ops.MASKED_DEVIATION_OF_TWO if two else kind, *parts, rep="f")
+        return Value(op, value.err, DOUBLE, interval)
 
     return lower
 

@@ -48,19 +48,9 @@ def percent(part: int, whole: int) -> int:
     return 100 if part >= whole else part * 100 // whole
 
 
-def share(part: float, whole: float) -> int:
-    """Return part / whole, truncated, within 0..100."""
-    return int(min(max(part / whole, 0.0), 100.0))
-
-
 def table_at(table: list[int], position: int) -> int:
     """Return the entry of a table at a position; any entry for a position outside of it."""
     return table[min(max(position, 0), len(table) - 1)]
-
-
-def sign(number: int) -> int:
-    """Return -1, 0 or 1."""
-    return (number > 0) - (number < 0)
 
 
 def divide_by_zero(a: float, b: float) -> float:
@@ -68,11 +58,6 @@ def divide_by_zero(a: float, b: float) -> float:
     if a == 0 or math.isnan(a):
         return math.nan
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
-
-
-def truncate(number: float) -> int:
-    """Return a double without its fraction; 0 where int64 cannot hold it."""
-    return int(number) if -(2.0**63) <= number < 2.0**63 else 0
 
 
 def int_of_double(number: float, site: int) -> tuple[int, int]:
@@ -132,8 +117,6 @@ def mean_masked(*pairs: Any) -> float:
 
 def deviation_masked(*pairs: Any) -> float:
     """Return the deviation of the values whose mask is true; arguments as `compact`."""
-    if len(pairs) == 4 and pairs[0] and pairs[2]:
-        return abs(float(pairs[1]) - float(pairs[3])) / 2
     return deviation([pairs[i + 1] for i in range(0, len(pairs), 2) if pairs[i]])
 
 
