@@ -20,7 +20,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import Pod, PodInfo
+from policy_sched.model import Pod, PodInfo, counted
 from policy_sched.report import json_text
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.simulate import (
@@ -86,7 +86,18 @@ def explain(  # noqa: PLR0913  # the options of the verb
     shown = scheduler.cache.nodes.n if output == "annotations" else top
     with progress("deciding"):
         found = act(scheduler, infos, info.uid, shown)
-    found.unmatched = _unmatched(Application(scheduler, plans), info)
+    own = [
+        one
+        for one in Application(scheduler, plans).report([info])
+        if one.profile == info.scheduler_name
+    ]
+    found.unmatched = [one.policy for one in own if not one.matched]
+    found.failed_scores = {
+        one.policy: f"fails on {one.failed:,} of {counted(one.nodes, 'node')}, which score 0:"
+        f" {one.error}"
+        for one in own
+        if one.failed
+    }
     _write(found, output)
     return OK
 
@@ -96,12 +107,6 @@ def _write(found: Explanation, output: str) -> None:
         sys.stdout.write(json_text(found.annotations()))
     else:
         write_report(found, output)
-
-
-def _unmatched(application: Application, info: PodInfo) -> list[str]:
-    """Return the policies of the pod's profile that do not apply to it."""
-    own = (one for one in application.report([info]) if one.profile == info.scheduler_name)
-    return [one.policy for one in own if not one.matched]
 
 
 def _find(name: str, pods: Sequence[Pod]) -> Pod:

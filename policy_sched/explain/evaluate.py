@@ -6,6 +6,7 @@ if there is one. It has one value if it reads no node, else one for each node.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,11 @@ from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.stdlib import value_data, value_text
 from policy_sched.language.values import (
+    DOUBLE,
     DURATION,
     KINDS,
+    NOT_FINITE,
+    OVERFLOW,
     STRING,
     TIMESTAMP,
     LimitError,
@@ -159,6 +163,11 @@ def evaluated(
             values.append(NodeValue(name, None, f"PS{FIRST_ERROR + site.kind}", _words(site)))
             continue
         value = out[0]
+        problem = _no_score(value) if section == "score" and kind == DOUBLE else 0
+        if problem:
+            words = KINDS[problem].replace("_", " ")
+            values.append(NodeValue(name, None, f"PS{FIRST_ERROR + problem}", words))
+            continue
         if kind == STRING and not isinstance(value, str):
             value = strings.text(value)
         values.append(NodeValue(name, value))
@@ -202,6 +211,13 @@ def _rows(cache: Cache, *, by_row: bool) -> Sequence[int]:
         return [0]
     live = cache.nodes.live.values[: cache.nodes.n]
     return [int(row) for row in np.flatnonzero(live)]
+
+
+def _no_score(value: float) -> int:
+    """Return the kind of error of a double that cannot be a score; 0 of others."""
+    if not math.isfinite(value):
+        return NOT_FINITE
+    return 0 if abs(value) < 2.0**63 else OVERFLOW
 
 
 def _words(site: Site) -> str:

@@ -33,7 +33,6 @@ from policy_sched.framework import (
     Describe,
     FilterResult,
     PreFilterResult,
-    Rows,
     Status,
 )
 from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
@@ -245,8 +244,8 @@ def _without_part(pipeline: Pipeline, part: Part) -> Pipeline:
 def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
     """Return a filter in which the rule of that name rejects nothing."""
 
-    def filter_without(state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
-        verdict = cast("FilterResult", hook.function(state, pod, rows))
+    def filter_without(*given: object) -> FilterResult:
+        verdict = cast("FilterResult", hook.function(*given))
         if verdict.codes is None or verdict.parts is None:
             return verdict
         codes = np.zeros_like(verdict.codes)

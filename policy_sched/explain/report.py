@@ -83,7 +83,9 @@ class Explanation:
     first, and its reasons. ``failed``: an error occurred, so it is unknown where the pod fits;
     ``message`` is the error. ``placements``: the domains in which its group was tried as a whole,
     and ``placement`` the chosen one; both are empty for other pods. ``unmatched``: policies that do
-    not apply to it, since a matchCondition is false. ``ahead``: pods ahead of it in the queue;
+    not apply to it, since a matchCondition is false. ``failed_scores``: by policy the number of
+    nodes that score 0 because its score fails there, and the reason, as text. ``ahead``: pods
+    ahead of it in the queue;
     ``after_queue``: they were decided first, and ``node`` is the pod's node at the end, empty if it
     has none. ``skipped_extenders``: errors of ignorable extenders that failed, by name: the
     decision was made without them.
@@ -109,6 +111,7 @@ class Explanation:
     placements: list[PlacementStep] = field(default_factory=list)
     placement: str = ""
     unmatched: list[str] = field(default_factory=list)
+    failed_scores: dict[str, str] = field(default_factory=dict)
     ahead: int = 0
     after_queue: bool = False
     node: str = ""
@@ -122,6 +125,8 @@ class Explanation:
         yield from _queue(self)
         for name in self.unmatched:
             yield f"  {name} does not apply to it: a matchCondition is false"
+        for name, failure in self.failed_scores.items():
+            yield f"  the score of {name} {failure}"
         if self.placements:
             yield ""
             yield from _placements(self)

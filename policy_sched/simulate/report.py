@@ -36,7 +36,8 @@ class Applied:
 
     ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
     ``rejected``: nodes that its filter rejects for one of them; ``scored``: nodes to which its
-    score gives more than 0 for one of them; None without that section.
+    score gives more than 0 for one of them; None without that section. ``failed``: nodes on which
+    its score fails for one of them and counts as 0, and ``error`` the first reason.
     """
 
     policy: str
@@ -46,6 +47,8 @@ class Applied:
     rejected: int | None
     scored: int | None
     nodes: int
+    failed: int = 0
+    error: str = ""
 
 
 class Application:
@@ -94,6 +97,8 @@ class _Policy:
         self._matched: set[str] = set()
         self._rejected: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._scored: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._failed: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._error = ""
 
     def show(self, pod: PodInfo) -> None:
         handle, bound = self._handle, self._bound
@@ -115,6 +120,17 @@ class _Policy:
             return
         if scores:
             self._scored = _either(self._scored, np.asarray(bound.score(pod, cycle)) > 0)
+            self._note_failures(pod, cycle)
+
+    def _note_failures(self, pod: PodInfo, cycle: Activation) -> None:
+        nodes = self._handle.nodes
+        failed = np.zeros(nodes.n, np.bool_)
+        rows, error = self._bound.failed_scores(
+            pod, cycle, np.flatnonzero(nodes.live.values[: nodes.n])
+        )
+        failed[rows] = True
+        self._failed = _either(self._failed, failed)
+        self._error = self._error or error
 
     def applied(self, pods: Sequence[PodInfo], table: NodeTable) -> Applied:
         policy, live = self._policy, table.live.values[: table.n]
@@ -126,6 +142,8 @@ class _Policy:
             _count(self._rejected, live) if policy.has_filter else None,
             _count(self._scored, live) if policy.has_score else None,
             table.live_count,
+            _count(self._failed, live),
+            self._error,
         )
 
 
@@ -328,12 +346,17 @@ def applied_text(one: Applied) -> str:
         parts.append(f"rejected {one.rejected:,} of {nodes}")
     if one.scored is not None:
         parts.append(f"scored {one.scored:,} of {nodes} above 0")
+    if one.failed:
+        parts.append(f"failed on {one.failed:,}, which score 0: {one.error}")
     return ", ".join(parts)
 
 
 def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
     """Return the number of pods and nodes that each policy applied to, as plain data."""
-    return [asdict(one) for one in policies]
+    return [
+        {k: v for k, v in asdict(one).items() if one.failed or k not in ("failed", "error")}
+        for one in policies
+    ]
 
 
 def _by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:

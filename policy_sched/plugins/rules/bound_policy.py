@@ -229,6 +229,13 @@ class BoundPolicy:
         assert self._score is not None, "the policy has a score"
         return self._score.failure(pod, cycle, scores, rows)
 
+    def failed_scores(
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], str]:
+        """Return the rows whose score is 0 because the rule fails, and why on the first of them."""
+        assert self._score is not None, "the policy has a score"
+        return self._score.failed(pod, cycle, rows)
+
     def normalize(
         self,
         scores: RawScores,

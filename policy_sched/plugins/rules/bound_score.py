@@ -106,11 +106,16 @@ class BoundScore:
         value, metered = f"out[{root.value}]", bound.unit.program.metered
         return RowRule(bound.functions.scalar, cycle, holds, value, metered)
 
-    def raw(self, pod: PodInfo, cycle: Activation, rows: Rows) -> RawScores:
-        """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED."""
+    def raw(
+        self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False
+    ) -> RawScores:
+        """Return the raw score per row; where the rule failed, 0 or, if marked, FAILED.
+
+        ``marked``: mark failures even if nothing that scores needs to see them.
+        """
         bound = self._unit
         root = bound.unit.roots[0]
-        instead = self._failed if self._score.marks_failures else 0
+        instead = self._failed if marked or self._score.marks_failures else 0
         if rows is not None and len(rows) <= FEW_ROWS:
             values = []
             for row in rows.tolist():
@@ -123,7 +128,8 @@ class BoundScore:
         except LimitError as error:
             if error.whole:
                 raise
-            return self._row_by_row(pod, cycle, range(n) if rows is None else rows.tolist())
+            each = range(n) if rows is None else rows.tolist()
+            return self._row_by_row(pod, cycle, each, instead)
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
@@ -136,10 +142,11 @@ class BoundScore:
         scores: RawScores = result.astype(self._dtype, copy=False)
         return scores
 
-    def _row_by_row(self, pod: PodInfo, cycle: Activation, rows: Iterable[int]) -> RawScores:
+    def _row_by_row(
+        self, pod: PodInfo, cycle: Activation, rows: Iterable[int], instead: float
+    ) -> RawScores:
         """Return what `raw` does where the rule takes too much work of some rows."""
         root = self._unit.unit.roots[0]
-        instead = self._failed if self._score.marks_failures else 0
         values = []
         with one_evaluation():
             for row in rows:
@@ -176,6 +183,31 @@ class BoundScore:
             return None
         row = int(rows[places[0]])
         return self._said("score", self._unit.answer(0, pod, cycle, row), row)
+
+    def failed(
+        self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], str]:
+        """Return the feasible rows whose score is 0 as a rule fails, and why on the first of them.
+
+        A double that no int64 is near, an infinity and NaN fail, too.
+        """
+        unit = self._unit.unit
+        scores = np.zeros(len(rows), self._dtype)
+        if unit.can_fail or unit.program.metered or self._normalizer is not None:
+            scores = self.raw(pod, cycle, rows, marked=True)
+        places = np.flatnonzero(failures(scores))
+        if len(places):
+            try:
+                error = self._unit.answer(0, pod, cycle, int(rows[places[0]]))
+            except LimitError as limit:
+                return rows[places], str(limit)
+            return rows[places], error.message if isinstance(error, Failure) else "error"
+        if self._normalizer is None:
+            return rows[:0], ""
+        _, errors = self._computed(self._normalizer, scores, pod, cycle, rows)
+        places = np.flatnonzero(errors)
+        why = self._normalizer.unit.words(int(errors[places[0]])) if len(places) else ""
+        return rows[places], why
 
     def _said(self, part: str, error: Any, row: int) -> str:
         words = error.message if isinstance(error, Failure) else "error"
@@ -221,17 +253,30 @@ class BoundScore:
         rows: Rows,
     ) -> Scores:
         """Return what the normalize expression makes of scores none of which failed."""
-        n = len(scores)
-        seen = Scored.of(scores, cycle)
-        out = bound.vector(pod, seen, slice(0, n) if rows is None else rows, n)
-        root = bound.unit.roots[0]
-        value = np.broadcast_to(np.asarray(out[root.value], dtype=np.int64), scores.shape)
-        errors = 0 if root.error is None else out[root.error]
+        value, errors = self._computed(bound, scores, pod, cycle, rows)
         if self._score.aborts and np.any(errors):
-            place = int(np.flatnonzero(np.broadcast_to(np.asarray(errors), scores.shape))[0])
-            site = int(np.broadcast_to(np.asarray(errors), scores.shape)[place])
-            failure = Failure("", bound.unit.words(site))
+            place = int(np.flatnonzero(errors)[0])
+            failure = Failure("", bound.unit.words(int(errors[place])))
             row = place if rows is None else int(rows[place])
             raise RuleError(self._said("score.normalize", failure, row))
         result: Scores = np.where(errors, 0, value)
         return result
+
+    def _computed(
+        self,
+        bound: BoundUnit,
+        scores: RawScores,
+        pod: PodInfo | None,
+        cycle: Activation,
+        rows: Rows,
+    ) -> tuple[Scores, npt.NDArray[np.int64]]:
+        """Return the value and the error of the normalize expression for each score."""
+        n = len(scores)
+        seen = Scored.of(scores, cycle)
+        out = bound.vector(pod, seen, slice(0, n) if rows is None else rows, n)
+        root = bound.unit.roots[0]
+        value, errors = (
+            np.broadcast_to(np.asarray(part, dtype=np.int64), scores.shape)
+            for part in (out[root.value], 0 if root.error is None else out[root.error])
+        )
+        return value, errors
