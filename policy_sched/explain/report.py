@@ -350,6 +350,7 @@ _FIELDS: Final = {
     "rejected_by": "rejectedBy",
     "nominated_node": "nominatedNode",
     "after_queue": "afterQueue",
+    "failed_scores": "failedScores",
     "skipped_extenders": "skippedExtenders",
 }
 

@@ -62,6 +62,9 @@ def test_a_score_that_fails_is_reported(
     assert run(["explain", "p", *given]) == 0
     shown = capsys.readouterr().out
     assert f"  the score of Mine fails on 1 of 2 nodes, which score 0: {why}\n" in shown
+    assert run(["explain", "p", *given, "-o", "json"]) == 0
+    failures = json.loads(capsys.readouterr().out)["failedScores"]
+    assert failures == {"Mine": f"fails on 1 of 2 nodes, which score 0: {why}"}
     assert run(["simulate", str(cluster), "--policies", str(policy)]) == 0
     shown = capsys.readouterr().out
     assert f", failed on 1, which score 0: {why}\n" in shown
