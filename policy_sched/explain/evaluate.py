@@ -163,10 +163,10 @@ def evaluated(
             values.append(NodeValue(name, None, f"PS{FIRST_ERROR + site.kind}", _words(site)))
             continue
         value = out[0]
-        problem = _no_score(value) if section == "score" and kind == DOUBLE else 0
-        if problem:
-            words = KINDS[problem].replace("_", " ")
-            values.append(NodeValue(name, None, f"PS{FIRST_ERROR + problem}", words))
+        fault = _no_score(value) if section == "score" and kind == DOUBLE else 0
+        if fault:
+            words = KINDS[fault].replace("_", " ")
+            values.append(NodeValue(name, None, f"PS{FIRST_ERROR + fault}", words))
             continue
         if kind == STRING and not isinstance(value, str):
             value = strings.text(value)

@@ -208,6 +208,20 @@ def test_pods_without_a_group_are_not_concerned() -> None:
     assert not [event for event in run.client.events if event.reason == "Gang"]
 
 
+def test_a_gang_whose_group_does_not_exist_waits_for_it() -> None:
+    """Its members were bound one by one as they came, so that a gang ran in part."""
+    run = Run(3, [])
+    run.add(member("a"), member("b"))
+    run.go()
+    assert run.bound == []
+    gated = run.scheduler.queue.gated()
+    assert [queued.info.name for queued in gated] == ["a", "b"]
+    gate = run.scheduler.profiles[gated[0].info.scheduler_name].runner.run(
+        "pre_enqueue", gated[0].info
+    )
+    assert gate.status.message() == "waiting for pod group ring to appear"
+
+
 def test_a_group_of_the_workload_api() -> None:
     """A pod names its group in its spec, whose PodGroup has a gang policy."""
     spec = PodGroupSpec(scheduling_policy=GroupPolicy(gang=GangPolicy(min_count=2)))

@@ -152,7 +152,10 @@ def test_a_policy_that_is_enabled_on_one_side_only_is_compared(tmp_path: Path) -
 
 
 def test_extenders_are_told_in_the_words_of_the_configuration(tmp_path: Path) -> None:
-    """Each setting at its place, sets in order; a whole extender by what it sets."""
+    """Each setting at its place, sets in order; a whole extender by what it sets.
+
+    The comparison showed ``frozenset({...})`` and ``Selector(requirements=(), ...)``.
+    """
     files = {}
     for name, text in {
         "one": EXTENDERS.replace("VERB", "filter"),
