@@ -24,6 +24,7 @@ from policy_sched.http import accepting
 from policy_sched.instance.http import delegated_auth as doorkeeper
 from policy_sched.instance.http import listener as listening
 from policy_sched.language.diagnostics import catalogue as codes
+from policy_sched.policytest import scenario
 from policy_sched.profiles.load.configuration import MAX_PROFILES
 from policy_sched.profiles.load.document import MAX_DOCUMENTS
 from policy_sched.profiles.load.policies import MAX_RULE_TEXT
@@ -49,6 +50,7 @@ a0: &a0 [x, x, x]
         f"{documents.MAX_POLICY_BYTES >> 20} MiB, {MAX_DOCUMENTS} documents and",
         f"documents and {documents.MAX_VALUES:,} values a file",
         f"{documents.MAX_POLICY_BYTES >> 20} MiB and {documents.MAX_VALUES:,} values for tests",
+        f"{scenario.MAX_POLICIES} policies and {scenario.MAX_WORK:,} steps times nodes a test",
         f"aliases and merge keys may make a document {documents.MAX_EXPANSION} times as large",
         f"{documents.MAX_DEPTH} levels; numbers of {documents.MAX_NUMBER} characters",
         f"characters; {MAX_PROFILES} profiles",

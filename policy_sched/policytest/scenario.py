@@ -18,7 +18,7 @@ import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject, Report, as_stored, decode_object
-from policy_sched.model import DEFAULT_NAMESPACE, Pod
+from policy_sched.model import DEFAULT_NAMESPACE, Node, Pod
 from policy_sched.policytest.expectations import Outcome, read_outcome
 from policy_sched.policytest.reader import (
     DUPLICATE,
@@ -54,6 +54,11 @@ KEYS: Final = ("$schema", *keys_of(PolicyTest))
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 MAX_YAML: Final = MAX_POLICY_BYTES
 """Bytes of a YAML file of scenarios, which is read with all its places; `check` reads no more."""
+MAX_POLICIES: Final = 100
+"""Policies, and directories of them, that a test names."""
+MAX_WORK: Final = 1_000_000
+"""Steps times nodes of a test; each takes some 10 µs and 400 bytes."""
+TOO_LONG: Final = "PS501"
 TOO_LARGE: Final = "split it, or write one scenario a line, as JSON in a .jsonl file"
 BAD_API_VERSION: Final = "PS706"
 
@@ -197,12 +202,21 @@ def _scenario(
         return None
     fields = reader.mapping(value, (), KEYS)
     policies = reader.texts(fields.get("policies"), ("policies",))
+    if len(policies) > MAX_POLICIES:
+        text = f"policies: Too many: {len(policies)}: must have at most {MAX_POLICIES} items"
+        reader.problem(("policies",), TOO_LONG, text, key=True)
+        return None
     for i, policy in enumerate(policies):
         single = isinstance(fields.get("policies"), str)
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
     objects = tuple(one for _, one in _objects(reader, fields, "objects"))
     pending = tuple(_pods(reader, fields))
     ops = _operations(reader, fields, objects, pending)
+    nodes = sum(isinstance(one, Node) for one in objects)
+    if nodes * len(ops) > MAX_WORK:
+        text = f"{len(ops)} steps on {nodes} nodes; the limit is {MAX_WORK} of both multiplied"
+        reader.problem(("objects",), TOO_LONG, text, hint="divide the test", key=True)
+        return None
     return Scenario(
         name=_name(reader, fields),
         file=references.file,
