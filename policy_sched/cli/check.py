@@ -23,7 +23,6 @@ from policy_sched.cli.output.diagnostics import (
     require_files,
     write_diagnostics,
     write_hints,
-    write_lines,
 )
 from policy_sched.cli.output.junit_tap_sarif import (
     as_gitlab,
@@ -33,6 +32,7 @@ from policy_sched.cli.output.junit_tap_sarif import (
     cases_of,
     failures,
 )
+from policy_sched.cli.output.report import write_report
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.load import files_of_ours
@@ -95,8 +95,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
     if nodes is not None and output == "text":
         from policy_sched.profiles.check import cost_report  # noqa: PLC0415  only here
 
-        lines = cost_report.text_lines(list(cost_report.estimates(checkup.policies)), nodes)
-        write_lines(lines)
+        write_report(cost_report(checkup.policies, nodes), "text")
     return _exit_code(checkup, strict=strict, lint_fatal=lint_fatal)
 
 

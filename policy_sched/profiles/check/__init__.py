@@ -3,8 +3,8 @@
 Returns diagnostics; printing is in `cli`.
 """
 
-from policy_sched.profiles.check import cost_report
 from policy_sched.profiles.check.check import Checkup, check_all, check_files, check_open
+from policy_sched.profiles.check.cost_report import cost_report
 from policy_sched.profiles.check.snapshot import selectors_of, snapshot_of
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Tells what the rules of policies cost on so many nodes, before there is any."""
+"""Estimates the cost of the rules of policies on a number of nodes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from policy_sched.language.ir import Cost
 from policy_sched.profiles.build import compiled
 from policy_sched.profiles.load import LoadedPolicy, policy_source
+from policy_sched.report import Document, table
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a section of a policy costs for each pod: usually, and where every node has changed."""
+    """The cost of a section of a policy for each pod: usually, and where every node has changed."""
 
     policy: str
     section: str
@@ -20,8 +21,53 @@ class Estimate:
     full: Cost
 
 
-def estimates(policies: Sequence[LoadedPolicy]) -> Iterator[Estimate]:
-    """Yield the estimates of filter and score rules of the policies that compile."""
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """The estimated time that rules take for one pod on a cluster of ``nodes`` nodes."""
+
+    estimates: tuple[Estimate, ...]
+    nodes: int
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield a table of microseconds."""
+        yield f"estimate for {self.nodes:,} nodes, in microseconds per pod"
+        rows = [("POLICY", "SECTION", "USUALLY", "ALL CHANGED")]
+        costs = [(one.policy, one.section, one.kept, one.full) for one in self.estimates]
+        for policy, section, kept, full in (*costs, ("", "all", *self.total())):
+            rows.append((policy, section, f"{self._time(kept):,.0f}", f"{self._time(full):,.0f}"))
+        yield from table(rows, right=(2, 3), gap="  ")
+
+    def document(self) -> Document:
+        """Return the same as plain data."""
+        return {
+            "nodes": self.nodes,
+            "unit": "us",
+            "sections": [
+                {
+                    "policy": one.policy,
+                    "section": one.section,
+                    "usually": round(self._time(one.kept), 3),
+                    "allChanged": round(self._time(one.full), 3),
+                }
+                for one in self.estimates
+            ],
+        }
+
+    def total(self) -> tuple[Cost, Cost]:
+        """Return the sums of all sections: usually, and where every node has changed."""
+        kept = sum((one.kept for one in self.estimates), Cost())
+        return kept, sum((one.full for one in self.estimates), Cost())
+
+    def _time(self, cost: Cost) -> float:
+        return cost.nanoseconds(self.nodes) / 1e3
+
+
+def cost_report(policies: Sequence[LoadedPolicy], nodes: int) -> CostReport:
+    """Return the costs of the filter and score rules of the policies that compile."""
+    return CostReport(tuple(_estimates(policies)), nodes)
+
+
+def _estimates(policies: Sequence[LoadedPolicy]) -> Iterator[Estimate]:
     for loaded in policies:
         policy = compiled(policy_source(loaded))[0] if loaded.sound else None
         if policy is None:
@@ -31,26 +77,3 @@ def estimates(policies: Sequence[LoadedPolicy]) -> Iterator[Estimate]:
         for section, unit in units.items():
             if unit is not None:
                 yield Estimate(policy.name, section, unit.program.kept, unit.program.full)
-
-
-def text_lines(found: Sequence[Estimate], nodes: int) -> Iterator[str]:
-    """Yield a table for people: the time of one pod over so many nodes."""
-    yield f"estimate for {nodes:,} nodes, in microseconds per pod"
-    heads = ("POLICY", "SECTION", "USUALLY", "ALL CHANGED")
-    rows = [
-        (one.policy, one.section, _time(one.kept, nodes), _time(one.full, nodes)) for one in found
-    ]
-    whole = ("", "all", *(_time(sum_of(found, which), nodes) for which in ("kept", "full")))
-    widths = [max(len(row[i]) for row in (heads, whole, *rows)) for i in range(len(heads))]
-    for row in (heads, *rows, whole):
-        names = f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}"
-        yield f"{names}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}"
-
-
-def sum_of(found: Sequence[Estimate], which: str) -> Cost:
-    """Return the sum of all ``kept`` or all ``full`` costs."""
-    return sum((getattr(one, which) for one in found), Cost())
-
-
-def _time(cost: Cost, nodes: int) -> str:
-    return f"{cost.nanoseconds(nodes) / 1e3:,.0f}"
