@@ -1,10 +1,10 @@
 """The columns of kubectl's tables.
 
-One module per family of kinds.
+columns.yaml has them by kind; cells.py fills those that are more than a field.
 """
 
+from policy_sched.embedded.apiserver.printers.cells import selector_text
 from policy_sched.embedded.apiserver.printers.tables import definitions, metadata, row
-from policy_sched.embedded.apiserver.printers.workloads import selector_text
 
 __all__ = [
     "definitions",
