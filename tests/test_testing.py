@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from policy_sched.model.meta import HostPort, Taint, Toleration
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import HostPort, Taint, Toleration
 from policy_sched.testing import SECOND, FakeClock, make_node, make_pod
 
 

@@ -1,25 +1,193 @@
-"""Compares two policy sets: their texts, and the placements that result."""
+"""Compares two policy sets: their texts, and the placements that result; text and Markdown.
+
+The Markdown is for a comment on a pull request, and names and texts come from untrusted files. Each
+is put in a code span of harmless characters, in a fenced block whose fence does not occur in it, or
+in `<code>` with every other character as an entity: it cannot become markup, a link or the mention
+of a user.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from policy_sched.diff import markdown
 from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
+    KINDS,
     ONE_SEED,
     applied_lines,
+    causes_text,
+    mean_text,
+    means_of_causes,
+    measure_row,
     placement_document,
     placement_lines,
     policies_document,
     seeds_document,
     seeds_lines,
+    seeds_text,
+    sides,
+    worst_first,
 )
+from policy_sched.model import counted
 from policy_sched.profiles.format import Difference
 from policy_sched.profiles.reload import PolicySet
 from policy_sched.report import Document
+from policy_sched.simulate import applied_text
+
+DIFFERENCES: Final = 25
+NAMED: Final = 20
+LONGEST: Final = 400
+"""Limits of a comment: differences, pods, characters of one value. GitHub accepts 65,536
+characters, and an entity is up to ten of them."""
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9 ./:,;()'%=+\[\]{}\"-]+")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9 /-]")
+
+
+def code(text: str) -> str:
+    """Return a text as code that cannot be read as markup."""
+    shown = " ".join(_visible(text).split())
+    if not shown:
+        return ""
+    if len(shown) > LONGEST:
+        shown = f"{shown[:LONGEST]}..."
+    if _HARMLESS.fullmatch(shown):
+        return f"`{shown}`"
+    return f"<code>{''.join(_entity(c) for c in shown)}</code>"
+
+
+def _entity(character: str) -> str:
+    return character if _PLAIN.match(character) else f"&#{ord(character)};"
+
+
+def _visible(text: str) -> str:
+    """Return a text with escapes for invisible characters."""
+    return "".join(
+        c if c.isprintable() or c.isspace() else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
+def configurations(old: PolicySet, new: PolicySet) -> Iterator[str]:
+    """Yield the configuration that enables policies, if any, and the policies left out."""
+    if old.config is None and new.config is None:
+        return
+    for name, side in (("Before", old), ("After", new)):
+        yield f"- {name}: {_configuration(side)}"
+    yield ""
+
+
+def _configuration(side: PolicySet) -> str:
+    if side.config is None:
+        return "no KubeSchedulerConfiguration; each policy is enabled"
+    text = f"{code(side.config)} decides which policies are enabled"
+    idle = ", ".join(map(code, side.idle))
+    return f"{text}; not enabled, and not compared on a cluster: {idle}" if idle else text
+
+
+def differences(found: Sequence[Difference]) -> Iterator[str]:
+    """Yield the differences between the policy sets."""
+    if not found:
+        yield "The policy sets are the same."
+    for one in found[:DIFFERENCES]:
+        yield f"- {code(one.where)}"
+        yield ""
+        removed = [f"- {line}" for line in _lines(one.old)]
+        added = [f"+ {line}" for line in _lines(one.new)]
+        yield from (f"  {line}" for line in _fenced("diff", [*removed, *added]))
+        yield ""
+    if len(found) > DIFFERENCES:
+        yield f"- and {counted(len(found) - DIFFERENCES, 'more difference')}"
+
+
+def _lines(value: str) -> list[str]:
+    if not value:
+        return []
+    short = value if len(value) <= LONGEST else f"{value[:LONGEST]}..."
+    return _visible(short).splitlines()
+
+
+def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
+    runs = re.findall(r"`+", "\n".join(lines))
+    fence = "`" * max(3, 1 + max(map(len, runs), default=0))
+    yield f"{fence}{language}"
+    yield from lines
+    yield fence
+
+
+def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
+    """Yield the moved pods and the change of the cluster."""
+    if isinstance(found, SeedsDiff):
+        yield from _with_seeds(found)
+        run, with_seed = found.runs[0], f", with seed {found.seeds[0]}"
+    else:
+        yield from _with_one_seed(found)
+        run, with_seed = found, ""
+    for name, side in (("before", run.old), ("after", run.new)):
+        if side.policies:
+            yield ""
+            yield f"Policies {name}{with_seed}:"
+            yield ""
+            yield from (f"- {code(one.policy)} {applied_text(one)}" for one in side.policies)
+
+
+def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
+    counts, causes = found.counts, causes_text(found)
+    yield (
+        f"**{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
+        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
+        f"{counts['schedulable']:,} schedulable**" + (f" ({causes})" if causes else "")
+    )
+    yield ""
+    moves = worst_first(found.moves)
+    for move in moves[:NAMED]:
+        where = code(move.new) if move.new is not None else f"nowhere: {code(move.message)}"
+        yield f"- {code(move.pod)}: {code(move.old or '') or 'nowhere'} → {where}"
+    if len(moves) > NAMED:
+        yield f"- and {len(moves) - NAMED:,} more"
+    if moves:
+        yield ""
+    rows = [(code(name), old, new) for name, old, new in sides(found.old, found.new)]
+    yield from _table(("", "before", "after"), rows)
+    if set(found.causes) - {"policy"}:
+        yield ""
+        yield ONE_SEED
+
+
+def _with_seeds(found: SeedsDiff) -> Iterator[str]:
+    run = found.runs[0]
+    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
+    yield (
+        f"**{counted(run.pods, 'pod')} on {counted(run.nodes, 'node')},"
+        f" {counted(len(found.seeds), 'seed')} ({seeds_text(found.seeds)}): {moved} move,"
+        f" {lost} become unschedulable, {won} schedulable (means)**"
+    )
+    causes = means_of_causes(found)
+    if causes:
+        yield ""
+        yield f"Of these, {causes}."
+    yield ""
+    heads = ("", "before", "after", "difference", "95 % interval", "")
+    rows = [(code(name), *cells) for name, *cells in map(measure_row, found.measures)]
+    yield from _table(heads, rows)
+    fates = found.fates
+    if fates:
+        yield ""
+    for one in fates[:NAMED]:
+        more = "fewer" if one.change < 0 else "more"
+        yield f"- {code(one.pod)}: placed with {counted(abs(one.change), f'{more} seed')}"
+    if len(fates) > NAMED:
+        yield f"- and {len(fates) - NAMED:,} more"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table; its cells are escaped already."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join(['---', *['---:'] * (len(heads) - 1)])}|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
 
 NOT_COMPARED: Final = (
     "No profile enables a policy that differs: the placements do not show the difference."
@@ -91,13 +259,13 @@ class PolicyDiff:
         """Yield the differences as Markdown, for a comment on a pull request."""
         yield "## What the policies change"
         yield ""
-        yield from markdown.configurations(self.old, self.new)
-        yield from markdown.differences(self.differences)
+        yield from configurations(self.old, self.new)
+        yield from differences(self.differences)
         if self.placements is not None:
             yield from ("", "### On the cluster", "")
             if self.idle_only:
                 yield from (NOT_COMPARED, "")
-            yield from markdown.placements(self.placements)
+            yield from placements(self.placements)
 
 
 def _placement_lines(found: PlacementDiff | SeedsDiff) -> Iterator[str]:

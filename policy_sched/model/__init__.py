@@ -30,12 +30,20 @@ from policy_sched.model.cluster_event import (
     action_label,
 )
 from policy_sched.model.cluster_objects import (
+    DaemonSet,
+    Deployment,
+    Job,
     Namespace,
     Node,
     PodDisruptionBudget,
     PriorityClass,
     RejectedError,
+    ReplicaSet,
+    ReplicationController,
     RuntimeClass,
+    Service,
+    StatefulSet,
+    Workload,
     admit,
     check_overhead,
 )
@@ -46,6 +54,9 @@ from policy_sched.model.meta import (
     ApiObject,
     ApiStruct,
     ApiValue,
+    Condition,
+    Container,
+    HostPort,
     Int32,
     Int64,
     LabelSelector,
@@ -56,9 +67,12 @@ from policy_sched.model.meta import (
     NodeSelectorTerm,
     ObjectMeta,
     OwnerReference,
+    Taint,
+    Toleration,
     TopologySpreadConstraint,
     datetime_of,
     nanoseconds,
+    ports_conflict,
 )
 from policy_sched.model.pod import (
     ContainerExtendedResourceRequest,
@@ -111,14 +125,6 @@ from policy_sched.model.quantity import (
     quantity,
     quantity_text,
     units,
-)
-from policy_sched.model.records import (
-    Condition,
-    Container,
-    HostPort,
-    Taint,
-    Toleration,
-    ports_conflict,
 )
 from policy_sched.model.requests import (
     container_sum,
@@ -201,16 +207,6 @@ from policy_sched.model.storage import (
     TopologySelectorTerm,
     VolumeAttachment,
     VolumeNodeAffinity,
-)
-from policy_sched.model.workloads import (
-    DaemonSet,
-    Deployment,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-    Workload,
 )
 
 __all__ = [

@@ -8,11 +8,18 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.model.cluster_objects import (
+    DaemonSet,
+    Deployment,
+    Job,
     Namespace,
     Node,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
+    ReplicationController,
     RuntimeClass,
+    Service,
+    StatefulSet,
 )
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
@@ -31,15 +38,6 @@ from policy_sched.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
-)
-from policy_sched.model.workloads import (
-    DaemonSet,
-    Deployment,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
 )
 
 Kind = tuple[str, str]

@@ -11,13 +11,14 @@ from policy_sched.model.meta import (
     ApiObject,
     ApiStruct,
     ApiValue,
+    Condition,
     Int32,
     Int64,
     ObjectMeta,
+    Toleration,
     TopologySpreadConstraint,
 )
 from policy_sched.model.quantity import Amount
-from policy_sched.model.records import Condition, Toleration
 
 
 class ResourceRequirements(ApiStruct):

@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct, Int32
-from policy_sched.model.records import Condition
+from policy_sched.model.meta import ApiObject, ApiStruct, Condition, Int32
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """The label with a pod's group for the coscheduling plugin."""

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from policy_sched.model.meta import NodeAffinity, OwnerReference, nanoseconds
+from policy_sched.model.meta import (
+    ANY_ADDRESS,
+    Container,
+    HostPort,
+    NodeAffinity,
+    OwnerReference,
+    Toleration,
+    nanoseconds,
+)
 from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
 from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
 from policy_sched.model.pod_terms import (
@@ -26,7 +34,6 @@ from policy_sched.model.pod_terms import (
     pod_terms,
     spread_constraints,
 )
-from policy_sched.model.records import ANY_ADDRESS, Container, HostPort, Toleration
 from policy_sched.model.requests import container_units, limits, qos_class, totals
 from policy_sched.model.storage import PodVolumes, pod_volumes
 

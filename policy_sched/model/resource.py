@@ -7,9 +7,18 @@ from typing import Any, Final
 
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct, ApiValue, Int64, NodeSelector, ObjectMeta
+from policy_sched.model.meta import (
+    ApiObject,
+    ApiStruct,
+    ApiValue,
+    Condition,
+    Int64,
+    NodeSelector,
+    ObjectMeta,
+    Taint,
+    Toleration,
+)
 from policy_sched.model.quantity import Amount
-from policy_sched.model.records import Condition, Taint, Toleration
 
 DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Before the name of a device class: the extended resource that the class always serves."""

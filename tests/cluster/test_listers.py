@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.tables.journal import STRUCTURE, Journal
-from policy_sched.model.cluster_objects import PodDisruptionBudget
+from policy_sched.model.cluster_objects import PodDisruptionBudget, ReplicaSet, Service
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.storage import PersistentVolume
-from policy_sched.model.workloads import ReplicaSet, Service
 from policy_sched.testing import make_node, make_pod
 
 

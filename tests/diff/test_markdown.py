@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.diff.markdown import DIFFERENCES, code
 from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff, Side, Spread
-from policy_sched.diff.policy_diff import PolicyDiff
+from policy_sched.diff.policy_diff import DIFFERENCES, PolicyDiff, code
 from policy_sched.profiles.format.policy_diff import Difference
 from policy_sched.profiles.reload.inputs import PolicySet
 from policy_sched.simulate.report import Applied

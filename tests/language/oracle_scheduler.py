@@ -8,9 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.model.meta import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
+from policy_sched.model.meta import (
+    HostPort,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+)
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import HostPort, Taint, Toleration
 
 from .oracle_values import ABSENT, Optional, OracleError, some
 from .oracle_world import NodeRecord, Resources

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from policy_sched.model.meta import Container, HostPort, Toleration
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import FIELDS, PodInfo, QueuedPod, field_key, normalized_image
-from policy_sched.model.records import Container, HostPort, Toleration
 
 FULL: dict[str, Any] = {
     "apiVersion": "v1",

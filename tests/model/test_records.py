@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.model.records import Container, HostPort, Toleration, ports_conflict
+from policy_sched.model.meta import Container, HostPort, Toleration, ports_conflict
 
 
 @pytest.mark.parametrize(

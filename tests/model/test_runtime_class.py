@@ -17,8 +17,8 @@ from policy_sched.model.cluster_objects import (
     check_overhead,
     merged,
 )
+from policy_sched.model.meta import Toleration
 from policy_sched.model.pod import Pod, PodSpec
-from policy_sched.model.records import Toleration
 
 SANDBOXED = {
     "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "sandboxed"},

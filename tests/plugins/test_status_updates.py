@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from policy_sched.model.meta import Condition
 from policy_sched.model.pod_info import PodInfo, QueueState
-from policy_sched.model.records import Condition
 from policy_sched.scheduler import event_handlers
 from policy_sched.testing import make_pod
 from tests.plugins.test_match_conditions import Cluster

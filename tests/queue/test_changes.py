@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from policy_sched.model.cluster_event import ActionType
 from policy_sched.model.cluster_objects import Node
+from policy_sched.model.meta import Condition
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import Condition
 from policy_sched.queue.changes import node_changes, pod_changes
 from policy_sched.testing import make_node, make_pod
 from tests.queue.pods import info

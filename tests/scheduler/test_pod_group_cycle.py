@@ -17,7 +17,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PASSES, PermitResult, Placement, Placements
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
-from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod_group import (
     LABEL,
     SCHEDULED,
@@ -32,7 +32,6 @@ from policy_sched.model.pod_group import (
     TopologyConstraint,
 )
 from policy_sched.model.pod_info import PodInfo, QueueState
-from policy_sched.model.records import Condition
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.attempt import Bind
 from policy_sched.scheduler.pod_group_cycle import dry_run_group

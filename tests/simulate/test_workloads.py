@@ -11,12 +11,11 @@ import pytest
 
 from policy_sched.manifests.load import load
 from policy_sched.manifests.workload_expansion import JOB_INDEX, TEMPLATE_HASH
-from policy_sched.model.cluster_objects import Node
+from policy_sched.model.cluster_objects import Deployment, Job, Node, ReplicaSet
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
-from policy_sched.model.workloads import Deployment, Job, ReplicaSet
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.simulate.one_shot import load_cluster, run_cluster
 from policy_sched.simulate.workloads import (

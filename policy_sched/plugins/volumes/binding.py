@@ -58,8 +58,7 @@ from policy_sched.plugins.volumes.listers import (
     waits_for_pod,
 )
 from policy_sched.plugins.volumes.search import REASONS, Claims, Plan, search
-from policy_sched.plugins.volumes.storage_view import StorageView
-from policy_sched.plugins.volumes.volume_index import kept_for
+from policy_sched.plugins.volumes.storage_view import StorageView, kept_for
 
 #: Nanoseconds in a second.
 SECOND: Final = 1_000_000_000

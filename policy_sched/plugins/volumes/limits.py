@@ -44,7 +44,7 @@ from policy_sched.plugins.volumes.listers import (
     not_found,
 )
 from policy_sched.plugins.volumes.migration import DRIVERS, IN_TREE, in_tree
-from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
+from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 
 
 class Attachable(NamedTuple):

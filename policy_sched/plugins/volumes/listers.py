@@ -9,7 +9,6 @@ from policy_sched.cluster import ApiObjects
 from policy_sched.model import (
     ApiObject,
     ClaimUse,
-    CsiNode,
     PersistentVolume,
     PersistentVolumeClaim,
     PodInfo,
@@ -49,10 +48,6 @@ class StorageLookup:
     def storage_class(self, name: str) -> StorageClass | None:
         """Return a storage class, None if there is none."""
         return self._objects.named(StorageClass, "", name)
-
-    def csi_node(self, name: str) -> CsiNode | None:
-        """Return a node's CSINode object, None without one."""
-        return self._objects.named(CsiNode, "", name)
 
 
 def class_of(one: PersistentVolume | PersistentVolumeClaim) -> str:

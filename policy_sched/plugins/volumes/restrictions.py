@@ -34,7 +34,7 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import VOLUMES, StorageLookup, not_found
-from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
+from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 
 #: Sources whose disks are checked; other inline disks never conflict.
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})

@@ -29,7 +29,7 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.volumes.listers import NO_PROVISIONER, SELECTED_NODE, class_of
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
-from policy_sched.plugins.volumes.volume_index import Offer, selector_of, size_of
+from policy_sched.plugins.volumes.storage_view import Offer, selector_of, size_of
 
 Choice = NDArray[np.int32]
 """Per row the number of a volume in `Numbers`, or NO_VOLUME; shape (n,)."""

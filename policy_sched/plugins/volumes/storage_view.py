@@ -1,21 +1,45 @@
-"""The cluster's storage for the binding search, including assumptions."""
+"""The cluster's storage for the binding search, assumptions included, and pods with volumes.
+
+Theory of operation: in a large cluster nearly every volume is bound, and nearly every pod adds
+a volume. So the index has only free and reserved volumes, and is updated by
+comparing the list of all volumes with the previous one, item by item; objects are never
+changed in place. Assumptions take precedence: an assumed volume is reserved for its claim.
+
+VolumePods keeps the rows of pods with volumes, updated from the journal; most pods have none. It
+covers the whole cluster without hypothetical pods; `with_volumes` reads one row of a view.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+from operator import is_
+from typing import Generic, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster import ApiObjects
+from policy_sched.cluster.tables import STRUCTURE, Journal, NodeTable, NodeView
+from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
 from policy_sched.model import (
     Amount,
+    ApiObject,
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
+    NodeSelector,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodInfo,
     StorageClass,
+    nanos,
     quantity,
 )
-from policy_sched.plugins.volumes.listers import STORAGE, StorageLookup
+from policy_sched.plugins.volumes.listers import STORAGE, StorageLookup, class_of, namespace_of
 from policy_sched.plugins.volumes.migration import (
     InTree,
     in_tree,
@@ -23,7 +47,251 @@ from policy_sched.plugins.volumes.migration import (
     translated_affinity,
 )
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
-from policy_sched.plugins.volumes.volume_index import AssumeCache, VolumeIndex, selector_of
+
+T = TypeVar("T", bound=ApiObject)
+
+
+class AssumeCache(Generic[T]):
+    """Objects of one kind, by namespace ("" if cluster-scoped) and name, with assumptions."""
+
+    def __init__(self, kind: type[T], objects: ApiObjects, journal: Journal) -> None:
+        self._kind = kind
+        self._objects = objects
+        self._journal = journal
+        self._assumed: dict[tuple[str, str], tuple[T, T]] = {}
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """Return the assumed object, else the API server's, else None."""
+        one = self._objects.named(self._kind, namespace, name)
+        kept = self._assumed.get((namespace, name))
+        if kept is None:
+            return one
+        base, assumed = kept
+        if base is one:
+            return assumed
+        del self._assumed[namespace, name]
+        return one
+
+    def names(self) -> Collection[tuple[str, str]]:
+        """Return namespace and name of the assumed objects."""
+        for namespace, name in tuple(self._assumed):
+            self.get(namespace, name)  # drops an assumption that the watch has superseded
+        return self._assumed.keys()
+
+    def all(self) -> list[T]:
+        """Return the assumed objects, in the order of the assumptions."""
+        return [self._assumed[key][1] for key in self.names()]
+
+    def waits_for_watch(self, namespace: str, name: str) -> bool:
+        """Return whether the watch has not delivered the object since it was assumed."""
+        return (namespace, name) in self._assumed and self.get(
+            namespace, name
+        ) is not self._objects.named(self._kind, namespace, name)
+
+    def assume(self, namespace: str, one: T) -> None:
+        """Assume a changed copy of an object; ClusterError if it is gone."""
+        name = one.metadata.name
+        base = self._objects.named(self._kind, namespace, name)
+        if base is None:
+            raise ClusterError(f'could not find {self._kind.__name__} "{name}"')
+        self._assumed[namespace, name] = (base, one)
+        self._journal.append(0, STRUCTURE)
+
+    def restore(self, namespace: str, name: str) -> None:
+        """Undo an assumption, if there is one."""
+        if self._assumed.pop((namespace, name), None) is not None:
+            self._journal.append(0, STRUCTURE)
+
+
+AVAILABLE = "Available"
+
+
+class Offer(NamedTuple):
+    """A free volume; ``size`` in nano-bytes, ``place`` in the list of all volumes.
+
+    ``group`` is the same for volumes that can be reached from the same nodes.
+    """
+
+    size: int
+    place: int
+    volume: PersistentVolume
+    group: int
+
+
+class VolumeIndex:
+    """Free and reserved volumes, including assumptions."""
+
+    def __init__(self, objects: ApiObjects, assumed: AssumeCache[PersistentVolume]) -> None:
+        self._objects = objects
+        self._assumed = assumed
+        self._listed: Sequence[PersistentVolume] = ()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._free: dict[str, dict[int, Offer]] = {}
+        self._sorted: dict[str, list[Offer]] = {}
+        self._kept: dict[tuple[str, str, str], set[int]] = {}
+        self._groups: dict[NodeSelector | None, int] = {}
+
+    def kept(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Return the volumes of the claim's class that are reserved for it, in order of the list.
+
+        A volume with another UID is reserved for a former claim of that name.
+        """
+        self._refresh()
+        key = (class_of(claim), namespace_of(claim), claim.metadata.name)
+        found = [self._as_assumed(self._listed[place]) for place in sorted(self._kept.get(key, ()))]
+        known = {volume.metadata.name for volume in found}
+        found += [
+            volume
+            for volume in self._assumed.all()
+            if class_of(volume) == key[0] and volume.metadata.name not in known
+        ]
+        return [volume for volume in found if kept_for(volume, claim)]
+
+    def free(self, class_name: str, size: int) -> list[Offer]:
+        """Return the free volumes of a class that are large enough, the smallest first."""
+        self._refresh()
+        offers = self._sorted.get(class_name)
+        if offers is None:
+            # Of two volumes of one size kube-scheduler takes the first.
+            offers = sorted(self._free.get(class_name, {}).values(), key=lambda o: o[:2])
+            self._sorted[class_name] = offers
+        fitting = offers[bisect_left(offers, size, key=lambda offer: offer.size) :]
+        taken = self._assumed.names()
+        if not taken:
+            return fitting
+        return [one for one in fitting if ("", one.volume.metadata.name) not in taken]
+
+    def _as_assumed(self, volume: PersistentVolume) -> PersistentVolume:
+        return self._assumed.get("", volume.metadata.name) or volume
+
+    def _refresh(self) -> None:
+        listed, before = self._objects.of(PersistentVolume), self._listed
+        if listed is before:  # every change makes a new list
+            return
+        self._listed = listed
+        changed = [i for i, same in zip(count(), map(is_, before, listed)) if not same]
+        moved = any(before[i].metadata.name != listed[i].metadata.name for i in changed)
+        if moved or len(listed) < len(before):
+            self._clear()
+            changed, before = [], ()
+        for place in changed:
+            self._drop(place, before[place])
+            self._add(place, listed[place])
+        for place in range(len(before), len(listed)):
+            self._add(place, listed[place])
+
+    def _drop(self, place: int, volume: PersistentVolume) -> None:
+        name = class_of(volume)
+        if self._free.get(name, {}).pop(place, None) is not None:
+            self._sorted.pop(name, None)
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            self._kept.get((name, reference.namespace, reference.name), set()).discard(place)
+
+    def _add(self, place: int, volume: PersistentVolume) -> None:
+        if volume.metadata.deletion_timestamp is not None:
+            return
+        name, reference = class_of(volume), volume.spec.claim_ref
+        if reference is not None:
+            key = (name, reference.namespace, reference.name)
+            self._kept.setdefault(key, set()).add(place)
+        elif volume.status.phase == AVAILABLE:
+            group = self._groups.setdefault(selector_of(volume), len(self._groups))
+            offer = Offer(size_of(volume), place, volume, group)
+            self._free.setdefault(name, {})[place] = offer
+            self._sorted.pop(name, None)
+
+
+def selector_of(volume: PersistentVolume) -> NodeSelector | None:
+    """Return the node affinity of a volume, None without one."""
+    affinity = volume.spec.node_affinity
+    return affinity.required if affinity is not None else None
+
+
+def size_of(one: PersistentVolume | PersistentVolumeClaim) -> int:
+    """Return a volume's capacity or a claim's request in nano-bytes; 0 without one."""
+    if isinstance(one, PersistentVolume):
+        return nanos(one.spec.capacity.get(STORAGE, 0))
+    return nanos(one.spec.resources.requests.get(STORAGE, 0))
+
+
+def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a volume is bound to a claim, or reserved for it by name."""
+    reference = volume.spec.claim_ref
+    return (
+        reference is not None
+        and (reference.name, reference.namespace) == (claim.metadata.name, namespace_of(claim))
+        and reference.uid in ("", claim.metadata.uid)
+    )
+
+
+class VolumePods:
+    """The pods on live rows whose ``volumes`` are not None."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._version = -1
+        self._rows: dict[int, tuple[PodInfo, ...]] = {}
+        self._claims: Counter[tuple[str, str]] = Counter()
+        self._sizes: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def rows(self) -> Iterable[tuple[int, Sequence[PodInfo]]]:
+        """Return the rows with such pods, and the pods."""
+        self._refresh()
+        return self._rows.items()
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Return the number of claims and disks of the pods on each row, shape (n,)."""
+        self._refresh()
+        return self._sizes[: self._table.n]
+
+    def uses(self, namespace: str, claim: str) -> int:
+        """Return how many volumes of pods use a claim."""
+        self._refresh()
+        return self._claims[namespace, claim]
+
+    def _refresh(self) -> None:
+        journal = self._table.journal
+        if self._version == journal.version:
+            return
+        n = self._table.n
+        changes = journal.since(self._version) if self._version >= 0 else None
+        if self._sizes.size < n:
+            self._sizes = np.concatenate([self._sizes, np.zeros(n, np.int64)])
+        for row in range(n) if changes is None else changes.rows:
+            if row < n:  # a change of all rows may come before the first row
+                self._read(row)
+        self._version = journal.version
+
+    def _read(self, row: int) -> None:
+        before = self._rows.pop(row, ())
+        now = tuple(with_volumes(self._table, row))
+        if not before and not now:
+            return
+        for pod in before:
+            self._claims.subtract(_names(pod))
+        for pod in now:
+            self._claims.update(_names(pod))
+        self._sizes[row] = sum(map(_size, now))
+        if now:
+            self._rows[row] = now
+
+
+def with_volumes(nodes: NodeView, row: int) -> list[PodInfo]:
+    """Return the pods with volumes on a row."""
+    return [pod for pod in nodes.pods_on(row).values() if pod.volumes is not None]
+
+
+def _names(pod: PodInfo) -> list[tuple[str, str]]:
+    assert pod.volumes is not None, "the index has only pods with volumes"
+    return [(pod.volumes.namespace, use.name) for use in pod.volumes.claims if not use.ephemeral]
+
+
+def _size(pod: PodInfo) -> int:
+    assert pod.volumes is not None, "the index has only pods with volumes"
+    return len(pod.volumes.claims) + len(pod.volumes.disks)
 
 
 class StorageView:

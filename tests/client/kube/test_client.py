@@ -12,10 +12,9 @@ from policy_sched.client.kube.client import KubeClient, NotLeading
 from policy_sched.client.kube.rest.client import Api, Settings
 from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.errors import ClusterError
-from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod_group import PodGroup, PodGroupStatus
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import Condition
 from policy_sched.model.storage import (
     ClaimReference,
     PersistentVolume,

@@ -11,9 +11,9 @@ from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE
 from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.schema import MAX_SUM, Key
 from policy_sched.model.cluster_objects import Node
+from policy_sched.model.meta import Taint
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import MAX_UNITS
-from policy_sched.model.records import Taint
 from policy_sched.testing import make_node, make_pod
 
 

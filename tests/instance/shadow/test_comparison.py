@@ -22,11 +22,10 @@ from policy_sched.instance.shadow.comparison import (
     Shadow,
 )
 from policy_sched.instance.shadow.log import Comparison, Result
-from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod import Pod, PodResourceClaim
 from policy_sched.model.pod_group import CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.records import Condition
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from policy_sched.scheduler.event_handlers import node_seen, object_seen, pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.model.meta import LabelSelector, ObjectMeta, OwnerReference
-from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.selectors import NOTHING, equality_selector
-from policy_sched.model.workloads import (
+from policy_sched.model.cluster_objects import (
     ReplicaSet,
     ReplicationController,
     ReplicationControllerSpec,
@@ -19,6 +16,9 @@ from policy_sched.model.workloads import (
     StatefulSet,
     WorkloadSpec,
 )
+from policy_sched.model.meta import LabelSelector, ObjectMeta, OwnerReference
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.selectors import NOTHING, equality_selector
 from policy_sched.plugins.podtopologyspread.constraints import HOSTNAME, NONE, ZONE, ConstraintCache
 from policy_sched.testing import make_pod
 

@@ -8,7 +8,7 @@ from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.tables.journal import Journal
 from policy_sched.errors import ClusterError
 from policy_sched.model.storage import PersistentVolume
-from policy_sched.plugins.volumes.volume_index import AssumeCache
+from policy_sched.plugins.volumes.storage_view import AssumeCache
 from tests.plugins.volumes.world import make_volume
 
 

@@ -12,7 +12,7 @@ from policy_sched.cluster.tables.journal import Journal
 from policy_sched.model.storage import PersistentVolume
 from policy_sched.plugins.volumes.binding import bound_volume
 from policy_sched.plugins.volumes.listers import class_of
-from policy_sched.plugins.volumes.volume_index import AssumeCache, VolumeIndex, kept_for, size_of
+from policy_sched.plugins.volumes.storage_view import AssumeCache, VolumeIndex, kept_for, size_of
 from tests.plugins.volumes.world import make_claim, make_volume
 
 NAMES = ("u", "v", "w", "x")

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.plugins.volumes.volume_index import VolumePods, with_volumes
+from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 from policy_sched.testing import make_node
 from tests.plugins.volumes.world import World, uses
 
