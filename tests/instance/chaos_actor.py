@@ -1,4 +1,4 @@
-"""A scheduler of the chaos run: it is started again whenever it ends, however that came about."""
+"""A scheduler of the chaos run: it is restarted whenever it ends, for whatever reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from policy_sched.profiles.reload.store import PolicyStore
 
 TIMES = ElectionSettings(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
 RECOVERY = 2 * TIMES.retry_period * (1 + JITTER)
-"""Seconds of two retry periods, as long as they may be (a candidate waits 1.2 periods more)."""
+"""Seconds of two retry periods at most (a candidate waits 1.2 periods more)."""
 GANGS = str(Path(__file__).parents[2] / "policies" / "gang")
 TIMEOUT = 2.0
 """Seconds after which a scheduler gives a request up."""
@@ -44,13 +44,13 @@ class Actor:
         self.jumped += round(seconds * 1e9)
 
     def crash(self) -> None:
-        """End it without a word: the lease is not given back."""
+        """Crash: the lease is not released."""
         if self._election is not None and self._life is not None:
             self._election.identity = "crashed"
             self._life.cancel()
 
     async def live(self) -> None:
-        """Go on until cancelled."""
+        """Run until cancelled."""
         while True:
             self.lives += 1
             self._life = asyncio.create_task(self._run())
@@ -78,7 +78,7 @@ class Actor:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def believes(self) -> dict[str, str]:
-        """Return the nodes of all pods that have one, by UID, as the scheduler has them."""
+        """Return the nodes of all bound pods, by UID, in the scheduler's cache."""
         if self._instance is None or self._instance.scheduler.cache.check():
             return {}
         table = self._instance.scheduler.cache.nodes

@@ -1,7 +1,7 @@
-"""What an API server wrote down of nodes and pods, and what must hold of it.
+"""The changes of nodes and pods that an API server recorded, and their invariants.
 
-A server that is killed may not have written its last change down; what it finds when it starts
-again comes between ``begins`` and ``begun``, and stands for that.
+A killed server may not have recorded its last change; the objects it finds at its next start
+come between ``begins`` and ``begun``, and stand for that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Line = dict[str, Any]
 
 @dataclass
 class Findings:
-    """What is wrong, and when (ns since 1970) pods were bound, by what their names begin with."""
+    """Violations, and when (ns since 1970) pods were bound, by the prefix of their names."""
 
     wrong: list[str] = field(default_factory=list)
     bound_at: dict[str, list[int]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Findings:
 
 
 class Book:
-    """Takes lines in their order."""
+    """Reads lines in order."""
 
     def __init__(self) -> None:
         self.found = Findings()
@@ -39,7 +39,7 @@ class Book:
         self._there: list[Line] | None = None
 
     def take(self, line: Line) -> None:
-        """Take a line."""
+        """Read a line."""
         if "begins" in line:
             self._there = []
         elif "begun" in line:
@@ -80,14 +80,14 @@ class Book:
                 self.found.wrong.append(f"{node} is overcommitted by {line['name']}: {full}")
 
     def _leave(self, uid: str) -> None:
-        """Forget what a pod took."""
+        """Release a pod's resources."""
         old = self.found.pods.pop(uid, None)
         if old is not None and old["node"] and old["phase"] not in ENDED:
             self._used[old["node"]] -= old["cpu"]
 
 
 def lines_of(path: Path) -> Iterator[Line]:
-    """Yield the lines; one that a kill has cut off is none."""
+    """Yield the lines; one that a kill has cut off is left out."""
     with path.open("rb") as file:
         for text in file:
             try:
@@ -97,7 +97,7 @@ def lines_of(path: Path) -> Iterator[Line]:
 
 
 def read(lines: Iterable[Line]) -> Findings:
-    """Return what lines tell."""
+    """Return the findings of lines."""
     book = Book()
     for line in lines:
         book.take(line)

@@ -1,16 +1,16 @@
-"""Two schedulers on an API server that is killed, fails, cuts, and forgets to answer.
+"""Two schedulers on an API server that is killed, fails, cuts watches, and does not answer.
 
-The server is a process of its own with durable data (`chaos_server`): it is killed and started
-again, every tenth request fails, watches are cut. Meanwhile leases are stolen, schedulers crash,
-and the wall clocks that they were given jump. Pods come and go all the time, urgent ones that evict
-others and gangs among them (`chaos_world`). What the server wrote down (`chaos_history`) tells
-whether a pod was bound twice or lost, and whether a node was filled beyond its size; and how long
-it took until pods were bound again after each disaster. In the end both schedulers, the leader and
-the standby, believe of all pods what is so.
+The server is a process of its own with durable data (`chaos_server`): it is killed and restarted,
+every tenth request fails, watches are cut. Meanwhile leases are stolen, schedulers crash,
+and their wall clocks jump. Pods are created and deleted all the time, preemptors and gangs among
+them (`chaos_world`). From the server's record (`chaos_history`) follows whether a pod was bound
+twice or lost, and whether a node was overcommitted; and how long
+it took until pods were bound again after each disaster. In the end the caches of both schedulers,
+the leader and the standby, agree with the server about all pods.
 
 A recovery takes two retry periods of the election at most, although every tenth request fails.
 
-Run by hand: python -m tests.instance.chaos_run 180 [SEED]; the same seed brings the same disasters.
+Run by hand: python -m tests.instance.chaos_run 180 [SEED]; the same seed gives the same disasters.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from tests.instance.chaos_server import CALM
 from tests.instance.chaos_world import PROBE, STOLEN, VICTIM, World
 
 NEVER = 60.0
-"""Seconds after which nothing comes any more."""
+"""Seconds after which no disaster begins."""
 AGREEING = 4 * RECOVERY
-"""Seconds that caches may take at the end to know what is so."""
+"""Seconds in which caches must agree with the server at the end."""
 
 
 @dataclass(frozen=True)
 class Disaster:
-    """Something that happens after so many seconds; ``size`` is seconds as well."""
+    """An event after so many seconds; ``size`` is seconds as well."""
 
     at: float
     kind: str
@@ -63,7 +63,7 @@ class Period:
 
 
 def disasters(seed: int, seconds: float) -> list[Disaster]:
-    """Return what happens, which follows from the seed alone."""
+    """Return the disasters, which follow from the seed alone."""
     chance, at, found = Random(seed), 1.0, []
     while at < seconds:
         kind = chance.choice(("kill", "kill", "steal", "crash", "jump", "jump"))
@@ -97,7 +97,7 @@ class Server:
         self.port = int(line)
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill it."""
         assert self._process is not None
         assert self._process.stdout is not None
         self._process.kill()
@@ -107,9 +107,9 @@ class Server:
 
 @dataclass
 class Report:
-    """What came of it: ``pauses`` by disaster, in seconds until a pod was bound again.
+    """The result: ``pauses`` by disaster, in seconds until a pod was bound again.
 
-    ``agreed``: seconds after the last pod was bound until leader and standby knew what is so.
+    ``agreed``: seconds after the last binding until leader and standby agreed with the server.
     """
 
     findings: Findings
@@ -123,7 +123,7 @@ class Report:
 
     @property
     def slow(self) -> bool:
-        """Whether a recovery took too long, or the schedulers' caches at the end."""
+        """Whether a recovery took too long, or the agreement of the caches at the end."""
         return any(pause > RECOVERY for _, pause in self.pauses) or self.agreed > AGREEING
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class Report:
 
 @asynccontextmanager
 async def _tasks(*works: Any) -> AsyncIterator[None]:
-    """Do things beside; what breaks breaks everything."""
+    """Run tasks in the background; an exception ends the run."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(work) for work in works]
         yield
@@ -152,7 +152,7 @@ async def _tasks(*works: Any) -> AsyncIterator[None]:
 
 
 async def play(folder: Path, seconds: float, seed: int) -> Report:
-    """Let it all happen; return what came of it."""
+    """Run all disasters; return the report."""
     server = Server(folder, seed)
     await server.start()
     url = f"http://127.0.0.1:{server.port}"
@@ -187,7 +187,7 @@ async def play(folder: Path, seconds: float, seed: int) -> Report:
 
 
 async def _impatient(seconds: float) -> None:
-    """Sleep, but not long: pods come as soon as there is a server again."""
+    """Sleep for a short time, so that pods are created as soon as a server runs again."""
     await asyncio.sleep(min(seconds, 0.1))
 
 
@@ -198,7 +198,7 @@ async def _destroy(
     plan: list[Disaster],
     ended: list[Period],
 ) -> None:
-    """Let disasters happen in time, and note when each began and was over."""
+    """Run disasters at their times, and record when each began and was over."""
     began = time.monotonic()
     for disaster in plan:
         await asyncio.sleep(max(0.0, began + disaster.at - time.monotonic()))
@@ -221,7 +221,7 @@ async def _destroy(
 
 
 async def _settle(world: World) -> float:
-    """Wait until all pods are bound; return how many seconds that takes."""
+    """Wait until all pods are bound; return the seconds."""
     began = time.monotonic()
     await world.calm()
     while not all(pod["spec"].get("nodeName") for pod in await world.pods()):
@@ -230,7 +230,7 @@ async def _settle(world: World) -> float:
 
 
 async def _agree(world: World, actors: list[Actor]) -> float:
-    """Wait until leader and standby believe what is so; return how many seconds that takes.
+    """Wait until leader and standby agree with the server; return the seconds.
 
     Raises TimeoutError if they never do.
     """
@@ -248,9 +248,9 @@ async def _agree(world: World, actors: list[Actor]) -> float:
 
 
 def _pauses(ended: list[Period], bound_at: list[int]) -> list[tuple[Disaster, float]]:
-    """Return how long after each disaster the next probe was bound.
+    """Return the time from each disaster to the next bound probe.
 
-    Where others came before that, the time counts from when the last of them was over.
+    If others came before that, the time counts from the end of the last of them.
     """
     found = []
     for period in ended:
@@ -264,13 +264,13 @@ def _pauses(ended: list[Period], bound_at: list[int]) -> list[tuple[Disaster, fl
 
 
 def run(seconds: float, seed: int) -> Report:
-    """Run for so long. Raises ClusterError if the server cannot be reached for very long."""
+    """Run for so many seconds. Raises ClusterError if the server is unreachable for very long."""
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(play(Path(folder), seconds, seed))
 
 
 def main() -> None:
-    """Run as long as the first argument says; the second is the seed."""
+    """Run for the seconds of the first argument; the second is the seed."""
     seconds = float(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 100_000
     print(f"seed {seed}: {len(disasters(seed, seconds))} disasters", flush=True)  # noqa: T201

@@ -1,8 +1,8 @@
 """An API server that fails on purpose, with durable data, in a process of its own.
 
-It writes down what happens to nodes and pods, in its own order, into a file that outlives it. A
-request that says X-Calm is answered properly; GET /chaos?rate=0 ends the faults. The faults follow
-from the seed, the life of the server (its how many-th start) and the number of the request.
+It records changes of nodes and pods, in its own order, in a file that outlives it. A
+request with X-Calm is answered properly; GET /chaos?rate=0 ends the faults. The faults follow
+from the seed, the life of the server (the number of its start) and the number of the request.
 Started by `chaos_run`: python -m tests.instance.chaos_server DATA HISTORY PORT SEED LIFE
 """
 
@@ -29,19 +29,19 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import units
 
 RATE = 0.1
-"""How many of the requests fail."""
+"""The share of requests that fail."""
 CUT = 0.3
-"""How many of the watches are cut, within LONGEST seconds."""
+"""The share of watches that are cut, within LONGEST seconds."""
 LONGEST = 3.0
 HANGS = 2.5
-"""Seconds that an answer which never comes is waited for."""
+"""Seconds for which a request stays without an answer."""
 FAULTS = ("500", "500 after", "503", "429", "html", "reset", "reset after", "silence after")
-"""``after``: the request is carried out first."""
+"""``after``: the request is handled first."""
 CALM = "X-Calm"
 
 
 class Faulty(ApiServer):
-    """A server that answers wrongly, or not at all, as a seed says."""
+    """A server that answers wrongly, or not at all, as its seed determines."""
 
     def __init__(self, store: ObjectStore, address: Address, seed: str) -> None:
         super().__init__(store, address)
@@ -88,7 +88,7 @@ class Faulty(ApiServer):
 
 
 class Chronicle:
-    """Writes a line for each change of a node or a pod; first what there is when it begins."""
+    """Writes a line for each change of a node or a pod, after the objects at its start."""
 
     def __init__(self, store: ObjectStore, path: str) -> None:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - as long as the process
@@ -99,7 +99,7 @@ class Chronicle:
         store.on_commit.append(self.take)
 
     def take(self) -> None:
-        """Write what has happened since the last time."""
+        """Write the changes since the last call."""
         for change in self._watch.drain():
             if change.new.resource.key == POD:
                 self._write(_of_pod(change))
@@ -133,7 +133,7 @@ async def serve(data: str, history: str, port: int, seed: str) -> None:
     cluster = EmbeddedCluster.open(data, time.time_ns, kubelets=times)
     Chronicle(cluster.store, history)
     async with Faulty(cluster.store, Address("127.0.0.1", port), seed) as server:
-        print(server.address.port, flush=True)  # noqa: T201 - tells who started us
+        print(server.address.port, flush=True)  # noqa: T201 - read by the process that started this
         while True:
             cluster.step()
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What lives in the cluster of the chaos run: pods that come and go, urgent ones, and gangs."""
+"""The workload of the chaos run: pods that come and go, preemptors, and gangs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from policy_sched.client.kube.rest.paths import collection_path, object_path
 NODES, CORES = 6, 4
 PODS_A_SECOND = 25.0
 FULL = 0.7
-"""How much of the nodes' cpu is in use before pods are taken away."""
+"""The share of the nodes' cpu in use above which pods are deleted."""
 PROBE = "probe"
-"""Pods that always fit somewhere are called so: when one is bound, somebody schedules."""
+"""Name prefix of pods that always fit: a binding of one shows that a scheduler runs."""
 URGENT = "urgent"
-"""Pods of this priority class make room for themselves."""
+"""Pods of this priority class preempt others."""
 VICTIM = "pod"
-"""Pods that may have to go for those."""
+"""Pods that may be preempted."""
 GANG, MEMBERS = "gang", 3
-"""Pods that run together: all of them, or none."""
+"""Pods that are scheduled together or not at all."""
 STOLEN = 1.0
-"""Seconds for which a thief holds the lease."""
+"""Seconds for which a stolen lease is held."""
 LEASE_PATH = object_path(LEASE, "kube-system", "policy-sched")
 GROUP = ("scheduling.x-k8s.io/v1alpha1", "PodGroup")
 CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
@@ -39,7 +39,7 @@ Plain = dict[str, Any]
 
 @dataclass
 class World:
-    """What the run itself does to the cluster, by a client that no fault reaches."""
+    """The run's own changes of the cluster, through a client without faults."""
 
     api: Api
     environment: Random
@@ -49,13 +49,13 @@ class World:
     enough: bool = False
 
     async def prepare(self) -> None:
-        """Make nodes, one for probes alone, on which there is always room, and a class."""
+        """Create nodes, one for probes alone that never fills, and a class."""
         await self.grow("n", CORES)
         head = {"apiVersion": CLASS[0], "kind": CLASS[1], "metadata": {"name": URGENT}}
         await self.send("POST", collection_path(CLASS), {**head, "value": 1000})
 
     async def grow(self, prefix: str, cores: int) -> None:
-        """Make nodes."""
+        """Create nodes."""
         sizes = {"cpu": str(cores), "memory": "64Gi", "pods": "100000"}
         status = {"allocatable": sizes, "capacity": sizes}
         for number in range(NODES):
@@ -68,7 +68,7 @@ class World:
         await self.send("POST", collection_path(NODE), {**head, "spec": spec, "status": status})
 
     async def come_and_go(self) -> None:
-        """Make pods, and take pods away, until it is enough."""
+        """Create and delete pods until the nodes are full enough."""
         while not self.enough:
             await self._make()
             if self.made % 5 == 0:
@@ -109,7 +109,7 @@ class World:
         self.names.add(name)
 
     async def _take(self) -> None:
-        """Take pods away until there is room; a gang goes as a whole, and only one that runs."""
+        """Delete pods until there is free capacity; only a running gang is deleted, as a whole."""
         bound = [pod for pod in await self.pods() if pod["spec"].get("nodeName")]
         used = sum(_milli(pod) for pod in bound)
         together: dict[str, list[Plain]] = {}
@@ -134,7 +134,7 @@ class World:
         await self.send("DELETE", object_path(POD, "default", name), options)
 
     async def steal(self) -> None:
-        """Write somebody else into the lease."""
+        """Steal the lease."""
         spec = {"holderIdentity": "thief", "leaseDurationSeconds": round(STOLEN)}
         with suppress(ApiError):  # there is no lease yet
             await self.send("PATCH", LEASE_PATH, {"spec": spec}, content_type=MERGE_PATCH)
@@ -146,7 +146,7 @@ class World:
         return found
 
     async def send(self, method: str, path: str, body: Any, **options: Any) -> None:
-        """Send a request until it was carried out once."""
+        """Send a request until it succeeded once."""
         try:
             await self.api.request(method, path, body, repeatable=True, **options)
         except ApiError as error:
@@ -154,7 +154,7 @@ class World:
                 raise
 
     async def calm(self) -> None:
-        """Let nothing fail any more, and make room for all."""
+        """End all faults, and make every pod fit."""
         await self.api.get("/chaos", {"rate": "0"})
         await self.grow("large", 1000)
 

@@ -1,9 +1,9 @@
-"""``policy-sched run --data`` is killed again and again, when environment says so, while pods come.
+"""``policy-sched run --data`` is killed again and again while pods arrive.
 
-The parent adds files of pods, reads what the instance says, and kills it (SIGKILL) after some
+The parent adds files of pods, reads the instance's log, and kills it (SIGKILL) after some
 number of lines. After every kill the file must hold every object that was applied and every binding
-that was told, and no pod may have another node than before. In the end an instance that is left
-alone binds all pods. Run by hand: python -m tests.instance.kill_run 50
+that was logged, and no pod may have another node than before. In the end an undisturbed instance
+binds all pods. Run by hand: python -m tests.instance.kill_run 50
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BOUND = "Successfully bound pod to node"
 
 @dataclass
 class Tally:
-    """What was told so far, and what the file had after a kill: ``nodes`` by UID."""
+    """The logged bindings, and the state of the file after a kill: ``nodes`` by UID."""
 
     kills: int = 0
     pods: int = 0
@@ -41,11 +41,11 @@ class Tally:
 
     @property
     def bound(self) -> int:
-        """How many pods are known to be bound, told or found in the file."""
+        """The number of pods known to be bound, from the log or the file."""
         return len(self.found | self.told.keys())
 
     def note(self, line: str) -> str:
-        """Take a line of the instance and return its message."""
+        """Read a line of the instance and return its message."""
         record: dict[str, Any] = json.loads(line)
         if record["msg"] == BOUND:
             known = self.told.setdefault(record["pod"], record["node"])
@@ -54,7 +54,7 @@ class Tally:
 
 
 def write_nodes(folder: Path) -> None:
-    """Write the cluster that the pods come to."""
+    """Write the nodes."""
     amount = {"cpu": str(ROOM), "memory": "1Ti", "pods": str(ROOM)}
     nodes = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}}
@@ -65,7 +65,7 @@ def write_nodes(folder: Path) -> None:
 
 
 def write_pods(folder: Path, tally: Tally, count: int) -> None:
-    """Add a file of new pods, whole or not at all."""
+    """Add a file of new pods, atomically."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     names = [f"p{tally.pods + i}" for i in range(count)]
     pods = [
@@ -85,7 +85,7 @@ def _write(path: Path, document: object) -> None:
 
 
 def check(data: Path, tally: Tally) -> int:
-    """Look into the file; return how many pods are bound there."""
+    """Read the file; return the number of bound pods."""
     cluster = EmbeddedCluster.open(str(data), FakeClock(START))
     pods = cluster.store.select(POD)
     names = {f"{one.place[0]}/{one.place[1]}": one for one in pods}
@@ -107,7 +107,7 @@ def check(data: Path, tally: Tally) -> int:
 
 
 def run(folder: Path, kills: int, seed: int) -> Tally:
-    """Start and kill the instance so often, with a look after each kill; then let it finish."""
+    """Start and kill the instance so often, with a check after each kill; then let it finish."""
     environment, tally, data = Random(seed), Tally(), folder / "cluster.db"
     manifests = folder / "manifests"
     manifests.mkdir()
@@ -125,7 +125,7 @@ def run(folder: Path, kills: int, seed: int) -> Tally:
                 if tally.bound == tally.pods:
                     break
             process.kill()
-            for line in process.stdout:  # said before the end came
+            for line in process.stdout:  # written before the kill
                 if line.endswith("\n"):
                     tally.note(line)
         tally.kills += 1

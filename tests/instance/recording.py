@@ -1,4 +1,4 @@
-"""A proxy in front of an API server that remembers what was asked of it."""
+"""A proxy in front of an API server that records requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUEST = re.compile(rb"^([A-Z]+) (\S+) HTTP/1\.1\r\n", re.MULTILINE)
 class Recording:
     """Passes bytes on, both ways; ``requests`` are methods and paths in order.
 
-    ``unanswered``: the first request whose line matches gets through, and no answer comes back.
+    ``unanswered``: the first request whose line matches is forwarded, and its response is dropped.
     """
 
     def __init__(self, port: int, unanswered: str = "") -> None:
@@ -45,7 +45,7 @@ class Recording:
 
     @property
     def writes(self) -> list[tuple[str, str]]:
-        """What was asked for and is no GET."""
+        """The recorded requests other than GET."""
         return [one for one in self.requests if one[0] != "GET"]
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What SIGUSR2 writes: cache and queue as kube-scheduler dumps them, and true differences only."""
+"""SIGUSR2 writes cache and queue in kube-scheduler's form, and reports true differences only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scheduler.world import pod_of, scheduler_of
 
 
 class World:
-    """A scheduler with two nodes, one pod that is bound and one that waits; and its log."""
+    """A scheduler with two nodes, a bound and a pending pod; and its log."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -81,7 +81,7 @@ def test_a_node_that_is_gone_is_dumped_while_it_has_pods() -> None:
 
 
 def test_a_long_dump_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that it holds nobody up; an empty queue is told of, too."""
+    """So that other tasks can run in between; an empty queue is dumped as well."""
     monkeypatch.setattr(debugging, "NODES", 1)
     world = World()
     world.scheduler.delete_pod("default/q")
@@ -91,7 +91,7 @@ def test_a_long_dump_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_reported_where_nothing_differs() -> None:
-    """One look is enough."""
+    """One comparison is enough."""
     other = make_pod("theirs", scheduler_name="another")
     records = World().compare(Seen(NODES, [*PODS, other]))
     assert [record["msg"] for record in records] == [
@@ -125,7 +125,7 @@ def test_what_differs_twice_is_a_mismatch(
 
 
 def test_what_differs_once_was_on_its_way() -> None:
-    """A pod that was deleted between two looks is no mismatch."""
+    """A pod that was deleted between two comparisons is no mismatch."""
     records = World().compare(Seen(NODES, PODS[:1]), Seen(NODES, PODS))
     assert not [record for record in records if record["msg"] == "Cache mismatch"]
 
@@ -144,7 +144,7 @@ def test_the_cluster_is_read_through_its_api() -> None:
         world.apply(remote.node("n"), remote.pod("p"), remote.pod("q", "64"))
         async with world.served(), world.scheduler() as instance:
             pods = instance.scheduler.cache.pods
-            # Nothing more is told of them: a pod that the cache has lost does not come back.
+            # No event repairs it: a pod that the cache has lost does not come back.
             await remote.until(lambda: [i.pod.status.phase for i in pods.infos if i] == ["Running"])
             await remote.until(instance.scheduler.queue.unschedulable)
             comparer = Comparer(instance.scheduler, instance.log, pause=0)

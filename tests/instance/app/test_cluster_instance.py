@@ -1,4 +1,4 @@
-"""A scheduler behind a real socket: it binds, it hands over, and it outlives its API server."""
+"""A scheduler behind a real socket: bindings, handover, and an API server that restarts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from policy_sched.profiles.reload.store import PolicyStore
 T = TypeVar("T")
 CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
 LIMIT = 60.0
-"""Seconds for a play, which takes some: a machine that does much else is slow, nothing hangs."""
+"""Seconds for a test: a busy machine is slow, nothing hangs."""
 PATIENT = ElectionSettings(lease_duration=10.0, renew_deadline=8.0, retry_period=0.05)
 WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
 
 
 class Meddled(ApiServer):
-    """A server that lets a test do something before a request is carried out."""
+    """A server that lets a test act before a request is handled."""
 
     before: Callable[[str, str], Awaitable[None]] | None = None
 
@@ -50,10 +50,10 @@ class Meddled(ApiServer):
 
 
 class World:
-    """An embedded cluster that is served, and the schedulers that are its clients.
+    """A served embedded cluster, and the schedulers that are its clients.
 
-    ``before`` is told method and path of each request before it is carried out; ``clocks`` are
-    those of schedulers that begin from now on.
+    ``before`` is called with method and path of each request before it is handled; ``clocks`` are
+    those of schedulers that start later.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class World:
     async def scheduler(
         self, name: str = "", times: ElectionSettings = PATIENT
     ) -> AsyncIterator[ClusterInstance]:
-        """Run a scheduler; with a name it is a candidate."""
+        """Run a scheduler; with a name it takes part in the election."""
         settings = Settings(qps=0)
         environment = Environment(self.clocks, Random(name))
         access = Access(f"http://{self.address.text}")
@@ -121,7 +121,7 @@ class World:
         return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if _node(p)}
 
     def events(self) -> list[tuple[str, str]]:
-        """Return pod and reason of all events of ours."""
+        """Return pod and reason of all events of this scheduler."""
         found = [stored.data for stored in self.cluster.store.select(EVENT)]
         ours = [e for e in found if e.get("reportingController") == "default-scheduler"]
         return sorted((e["regarding"]["name"], e["reason"]) for e in ours)
@@ -134,7 +134,7 @@ class World:
 
 
 def _reserved(owner: object) -> int:
-    """Return a port at which nobody else listens as long as the owner lives, nor calls from it."""
+    """Return a free port that stays free while its owner lives."""
     place = socket.socket()
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     place.bind(("127.0.0.1", 0))
@@ -168,7 +168,7 @@ def pod(name: str, cpu: str = "500m", **spec: Any) -> dict[str, Any]:
 
 
 def acted(play: Callable[[World], Awaitable[None]]) -> None:
-    """Run a play."""
+    """Run a test."""
 
     async def timed() -> None:
         world = World()
@@ -180,14 +180,14 @@ def acted(play: Callable[[World], Awaitable[None]]) -> None:
 
 
 async def until(what: Callable[[], T | None]) -> T:
-    """Wait until something is so, or there, and return it."""
+    """Wait until a result is true, and return it."""
     while not (found := what()):
         await asyncio.sleep(0.005)
     return found
 
 
 def test_pods_are_bound_and_get_events_through_the_api() -> None:
-    """Ours are bound, others' are left alone, one that fits nowhere says why."""
+    """Own pods are bound, others' are not touched, an unschedulable one has a reason."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), node("b"), *(pod(f"p{i}") for i in range(10)))
@@ -209,7 +209,7 @@ def test_pods_are_bound_and_get_events_through_the_api() -> None:
 
 
 def test_a_standby_takes_over_where_the_leader_left() -> None:
-    """One of two binds; when it ends, the other goes on, and nothing is bound twice."""
+    """One of two binds; when it ends, the other continues, and no pod is bound twice."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), node("b"))
@@ -233,7 +233,7 @@ def test_a_standby_takes_over_where_the_leader_left() -> None:
 
 
 def test_an_api_server_that_comes_back_is_found_again() -> None:
-    """Killed and restarted: pods of before, meanwhile and after are bound, each once."""
+    """Killed and restarted: pods of before, during and after are bound, each once."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), node("b"))

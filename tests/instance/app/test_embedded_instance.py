@@ -1,4 +1,4 @@
-"""A whole instance under a clock that stands still: files in, decisions out, and its end."""
+"""A whole instance under a clock that stands still: files in, decisions out, and shutdown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class World:
         self.files(nodes=NODES)
 
     def start(self) -> EmbeddedInstance:
-        """Start the instance, and take the first step."""
+        """Start the instance, and run the first step."""
         policies = PolicyFiles(self.config, (str(self.folder / "policies"),))
         sources = Sources(policies, [str(self.folder / "cluster")], self.data)
         self.instance = EmbeddedInstance(sources, self.clock, self.records.append)
@@ -71,19 +71,19 @@ class World:
             write(self.folder / "cluster" / f"{name}.yaml", text)
 
     def apply(self, **texts: str) -> None:
-        """Write manifests, and let the instance follow them."""
+        """Write manifests, and let the instance apply them."""
         self.files(**texts)
         self.instance.apply(self.instance.read_manifests())
         self.instance.step()
 
     def reload(self) -> Result:
-        """Let the instance follow the policies."""
+        """Let the instance reload the policies."""
         result = self.instance.reload(self.instance.read_policies(), "test").result
         self.instance.step()
         return result
 
     def node_of(self, name: str) -> str:
-        """Return where a pod is, as the cluster says."""
+        """Return the pod's node in the cluster."""
         found = self.instance.cluster.store.get(POD, "default", name).typed
         assert isinstance(found, Pod)
         return found.spec.node_name
@@ -93,7 +93,7 @@ class World:
         return [record for record in self.records if record["msg"] == message]
 
     def sleep(self) -> None:
-        """Let the time go by until something is due, and do it."""
+        """Advance the time until something is due, and run it."""
         wakeup = self.instance.next_wakeup()
         assert wakeup is not None
         self.clock.ns = max(wakeup, self.clock.ns)
@@ -102,7 +102,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A policy that wants node a, and two nodes."""
+    """A policy that selects node a, and two nodes."""
     world = World(tmp_path)
     yield world
     if hasattr(world, "instance"):
@@ -110,7 +110,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_a_pod_lands_where_the_policy_wants_it(world: World) -> None:
-    """It is bound in the store and runs after a while; the record says where, why and by what."""
+    """It is bound in the store and runs after a while; the record has node, reason and policies."""
     world.files(pod=pod("p"))
     instance = world.start()
     assert world.node_of("p") == "a"
@@ -142,7 +142,7 @@ def test_an_edit_of_a_policy_moves_the_next_pod(world: World) -> None:
 
 
 def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
-    """The problem has its line, numbers and status say so, and pods land where they did."""
+    """The problem has its line, numbers and status show it, and pods land where they did."""
     instance = world.start()
     world.policy('node.nam == "b"')
     assert world.reload() is Result.REFUSED
@@ -165,7 +165,7 @@ def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
 
 
 def test_nothing_starts_with_mistakes(world: World) -> None:
-    """The problems of policies and of manifests are told together."""
+    """The problems of policies and of manifests are reported together."""
     world.policy("node.nam")
     world.files(bad="kind: Pod\n")
     with pytest.raises(PolicyError) as caught:
@@ -175,7 +175,7 @@ def test_nothing_starts_with_mistakes(world: World) -> None:
 
 
 def test_a_pod_that_fits_nowhere_waits_for_room(world: World) -> None:
-    """It says why, and is bound when a pod that is in its way leaves."""
+    """It has a reason, and is bound when a pod leaves the node."""
     world.files(p=pod("p", "3"))
     world.start()
     world.apply(q=pod("q", "3"))
@@ -191,7 +191,7 @@ def test_a_pod_that_fits_nowhere_waits_for_room(world: World) -> None:
 
 
 def test_mistakes_in_manifests(world: World) -> None:
-    """The cluster stays, and the view knows what is wrong until it is mended."""
+    """The cluster stays, and the dashboard shows the problem until it is fixed."""
     instance = world.start()
     world.apply(bad="kind: [\n")
     assert instance.manifest_problems
@@ -215,7 +215,7 @@ def test_a_deleted_policy_is_reported(world: World) -> None:
 
 
 def test_a_profile_comes(world: World) -> None:
-    """Pods that waited for it before it was there are scheduled; they were nobody's."""
+    """Pods that named it before it existed are scheduled; no other profile took them."""
     write(world.folder / "config.yaml", config({"default-scheduler": ["Keep"]}))
     world.files(p=pod("p", scheduler="other"))
     world.start()
@@ -226,7 +226,7 @@ def test_a_profile_comes(world: World) -> None:
 
 
 def test_nothing_is_due_without_reason(world: World) -> None:
-    """An instance at rest sleeps: nothing says that it has to look again soon."""
+    """An idle instance sleeps: no step is due."""
     world.files(p=pod("p"))
     instance = world.start()
     for _ in range(10):
@@ -238,7 +238,7 @@ def test_nothing_is_due_without_reason(world: World) -> None:
 
 
 def test_the_end(world: World) -> None:
-    """No pod is begun after the end was asked for, and nothing is half done."""
+    """After the shutdown began, no pod is popped, and no attempt stays incomplete."""
     instance = world.start()
     instance.stop()
     instance.stop()
@@ -294,7 +294,7 @@ def test_the_end_waits_for_bindings_that_were_sent(world: World) -> None:
 
 
 def test_the_end_undoes_what_waits_for_permission(world: World) -> None:
-    """The pod holds no node any more, and it is nowhere half bound."""
+    """The pod holds no node any more, and is not bound."""
     waiting = "  permit:\n    allow: 'false'\n    message: not yet\n    timeout: 10m\n"
     write(world.folder / "policies" / "wait.yaml", HEAD.replace("NAME", "Wait") + waiting)
     instance = world.start()

@@ -27,7 +27,7 @@ class Thing:
 
 @pytest.fixture(autouse=True)
 def _thawed() -> Iterator[None]:
-    """Other tests find a collector that looks at everything."""
+    """Other tests find an unfrozen collector."""
     yield
     gc.unfreeze()
 
@@ -41,7 +41,7 @@ def test_thresholds_hold_within_the_context() -> None:
 
 
 def test_what_was_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
-    """Garbage of the first reading is gone, and so are later cycles."""
+    """Garbage of the first listing is gone, and so are later cycles."""
     early = weakref.ref(Thing())
     freeze_loaded()
     assert early() is None

@@ -1,4 +1,4 @@
-"""Objects that come from files, and go with them."""
+"""Objects that come from files, and are deleted with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def sync(files: ManifestFiles, cluster: EmbeddedCluster) -> Applied:
-    """Read the files and make the cluster what they say."""
+    """Read the files and apply them to the cluster."""
     return files.apply(files.read(), cluster)
 
 
@@ -37,7 +37,7 @@ def names(cluster: EmbeddedCluster) -> set[str]:
 
 
 def test_files_come_change_and_go(tmp_path: Path, cluster: EmbeddedCluster) -> None:
-    """What came is applied, what says something else is applied again, what went is deleted."""
+    """New and changed objects are applied, removed ones are deleted."""
     files = ManifestFiles([str(tmp_path)])
     (tmp_path / "all.yaml").write_text(f"{NODE_A}---\n{POD_P}", encoding="utf-8")
     assert sync(files, cluster) == Applied(("Node a", "Pod default/p"))
@@ -49,7 +49,7 @@ def test_files_come_change_and_go(tmp_path: Path, cluster: EmbeddedCluster) -> N
 
 
 def test_every_form_of_file(tmp_path: Path, cluster: EmbeddedCluster) -> None:
-    """Lists, JSON, JSON lines and compressed files hold objects, hidden files do not."""
+    """Lists, JSON, JSON lines and compressed files contain objects; hidden files are skipped."""
     one = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "%s"}}'
     (tmp_path / "a.json").write_text(one % "a", encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(f"{one % 'b'}\n\n{one % 'c'}\n", encoding="utf-8")
@@ -63,7 +63,7 @@ def test_every_form_of_file(tmp_path: Path, cluster: EmbeddedCluster) -> None:
 
 
 def test_others_objects_stay(tmp_path: Path, cluster: EmbeddedCluster) -> None:
-    """Only what came from a file goes with it."""
+    """Only objects from a file are deleted with it."""
     cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "theirs"}})
     file = tmp_path / "node.yaml"
     file.write_text(NODE_A, encoding="utf-8")
@@ -78,7 +78,7 @@ def test_others_objects_stay(tmp_path: Path, cluster: EmbeddedCluster) -> None:
 def test_a_later_process_knows_what_came_from_files(
     tmp_path: Path, cluster: EmbeddedCluster
 ) -> None:
-    """Objects say which file they came from: what went while nobody looked is deleted."""
+    """Objects name their file: those removed while no process ran are deleted."""
     (tmp_path / "node.yaml").write_text(NODE_A, encoding="utf-8")
     (tmp_path / "pod.yaml").write_text(POD_P, encoding="utf-8")
     sync(ManifestFiles([str(tmp_path)]), cluster)
@@ -88,7 +88,7 @@ def test_a_later_process_knows_what_came_from_files(
 
 
 def test_without_paths_nothing_happens(cluster: EmbeddedCluster) -> None:
-    """Who names no files does not want to lose what came from files before."""
+    """Without files, objects from earlier files are kept."""
     data = {"metadata": {"name": "a", "annotations": {FROM_FILE: "gone.yaml"}}}
     cluster.apply({"apiVersion": "v1", "kind": "Node", **data})
     assert sync(ManifestFiles([]), cluster) == Applied()
@@ -96,7 +96,7 @@ def test_without_paths_nothing_happens(cluster: EmbeddedCluster) -> None:
 
 
 def test_one_mistake_keeps_everything(tmp_path: Path, cluster: EmbeddedCluster) -> None:
-    """The cluster stays as the last good files made it, and every problem has its place."""
+    """The cluster keeps the objects of the last valid files, and every problem has its position."""
     files = ManifestFiles([str(tmp_path)])
     (tmp_path / "node.yaml").write_text(NODE_A, encoding="utf-8")
     sync(files, cluster)
@@ -112,7 +112,7 @@ def test_one_mistake_keeps_everything(tmp_path: Path, cluster: EmbeddedCluster) 
 
 
 def test_what_the_cluster_refuses(tmp_path: Path, cluster: EmbeddedCluster) -> None:
-    """One object that is refused is told with its line; the others are applied."""
+    """One rejected object is reported with its line; the others are applied."""
     files = ManifestFiles([str(tmp_path)])
     (tmp_path / "all.yaml").write_text(f"{NODE_A}---\n{POD_P}", encoding="utf-8")
     sync(files, cluster)
@@ -127,7 +127,7 @@ def test_what_the_cluster_refuses(tmp_path: Path, cluster: EmbeddedCluster) -> N
 
 
 def test_a_deleted_pod_stays_deleted(tmp_path: Path, cluster: EmbeddedCluster) -> None:
-    """What was evicted comes back when its file says something new, not with every change."""
+    """An evicted pod is created again when its file changes, not at every change."""
     files = ManifestFiles([str(tmp_path)])
     (tmp_path / "pod.yaml").write_text(POD_P, encoding="utf-8")
     sync(files, cluster)

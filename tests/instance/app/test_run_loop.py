@@ -1,4 +1,4 @@
-"""RunLoop: what a process does with signals."""
+"""RunLoop: signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy_sched.profiles.reload.inputs import PolicyFiles
 
 
 def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
-    """Who is told to read files again in the last moment ends in order nevertheless."""
+    """SIGHUP in the last moment does not change an orderly exit."""
     told: list[str] = []
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
     at_first = [signal.signal(number, lambda *_: told.append("signal")) for number in numbers]
@@ -41,7 +41,7 @@ def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
 
 @pytest.mark.parametrize("gone", [True, False])
 def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
-    """A closed terminal window left the scheduler running without one: it was told to reload."""
+    """A closed terminal window left the scheduler running without one: SIGHUP was a reload."""
     said: list[str] = []
 
     def write(record: Record) -> None:

@@ -13,11 +13,11 @@ import pytest
 from policy_sched.instance.app.worker import Worker, in_event_loop
 
 LIMIT = 60.0
-"""Seconds after which something hangs."""
+"""Seconds after which a test hangs."""
 
 
 class Scene:
-    """A worker, a call that waits for an answer, and what happened in order."""
+    """A worker, a call that waits for an answer, and the order of events."""
 
     def __init__(self) -> None:
         self.woken = asyncio.Event()
@@ -34,7 +34,7 @@ class Scene:
 
 
 def played(play: Callable[[Scene], Awaitable[None]]) -> None:
-    """Run a play."""
+    """Run a test with a scene."""
 
     @asynccontextmanager
     async def scene() -> AsyncIterator[Scene]:
@@ -52,7 +52,7 @@ def played(play: Callable[[Scene], Awaitable[None]]) -> None:
 
 
 def test_the_loop_goes_on_until_the_owner_is_woken() -> None:
-    """The scheduler is the worker's until its owner has used the result."""
+    """The worker has the scheduler until its owner has used the result."""
 
     async def play(scene: Scene) -> None:
         worker = scene.worker
@@ -89,7 +89,7 @@ def test_what_a_call_raises_its_owner_gets() -> None:
 
 
 def test_a_call_that_waits_goes_before_the_next_decision() -> None:
-    """An owner that begins a decision in every turn of the loop keeps no explanation out."""
+    """An owner that begins a decision in every turn of the loop does not starve explanations."""
 
     async def play(scene: Scene) -> None:
         worker = scene.worker
@@ -109,7 +109,7 @@ def test_a_call_that_waits_goes_before_the_next_decision() -> None:
 
 
 def test_a_call_ends_though_its_caller_was_cancelled() -> None:
-    """The scheduler is not touched by others before that."""
+    """The scheduler is not used by others before that."""
 
     async def play(scene: Scene) -> None:
         running = asyncio.create_task(scene.worker.run(scene.call))
@@ -166,7 +166,7 @@ def test_without_an_event_loop_a_call_beside_it_is_a_call() -> None:
 
 
 def test_an_answer_after_the_end_is_dropped() -> None:
-    """An extender that answers after the event loop has ended disturbs nothing."""
+    """An extender that answers after the event loop has ended changes nothing."""
 
     async def begin() -> tuple[Scene, Future[int]]:
         scene = Scene()

@@ -1,4 +1,4 @@
-"""Who is let in: reviews are sent once, remembered for a while, and believed."""
+"""Authentication and authorization: reviews are sent once and cached for a while."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRICS = RequestAttributes("get", "/metrics")
 
 
 class Server:
-    """An API server that answers reviews as it is told."""
+    """An API server with prepared answers to reviews."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Plain]] = []
@@ -52,7 +52,7 @@ class Server:
 
 
 def test_a_token_is_reviewed_once_in_ten_seconds() -> None:
-    """However often, and by however many at once, it is shown."""
+    """For any number of requests, concurrent ones included."""
 
     async def story() -> None:
         server = Server()
@@ -84,7 +84,7 @@ def test_an_unknown_token_is_unauthenticated_and_cached() -> None:
     "header", ["Basic YTpi", "Bearer", "Bearer  ", "good", "Bearer " + 20000 * "x"]
 )
 def test_malformed_tokens_are_not_reviewed(header: str) -> None:
-    """Other schemes, nothing, and far too much."""
+    """Other schemes, an empty token, and one that is far too long."""
 
     async def story() -> None:
         server = Server()
@@ -95,7 +95,7 @@ def test_malformed_tokens_are_not_reviewed(header: str) -> None:
 
 
 def test_who_shows_nothing_is_anonymous() -> None:
-    """And asked about like everybody else."""
+    """Its access is reviewed as everyone's."""
 
     async def story() -> None:
         server = Server()
@@ -140,7 +140,9 @@ def test_access_reviews_carry_user_groups_and_extra() -> None:
 
 
 def test_a_failed_review_is_retried() -> None:
-    """A token is nobody's meanwhile, and said so; rights cannot be told; neither is remembered."""
+    """While the API server is away, callers are unauthenticated and not authorized; neither answer
+    is cached.
+    """
 
     async def story() -> None:
         server = Server()
@@ -159,7 +161,7 @@ def test_a_failed_review_is_retried() -> None:
 
 
 def test_no_more_is_remembered_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest answer goes first."""
+    """The oldest answer is evicted first."""
     monkeypatch.setattr("policy_sched.instance.http.delegated_auth.CACHED", 2)
 
     async def story() -> None:
@@ -172,7 +174,7 @@ def test_no_more_is_remembered_than_that(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_client_certificate_names_user_and_groups() -> None:
-    """By common name and organizations; one without a name is nobody's."""
+    """By common name and organizations; one without a name is rejected."""
     subject = ((("organizationName", "ops"),), (("commonName", "ann"),))
     assert certified({"subject": subject}) == Caller("ann", groups=("ops", "system:authenticated"))
     assert certified({"subject": subject[:1]}) is None

@@ -1,4 +1,4 @@
-"""The scheduler's endpoints over real sockets: who gets what, and who is turned away."""
+"""The scheduler's endpoints over real sockets: pages, and their authorization."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Plain = dict[str, Any]
 
 @dataclass
 class Door:
-    """Knows tokens and what their owners may; ``down``: nobody can tell."""
+    """Knows tokens and the rights of their users; ``down``: reviews fail."""
 
     rights: dict[str, set[str]] = field(default_factory=dict)
     down: bool = False
 
     async def authenticate(self, authorization: str) -> Caller | None:
-        """Return who has the token: its name."""
+        """Return the user of a token: its name."""
         if not authorization:
             return ANONYMOUS
         name = authorization.removeprefix("Bearer ")
         return Caller(name) if name in self.rights else None
 
     async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
-        """Tell whether it is among the caller's rights."""
+        """Return whether the caller has the right."""
         if self.down:
             raise ClusterError("subjectaccessreviews.authorization.k8s.io is forbidden")
         wanted = f"{asked.verb} {asked.resource or asked.path}"
@@ -91,7 +91,7 @@ class Served:
 
     @asynccontextmanager
     async def session(self, door: Any = None) -> AsyncIterator[Callable[..., Awaitable[Plain]]]:
-        """Serve; yield what sends a request and returns status, body and headers."""
+        """Serve; yield a function that sends a request and returns status, body and headers."""
         offered = Offered(
             self.instance,
             self.reload,
@@ -128,12 +128,12 @@ def served(tmp_path: Path) -> Served:
 
 
 def tell(story: Callable[[], Any]) -> None:
-    """Run a story."""
+    """Run a test."""
     asyncio.run(story())
 
 
 def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
-    """Probes show no token; the checks by name need one."""
+    """Probes send no token; the checks by name need one."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -160,7 +160,7 @@ def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
 
 
 def test_unauthenticated_and_unauthorized_callers_get_upstreams_messages(served: Served) -> None:
-    """401 for a token of nobody, 403 with name, verb, path and reason."""
+    """401 for an unknown token, 403 with name, verb, path and reason."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -205,7 +205,7 @@ def test_pages_are_json(served: Served, path: str) -> None:
 
 
 def test_the_index_names_every_page(served: Served) -> None:
-    """And what is not there is not found, in Go's words."""
+    """And an unknown path is not found, in Go's words."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -258,7 +258,7 @@ def test_what_came_of_health_checks_is_counted(served: Served) -> None:
 
 
 def test_a_reload_returns_its_result(served: Served) -> None:
-    """200 and nothing where it succeeded; the problems, with their places, where it did not."""
+    """200 and an empty body if it succeeded; the problems, with their positions, if it failed."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -277,7 +277,7 @@ def test_a_reload_returns_its_result(served: Served) -> None:
 
 
 def test_a_waiting_pod_is_explained_in_full_to_callers_that_may_read_nodes(served: Served) -> None:
-    """As text, or as JSON; nothing of it counts as scheduling."""
+    """As text, or as JSON; no metric counts it as scheduling."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -299,7 +299,7 @@ def lines(text: str, name: str) -> list[str]:
 
 
 def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
-    """How many nodes each filter removes, and no name of any."""
+    """The number of nodes that each filter removes, and no node's name."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -319,7 +319,7 @@ def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
 
 
 def test_who_may_read_the_pod_alone_learns_what_keeps_it_out(served: Served) -> None:
-    """Nobody has looked at any node then."""
+    """No node was evaluated then."""
     waiting = pod("gated").replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
     served.world.apply(gated=waiting)
 
@@ -335,7 +335,7 @@ def test_who_may_read_the_pod_alone_learns_what_keeps_it_out(served: Served) -> 
 
 
 def test_a_bound_pod_is_explained_by_its_recorded_decision(served: Served) -> None:
-    """As long as that is remembered; a pod that is not there is not found."""
+    """As long as the record is kept; an unknown pod is not found."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -353,7 +353,7 @@ def test_a_bound_pod_is_explained_by_its_recorded_decision(served: Served) -> No
 
 
 def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
-    """It says whose it is."""
+    """The answer names its scheduler."""
     served.world.apply(q=pod("q", scheduler="another"))
     served.door.rights["admin"].add("get /explain/default/q")
 
@@ -375,7 +375,7 @@ def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
 def test_an_open_door_is_for_this_machine_only(
     served: Served, headers: dict[str, str], status: int
 ) -> None:
-    """A web page of elsewhere cannot use a browser here to ask."""
+    """A web page of another origin cannot use a browser here."""
 
     async def story() -> None:
         async with served.session(AlwaysAllow()) as ask:

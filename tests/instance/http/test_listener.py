@@ -1,4 +1,4 @@
-"""A listening socket: its certificate, and what it survives."""
+"""A listening socket: its certificate, and slow or broken clients."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from policy_sched.instance.http import listener as listening
 from policy_sched.instance.http.listener import Listener, self_signed, sent, server_context
 
 LIMIT = 60.0
-"""Seconds after which something hangs."""
+"""Seconds after which a test hangs."""
 
 
 def tell(story: Callable[[], Any]) -> None:
-    """Run a story."""
+    """Run a test."""
     asyncio.run(story())
 
 
@@ -32,7 +32,7 @@ async def _hello(_request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamRespons
 
 
 def test_a_certificate_of_our_own_is_a_certificate() -> None:
-    """Who believes it reaches us by any of its names; older TLS is refused."""
+    """A client that trusts it connects by any of its names; older TLS is rejected."""
     certificate, key = self_signed(["here.example", "localhost", "127.0.0.1"], time.time_ns())
     believed = ssl.create_default_context(cadata=certificate.decode())
 
@@ -59,7 +59,7 @@ def test_files_that_are_no_certificate_are_refused() -> None:
 
 
 def test_an_address_that_is_taken_is_refused() -> None:
-    """In words."""
+    """With a message."""
 
     async def story() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as first:
@@ -71,7 +71,7 @@ def test_an_address_that_is_taken_is_refused() -> None:
 
 
 def test_slow_clients_are_closed_and_others_served() -> None:
-    """A request that does not come to its end is given up; meanwhile there is room for others."""
+    """An incomplete request is closed; meanwhile others can connect."""
 
     async def story() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None, most=4, kept=1.0) as listener:
@@ -92,7 +92,7 @@ def test_slow_clients_are_closed_and_others_served() -> None:
 
 @pytest.mark.parametrize("turns", range(5))
 def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
-    """However far a connection has come by then."""
+    """In whatever state the connection is by then."""
 
     async def story() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
@@ -112,7 +112,7 @@ def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
 def test_a_client_that_does_not_take_its_answer_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An answer that nobody reads is not kept for ever."""
+    """A response that is not read is not kept for ever."""
     monkeypatch.setattr(listening, "TAKEN", 0.1)
     ended = asyncio.Event()
 
@@ -159,7 +159,7 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     ],
 )
 def test_what_is_too_long_or_no_request_is_refused(request_text: bytes) -> None:
-    """With 400, and the next one is answered."""
+    """With 400, and the next request is answered."""
 
     async def story() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as listener:

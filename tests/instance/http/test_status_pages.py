@@ -1,4 +1,4 @@
-"""What the endpoints show: configuration and policies as files have them, and no secret."""
+"""The status pages: configuration and policies in the form of files, without secrets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ extenders:
     ],
 )
 def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
-    """As they stand in kube-scheduler's /configz."""
+    """As in kube-scheduler's /configz."""
     assert go_duration(round(seconds * 1e9)) == text
 
 
@@ -73,7 +73,7 @@ def test_configz_has_upstreams_shape(store: PolicyStore) -> None:
 
 
 def test_no_key_is_shown(store: PolicyStore) -> None:
-    """An extender's key is there, but not to be read."""
+    """An extender's key is configured, but not readable."""
     (extender,) = store.current.settings.extenders
     tls = extender.tls_config.model_copy(update={"key_data": "c2VjcmV0"})
     settings = store.current.settings.model_copy(
@@ -87,7 +87,7 @@ def test_no_key_is_shown(store: PolicyStore) -> None:
 def test_the_policies_page_shows_what_is_in_force_and_why_the_last_reload_failed(
     store: PolicyStore, tmp_path: Path
 ) -> None:
-    """Generation, hashes and places; the problems of a reload that was refused."""
+    """Generation, hashes and positions; the problems of a rejected reload."""
     shown = policies(store)
     assert (shown["generation"], shown["lastReloadSuccessful"]) == (1, True)
     assert (shown["loadedAt"], shown["lastError"]) == ("2001-09-09T01:46:40Z", None)
@@ -105,7 +105,7 @@ def test_the_policies_page_shows_what_is_in_force_and_why_the_last_reload_failed
 
 
 def test_the_version_names_the_upstream_release() -> None:
-    """kube-scheduler's minor, and our own version."""
+    """kube-scheduler's minor, and the version of policy_sched."""
     found = version()
     assert (found["major"], found["minor"]) == ("1", "36")
     assert found["gitVersion"].startswith("v1.36.0+policy-sched.")

@@ -1,4 +1,4 @@
-"""Pages that people and tools ask for: forms, methods, and how much is logged."""
+"""Pages of all components: formats, methods, and the verbosity of the log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ HEADED = ("/healthz", "/readyz", "/livez/ping", "/metrics", "/metrics/resources"
 
 @pytest.mark.parametrize("path", [*HEADED, "/statusz", "/nothing"])
 def test_head_is_a_get_without_its_body(served: Served, path: str) -> None:
-    """Load balancers ask so: the same status and type, and nothing else."""
+    """Load balancers use HEAD: the same status and type, without a body."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -67,7 +67,7 @@ def test_head_is_a_get_without_its_body(served: Served, path: str) -> None:
 
 
 def test_statusz_and_flagz_are_plain_text(served: Served) -> None:
-    """/statusz and /flagz, on by default since 1.36: text, and nothing but text."""
+    """/statusz and /flagz, on by default since 1.36: plain text only."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -88,7 +88,7 @@ def test_statusz_and_flagz_are_plain_text(served: Served) -> None:
 
 
 def test_the_verbosity_can_be_changed(served: Served) -> None:
-    """As kube-scheduler's, by PUT, for who may; other values and methods change nothing."""
+    """As kube-scheduler's, by PUT, if authorized; other values and methods change nothing."""
     verbosity = served.instance.log.verbosity
 
     async def story() -> None:
@@ -109,7 +109,7 @@ def test_the_verbosity_can_be_changed(served: Served) -> None:
 
 
 def test_more_paths_may_be_for_everybody(served: Served) -> None:
-    """What the flag names, exactly or by its beginning; a token of nobody is no way in."""
+    """The flag's paths, exactly or by prefix; an unknown token is still rejected."""
     served.open_paths = ("/healthz", "/metrics", "/livez/*")
 
     async def story() -> None:
@@ -139,7 +139,7 @@ def test_paths_are_given_as_upstream_takes_them(
 
 
 def test_a_check_has_one_path(served: Served) -> None:
-    """With a slash in the end it is another one, which is not there."""
+    """With a trailing slash it is another path, which does not exist."""
 
     async def story() -> None:
         async with served.session() as ask:
@@ -153,7 +153,7 @@ def test_a_check_has_one_path(served: Served) -> None:
 
 
 def test_metrics_are_written_piece_by_piece(served: Served) -> None:
-    """Many profiles and plugins make a long page: others have their turns meanwhile."""
+    """Many profiles and plugins make a long page: other tasks run meanwhile."""
     served.instance.stop()
     metrics = served.instance.metrics
     took = metrics.upstream.plugin_execution_duration_seconds
@@ -167,7 +167,7 @@ def test_metrics_are_written_piece_by_piece(served: Served) -> None:
 
 
 def test_the_flags_are_those_that_were_given_or_have_a_default() -> None:
-    """By the names that one types; lists with commas."""
+    """By their names on the command line; lists with commas."""
     overrides = Overrides(LeaderFlags(leader_elect=False), ClientFlags(v=4), True, "admin.conf")
     files = PolicyFiles("config.yaml", ("a", "b"))
     found = shown_flags(EndpointFlags(secure_port=1), Access("c.pem", "k.pem"), overrides, files)

@@ -1,4 +1,4 @@
-"""Lines of a log: when they are written, and what becomes of a file that cannot be."""
+"""Lines of a log: when they are written, and files that are not writable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policy_sched.instance.observability.log import LineWriter
 
 
 class File(io.BytesIO):
-    """Remembers how often it was flushed; can be broken."""
+    """Counts its flushes; can be broken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class File(io.BytesIO):
 
 
 def test_lines_of_one_turn_are_handed_on_together() -> None:
-    """They are there when the turn has ended."""
+    """They are written when the turn has ended."""
     file = File()
     write = LineWriter(file)
 
@@ -47,14 +47,14 @@ def test_lines_of_one_turn_are_handed_on_together() -> None:
 
 
 def test_without_an_event_loop_each_line_is_written_at_once() -> None:
-    """What is said before the loop runs, and after it, does not wait for a turn."""
+    """Lines before the loop runs, and after it, do not wait for a turn."""
     file = File()
     LineWriter(file)(b"Loaded policies\n")
     assert file.flushed == 1
 
 
 def test_a_file_that_cannot_be_written_is_an_error_of_the_next_line() -> None:
-    """Nobody goes on for long writing into a pipe that nobody reads."""
+    """A process does not write for long into a pipe without a reader."""
     file = File()
     write = LineWriter(file)
 

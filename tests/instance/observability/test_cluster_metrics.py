@@ -8,7 +8,7 @@ from tests.instance.app.test_embedded_instance import World
 
 
 def test_failures_of_controllers_and_objects_set_aside_are_counted(tmp_path: Path) -> None:
-    """An operator sees on /metrics what is wrong with the cluster's own parts."""
+    """An operator sees problems of the cluster's own parts on /metrics."""
     instance = World(tmp_path).start()
     store = instance.cluster.store
     store.sync_errors["daemonset"] += 3

@@ -13,7 +13,7 @@ from tests.scheduler.world import pod_of
 
 
 def test_work_waits_and_takes_time() -> None:
-    """What waits is depth, what goes on is unfinished, and what is done has taken its time."""
+    """Waiting items are depth, items in progress unfinished work; others have a duration."""
     clock = FakeClock()
     queue, families = WorkQueue("events", clock), UpstreamMetrics()
     first, second = queue.added(), queue.added()
@@ -39,7 +39,7 @@ def test_work_waits_and_takes_time() -> None:
 
 
 def test_what_is_given_up_is_not_unfinished() -> None:
-    """And it has not taken any time when it ends after that."""
+    """And it has no duration when it ends after that."""
     queue = WorkQueue("events", FakeClock())
     number = queue.begun(queue.added())
     queue.added()
@@ -64,7 +64,7 @@ def test_features_are_reported_with_their_stage() -> None:
 
 
 def test_signing_and_asking_beforehand_are_extension_points() -> None:
-    """Each pod is signed, and plugins are asked beforehand whether they have anything to bind."""
+    """Each pod is signed, and PreBind plugins report beforehand whether they have work."""
     world = Measured(cpu="1")
     world.schedule(pod_of("p"))
     text = world.metrics.text()

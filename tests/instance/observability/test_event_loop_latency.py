@@ -1,4 +1,4 @@
-"""How long turns of the event loop take: what is counted, and since when."""
+"""Durations of turns of the event loop: how they are counted, and from when on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _value(turns: EventLoopLatency, name: str, **labels: str) -> float:
 
 
 def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
-    """Run calls, each in a turn of its own; no collection of other tests' cycles is in any."""
+    """Run calls, each in its own turn; collections of other tests' cycles are not in any."""
 
     async def one_after_the_other() -> None:
         for call in calls:
@@ -50,7 +50,7 @@ def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
 
 
 def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
-    """Whoever holds the loop is measured; time in which it waits for events is not."""
+    """A long callback is measured; the time that the loop waits for events is not."""
     turns = EventLoopLatency()
     _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
     assert turns.longest >= 0.06
@@ -63,10 +63,10 @@ def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
 
 
 def test_turns_are_counted_by_how_long_they_took() -> None:
-    """Each bucket has those that were not longer, an end its own; the sum is of all."""
+    """Each bucket counts durations up to its end; the sum is of all."""
     turns = EventLoopLatency()
     turns.begin()
-    for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the one in which it began
+    for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the turn of `begin`
         turns.record(seconds, seconds / 2)
     for end, count in (("0.05", 1), ("0.1", 2), ("0.25", 3), ("+Inf", 4)):
         assert _value(turns, f"{NAME}_bucket", le=end) == count
@@ -78,7 +78,7 @@ def test_turns_are_counted_by_how_long_they_took() -> None:
 
 
 def test_waiting_is_no_work() -> None:
-    """A loop that waits for a timer is not held."""
+    """A loop that waits for a timer is not busy."""
     turns = EventLoopLatency()
     turns.begin()
     waited = threading.Event()
@@ -88,7 +88,7 @@ def test_waiting_is_no_work() -> None:
 
 
 def test_counting_begins_anew_after_the_first_reading() -> None:
-    """What was before, the turn in which it ends included, is not counted."""
+    """Earlier turns, and the one in which the listing ends, are not counted."""
     turns = EventLoopLatency()
 
     def read() -> None:
@@ -101,7 +101,7 @@ def test_counting_begins_anew_after_the_first_reading() -> None:
 
 
 def test_the_longest_turn_since_the_last_reading_is_reported() -> None:
-    """Each answer is about the time since the one before."""
+    """Each result covers the time since the previous one."""
     turns = EventLoopLatency()
     _run(turns, lambda: _held(0.03), lambda: None)
     longest, busiest = turns.recent()

@@ -32,7 +32,7 @@ SICK = Check("leaderElection", lambda: "failed election to renew leadership on l
 
 
 def test_a_leader_that_does_not_renew_is_sick() -> None:
-    """Twenty seconds after its lease has run out; who does not lead is well."""
+    """Twenty seconds after its lease has expired; a standby is healthy."""
     now = [0]
     clocks = Clocks(lambda: now[0], lambda: now[0])
     election = Election("me", clocks, Random(1), ElectionSettings())
@@ -52,7 +52,7 @@ def test_a_leader_that_does_not_renew_is_sick() -> None:
 
 
 def test_all_is_well() -> None:
-    """One word, unless somebody wants to see each check."""
+    """One word, unless the request is verbose."""
     assert answer("healthz", [PING]) == Verdict(200, "ok")
     text = "[+]ping ok\nhealthz check passed\n"
     assert answer("healthz", [PING], verbose=True) == Verdict(200, text)
@@ -60,7 +60,7 @@ def test_all_is_well() -> None:
 
 @pytest.mark.parametrize("verbose", [True, False])
 def test_what_fails_is_named_and_its_reason_withheld(verbose: bool) -> None:
-    """Anybody may ask, so only the log is told why."""
+    """The path needs no authorization, so only the log has the reason."""
     found = answer("readyz", [PING, SICK], verbose=verbose)
     assert found.status == 500
     assert found.text == (
@@ -70,7 +70,7 @@ def test_what_fails_is_named_and_its_reason_withheld(verbose: bool) -> None:
 
 
 def test_checks_can_be_excluded() -> None:
-    """An excluded one cannot fail; one that is not there is told of."""
+    """An excluded one cannot fail; an unknown one is reported."""
     found = answer("livez", [PING, SICK], ["leaderElection", "zz", "a"], verbose=True)
     assert found == Verdict(
         200,
@@ -81,7 +81,7 @@ def test_checks_can_be_excluded() -> None:
 
 
 def test_a_single_check_reports_its_failure() -> None:
-    """Who may ask for it may know."""
+    """The path requires authorization."""
     assert answer_of_one(PING) == Verdict(200, "ok")
     found = answer_of_one(SICK)
     assert found.status == 500

@@ -1,4 +1,4 @@
-"""Every metric of kube-scheduler 1.36: here by its name, or left out for a reason that is given."""
+"""Every metric of kube-scheduler 1.36: here by its name, or left out with a reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HERE = [one for one in LISTED if "left_out" not in one and "endpoint" not in one
 
 
 def families() -> dict[str, Family]:
-    """Return our families by name."""
+    """Return all families by name."""
     metrics = Metrics()
     return {one.name: one for one in (*metrics.upstream.all, *metrics.policies.all)}
 
@@ -45,14 +45,14 @@ def test_a_metric_is_as_upstream_has_it(listed: dict[str, Any]) -> None:
 
 
 def test_what_is_left_out_is_left_out_for_a_reason() -> None:
-    """It is not there, and the list says why."""
+    """It is absent, and the list has the reason."""
     names = families()
     out = [one for one in LISTED if "left_out" in one]
     assert all(one["left_out"] and one["name"] not in names for one in out)
 
 
 def test_nothing_else_pretends_to_be_upstreams() -> None:
-    """Whatever is not ours alone is on the list."""
+    """Every metric without the prefix policy_sched_ is in the list."""
     listed = {one["name"] for one in LISTED}
     ours = [name for name in families() if name.startswith("policy_sched_")]
     assert set(families()) - set(ours) <= listed

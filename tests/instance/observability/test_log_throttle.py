@@ -1,4 +1,4 @@
-"""An outage is told in few lines."""
+"""An outage is logged in few lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from policy_sched.testing import FakeClock
 
 
 def test_a_repeated_cause_is_logged_at_intervals_with_its_count() -> None:
-    """Seventeen watches that are refused are one line; another cause is another line."""
+    """Seventeen rejected watches are one line; another cause is another line."""
     clock = FakeClock()
     troubles = LogThrottle(clock)
     paths = [f"GET /api/v1/{kind}" for kind in ("pods", "nodes", "services")]
@@ -23,7 +23,7 @@ def test_a_repeated_cause_is_logged_at_intervals_with_its_count() -> None:
 
 
 def test_causes_are_not_remembered_without_end() -> None:
-    """Each version that is too old is another cause."""
+    """Each expired resource version is another cause."""
     troubles = LogThrottle(FakeClock())
     for number in range(3 * CAUSES):
         assert troubles.admit(f"x: {number}") == 0

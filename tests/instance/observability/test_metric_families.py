@@ -1,4 +1,4 @@
-"""Families of metrics: what is counted comes out in Prometheus' text format, as Go writes it."""
+"""Families of metrics in Prometheus' text format, as Go writes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_numbers_are_written_as_go_writes_them() -> None:
 
 
 def test_a_counter_counts_by_labels() -> None:
-    """A series is there once it was counted; one without labels from the start."""
+    """A series exists once it was counted; one without labels from the start."""
     family = Numbers("pods_total", "counter", "Pods.", ["node"])
     family.values[("a",)] += 2
     family.values[("b",)] += 1
@@ -50,7 +50,7 @@ def test_a_counter_counts_by_labels() -> None:
 
 
 def test_a_gauge_forgets_no_series() -> None:
-    """What is not there any more is 0, so that an alert on it ends."""
+    """A series that was removed is 0, so that an alert on it ends."""
     family = Numbers("waiting", "gauge", "Waiting.", ["queue"])
     family.replace({("active",): 3})
     family.replace({("gated",): 1})
@@ -77,7 +77,7 @@ def test_a_histogram_is_what_prometheus_reads() -> None:
 
 
 def test_the_sum_of_values_that_wait_is_known_at_once() -> None:
-    """Nobody has to ask for their number, or for the page, before."""
+    """Without reading their number, or the page, before."""
     family = Histogram("took_seconds", "Help.", (1.0,), ["point"])
     family.taker("filter")(0.5)
     assert family.total("filter") == 0.5

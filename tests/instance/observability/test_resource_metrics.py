@@ -1,4 +1,4 @@
-"""Requests and limits of pods, in the units of the real world."""
+"""Requests and limits of pods, in base units."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def text(*pods: Pod, each: int = 250) -> str:
 
 
 def test_a_pod_has_a_line_for_each_resource() -> None:
-    """Cores with a fraction, nothing for what it does not ask for; limits are apart."""
+    """Cores with a fraction, no line without a request; limits are separate."""
     pod = make_pod("p", cpu="250m", memory="1Gi", limits={"cpu": "2"}, node_name="n", priority=7)
     labels = 'namespace="default",pod="p",node="n",scheduler="default-scheduler",priority="7"'
     lines = [line for line in text(pod).splitlines() if not line.startswith("#")]
@@ -49,7 +49,7 @@ def test_a_pod_has_a_line_for_each_resource() -> None:
 
 
 def test_pods_that_have_ended_are_left_out() -> None:
-    """They hold nothing any more; one that waits counts, whatever its phase."""
+    """They hold no resources; a pending one counts, whatever its phase."""
     ended = make_pod("done", cpu="1", node_name="n", phase="Succeeded")
     waiting = make_pod("waits", cpu="1")
     shown = text(ended, waiting)

@@ -1,4 +1,4 @@
-"""The numbers of attempts are true: a scheduler, its page, and a clock that is moved by hand."""
+"""The metrics of attempts: a scheduler, its page, and a clock that is set by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROFILE = ("profile", "default-scheduler")
 
 
 class Measured:
-    """A scheduler whose numbers are read as Prometheus reads them."""
+    """A scheduler whose metrics are read as Prometheus reads them."""
 
     def __init__(self, *plugins: object, client: SlowClient | None = None, cpu: str = "4") -> None:
         self.clock = FakeClock(EPOCH)
@@ -41,7 +41,7 @@ class Measured:
         self.metrics.watch(self.scheduler)
 
     def pass_time(self, seconds: float) -> None:
-        """Let the time go by."""
+        """Advance the clock."""
         self.clock.ns += round(seconds * SECOND)
 
     def schedule(self, pod: PodInfo | None = None) -> Outcome | None:
@@ -54,7 +54,7 @@ class Measured:
         return outcome
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Run what is due."""
         for outcome in self.scheduler.run_due():
             self.metrics.decided(outcome, self.clock.ns)
 
@@ -100,7 +100,7 @@ def test_a_bound_pod_is_counted_with_all_its_durations() -> None:
 
 
 def test_every_point_is_observed_once_for_each_attempt() -> None:
-    """Those that find their answers in an earlier pod's, too."""
+    """Pods that share the results of an earlier one included."""
     world = Measured()
     world.schedule(pod_of("p"))
     world.schedule(pod_of("q"))
@@ -128,7 +128,7 @@ def test_plugins_are_measured_in_one_cycle_of_ten() -> None:
 
 
 def test_an_unschedulable_pod_is_counted_under_the_rejecting_plugins() -> None:
-    """Until it is popped again; what moves it is counted by queue and event.
+    """Until it is popped again; a requeue is counted by queue and event.
 
     Dashboards of kube-scheduler found no series: the queues were Active, Backoff, Unschedulable.
     """
@@ -161,7 +161,7 @@ def test_an_unschedulable_pod_is_counted_under_the_rejecting_plugins() -> None:
 
 
 def test_a_pod_that_was_swept_out_and_bound_is_counted() -> None:
-    """No event brought it back, only the time: a hint may be missing."""
+    """It was requeued by the timeout: a hint may be missing."""
     world = Measured(cpu="1")
     world.schedule(pod_of("p", cpu="2"))
     world.scheduler.cache.add_node(make_node("big", cpu="8"))  # nobody was told
@@ -172,7 +172,7 @@ def test_a_pod_that_was_swept_out_and_bound_is_counted() -> None:
 
 
 def test_victims_and_the_work_of_evicting_them_are_counted() -> None:
-    """One attempt that found room, with its victims."""
+    """One attempt that found a candidate, with its victims."""
     world = Measured(cpu="1")
     world.schedule(pod_of("low"))
     world.schedule(pod_of("high", priority=10))
@@ -184,7 +184,7 @@ def test_victims_and_the_work_of_evicting_them_are_counted() -> None:
 
 
 def test_an_eviction_that_fails_is_an_error() -> None:
-    """The cluster refuses to delete the victim."""
+    """The cluster rejects the deletion of the victim."""
 
     class Refusing(SlowClient):
         def delete_pod(self, pod: PodInfo) -> None:
@@ -202,7 +202,7 @@ def test_an_eviction_that_fails_is_an_error() -> None:
 
 @pytest.mark.parametrize(("answer", "result"), [("allow", "Success"), ("reject", "Unschedulable")])
 def test_a_wait_for_permission_is_measured(answer: str, result: str) -> None:
-    """From the moment at which it began to whatever ended it."""
+    """From its beginning to its end, for whatever reason."""
     world = Measured(Recorder("a", [], permit=PermitResult(WAIT, 60)))
     world.schedule(pod_of("p"))
     world.pass_time(4)
@@ -218,7 +218,7 @@ def test_a_wait_for_permission_is_measured(answer: str, result: str) -> None:
 
 
 def test_what_breaks_is_an_error() -> None:
-    """An unexpected answer of a plugin is no rejection."""
+    """An exception of a plugin is not a rejection."""
     broken = Status(Code.ERROR, ("disk on fire",))
     world = Measured(Recorder("a", [], pre_bind=broken))
     world.schedule(pod_of("p"))
@@ -231,7 +231,7 @@ def test_what_breaks_is_an_error() -> None:
 
 
 def test_a_pod_on_its_way_out_is_no_attempt() -> None:
-    """It was passed over."""
+    """It was skipped."""
     world = Measured()
     leaving = pod_of("p")
     leaving.terminating = True
@@ -252,7 +252,7 @@ def test_errors_of_the_volume_binder_are_counted_by_stage() -> None:
 
 
 def test_nothing_is_counted_twice_and_an_explanation_not_at_all() -> None:
-    """A page shows what the last one showed; what is tried out is forgotten."""
+    """A page shows the totals; a dry run does not count."""
     world = Measured()
     world.schedule(pod_of("p"))
     before = world.page()
@@ -278,7 +278,7 @@ def test_many_attempts_are_one_label(attempts: int) -> None:
 
 
 def test_watch_events_are_counted_by_type() -> None:
-    """Handlers return the events that they passed on, nothing for what concerns nobody here."""
+    """Handlers return the events that they passed on, none for other schedulers' pods."""
     scheduler = scheduler_of(nodes=0)
     node, told = make_node("n"), [event.label for event in node_seen(scheduler, make_node("n"))]
     assert told == [NODE_ADD.label]
@@ -300,7 +300,7 @@ def test_watch_events_are_counted_by_type() -> None:
 
 
 def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
-    """Beside those of its pods, which last as long as the group's."""
+    """Besides those of its pods, which last as long as the group's."""
     run = Run(group("ring", 2), group("big", 1), a=[4])
     clock = FakeClock(EPOCH)
     metrics = Metrics(lambda: clock.ns / SECOND)
@@ -331,7 +331,7 @@ def test_a_group_that_is_decided_as_one_is_an_attempt_of_its_own() -> None:
 
 
 def test_a_reload_that_is_refused_leaves_the_runners_in_force() -> None:
-    """Those that were made for it measure nothing, and those in force go on being read."""
+    """Runners of a rejected reload measure nothing, and those in force are still read."""
     world = Measured()
     pipeline = world.scheduler.profiles["default-scheduler"].pipeline
     made = world.metrics.attempts.runner(pipeline)
@@ -346,7 +346,7 @@ def test_a_reload_that_is_refused_leaves_the_runners_in_force() -> None:
 
 
 def test_measures_are_folded_before_they_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if nobody ever asks for them."""
+    """Even without a scrape."""
     monkeypatch.setattr("policy_sched.instance.observability.registry.FOLDED_AFTER", 2)
     world = Measured(Recorder("a", [], reserve=SUCCESS))
     for name in "pqr":

@@ -1,4 +1,4 @@
-"""The lines that kube-scheduler's operators know, at its levels, and no cost below them."""
+"""kube-scheduler's log lines, at its levels, and without cost below them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BY_LEVEL = {
     5: {"Status after running PostFilter plugins for pod"},
     10: {"Plugin scored node for pod", "Calculated node's final score for pod"},
 }
-"""What is new in a day's work from each verbosity on."""
+"""The lines of a usual sequence that each verbosity adds."""
 
 
 def said(records: list[Record], message: str) -> list[Record]:
@@ -46,7 +46,7 @@ def said(records: list[Record], message: str) -> list[Record]:
 
 
 async def day(world: World, level: int) -> None:
-    """Nodes and pods come, change and go; one pod is bound, and one fits nowhere."""
+    """Add, update and delete nodes and pods; one pod is bound, and one is unschedulable."""
     world.apply(node("a"), node("b"), pod("p"), pod("huge", "64"))
     async with world.served(), world.scheduler() as instance:
         instance.log.verbosity.set(level)
@@ -78,7 +78,7 @@ def _labels_of(node: Node | None) -> dict[str, str]:
 
 @pytest.mark.parametrize("level", BY_LEVEL)
 def test_each_verbosity_logs_its_lines(level: int) -> None:
-    """What belongs to the verbosity and to those below, and nothing of those above."""
+    """The lines of the verbosity and of those below, and none of those above."""
     world = World()
     told: list[Record] = world.records
 
@@ -108,7 +108,7 @@ def test_lines_have_upstreams_keys() -> None:
 
 
 def test_below_verbosity_3_nothing_is_wrapped() -> None:
-    """The scheduler calls what it would call anyway."""
+    """The scheduler calls its functions directly."""
     instance = EmbeddedInstance(
         Sources(PolicyFiles(None, ())), FakeClock(START), lambda _record: None
     )
@@ -122,7 +122,7 @@ def test_below_verbosity_3_nothing_is_wrapped() -> None:
 
 
 def test_every_message_has_its_level() -> None:
-    """What has none is always written."""
+    """A message without one is always written."""
     for level in range(11):
         verbosity = Verbosity(level)
         assert {m for m in LEVELS if verbosity.wants(m)} == {
