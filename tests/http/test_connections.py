@@ -143,7 +143,7 @@ def test_what_is_no_request_gets_a_status_that_repeats_nothing_of_it(
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
+def test_connections_during_shutdown_are_closed(turns: int) -> None:
     """However far a connection has come when the server ends, it is closed."""
 
     async def play() -> None:

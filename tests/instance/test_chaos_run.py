@@ -1,4 +1,4 @@
-"""A few seconds of chaos; the test of it in full is chaos_run.py."""
+"""A few seconds of chaos; chaos_run.py runs longer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def test_some_seconds_of_chaos_lose_nothing() -> None:
 
 
 def test_disasters_follow_from_the_seed() -> None:
-    """The same seed brings the same, another one something else."""
+    """The same seed gives the same disasters, another one others."""
     assert disasters(7, 60.0) == disasters(7, 60.0) != disasters(8, 60.0)
     assert {one.kind for one in disasters(7, 180.0)} == {"kill", "steal", "crash", "jump"}
 
 
 def line(name: str, node: str, cpu: int = 600, **more: object) -> Line:
-    """Return what the server writes of a pod."""
+    """Return the server's record of a pod."""
     head = {"at": 1, "uid": name, "name": name, "node": node, "cpu": cpu}
     return {**head, "phase": "Pending", "gone": False, **more}
 
 
-def test_the_judge_sees_what_is_wrong() -> None:
-    """Bound elsewhere, more than a node holds, turned away by a kubelet: each is told."""
+def test_violations_are_found() -> None:
+    """Bound elsewhere, an overcommitted node, a rejection by a kubelet: each is reported."""
     nodes: list[Line] = [{"server": name, "cpu": 1000} for name in ("a", "b")]
     fine = [line("p", ""), line("p", "a"), line("p", "a", gone=True), line("q", "a")]
     for lines, wrong in (
@@ -40,8 +40,8 @@ def test_the_judge_sees_what_is_wrong() -> None:
         assert read([*nodes, *lines]).wrong == wrong
 
 
-def test_the_judge_believes_what_a_server_finds_when_it_begins() -> None:
-    """What is not there any more has gone unsaid; what is bound there was bound."""
+def test_the_state_at_the_start_of_a_server_counts() -> None:
+    """An absent object was deleted without a record; a bound one was bound."""
     lines: list[Line] = [{"server": "a", "cpu": 1000}, line("p", "a"), line("q", "")]
     again: list[Line] = [{"begins": 9}, line("q", "a"), {"begun": 9}]
     found = read([*lines, *again])

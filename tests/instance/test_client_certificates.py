@@ -1,4 +1,4 @@
-"""Callers who show a certificate, and an authority that is believed."""
+"""Callers with a client certificate, and its CA."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def client_certificate(name: str, group: str) -> bytes:
 
 
 def test_a_client_certificate_authenticates_the_caller(served: Served, tmp_path: Path) -> None:
-    """If the authority that we were told of signed it."""
+    """If the configured CA signed it."""
     certificate, key = self_signed(["127.0.0.1"], time.time_ns())
     pem = tmp_path / "client.pem"
     pem.write_bytes(client_certificate("ann", "ops"))

@@ -1,4 +1,4 @@
-"""What is over leaves nothing behind: after a collection there are no more objects than before."""
+"""Connections leave no garbage: after a collection there are no more objects than before."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ async def answer(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def ask(url: str) -> None:
-    """Connect, ask, and go."""
+    """Connect, send a request, and close."""
     connector = TCPConnector(force_close=True)
     async with ClientSession(connector=connector) as session, session.get(url, ssl=False) as got:
         assert await got.read() == b"ok"
 
 
 async def left_by(times: int, once: Callable[[], Awaitable[None]]) -> int:
-    """Return by how many objects the process has grown after something was done so often.
+    """Return the growth of the number of objects after something was done so often.
 
-    What is left each time is left in every round; what comes late, of a round before, is not.
+    Objects that leak each time leak in every round; late ones of an earlier round do not.
     """
     await once()
     return min([await _left_by(times, once) for _ in range(3)])
@@ -51,7 +51,7 @@ async def _left_by(times: int, once: Callable[[], Awaitable[None]]) -> int:
 
 
 async def _objects() -> int:
-    """Return how many objects there are; a loop keeps cancelled timers until they are due."""
+    """Return the number of objects; a loop keeps cancelled timers until they are due."""
     await asyncio.sleep(0.05)
     gc.collect()
     return sum(not isinstance(one, (asyncio.TimerHandle, Context)) for one in gc.get_objects())
@@ -72,7 +72,7 @@ def test_a_connection_that_is_closed_leaves_nothing(tls: bool) -> None:
 
 
 def test_a_page_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
-    """Neither one that nobody has nor the explanation of a pod that is unknown."""
+    """Neither an unknown page nor the explanation of an unknown pod."""
     served = Served(tmp_path)
 
     async def play() -> None:

@@ -1,4 +1,4 @@
-"""An embedded cluster whose extenders take their time, or ask its API themselves."""
+"""An embedded cluster with slow extenders, or with extenders that use its API."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def _drive(instance: EmbeddedInstance) -> None:
 
 
 def acted(play: Callable[[], Awaitable[None]]) -> None:
-    """Run a play."""
+    """Run a test."""
 
     async def timed() -> None:
         async with asyncio.timeout(LIMIT):
@@ -63,7 +63,7 @@ def node_of(instance: EmbeddedInstance, name: str) -> str:
 
 
 def test_the_api_answers_during_an_extender_call(tmp_path: Path) -> None:
-    """The cluster lives on: objects come, watches tell of them, and the scheduler hears later."""
+    """Watches deliver changes meanwhile, and the scheduler applies them after the decision."""
 
     async def play() -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -90,7 +90,7 @@ def test_the_api_answers_during_an_extender_call(tmp_path: Path) -> None:
 
 
 def test_an_extender_may_bind_through_the_api(tmp_path: Path) -> None:
-    """It is answered while it is asked; what it has bound is bound."""
+    """The API answers during the call; the extender's binding counts."""
     address: list[str] = []
 
     def bind(sent: Plain) -> Plain:

@@ -1,4 +1,4 @@
-"""Questions to a scheduler whose extenders take their time."""
+"""Pages of a scheduler whose extenders are slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ask = Callable[[str], Coroutine[None, None, str]]
 
 
 def test_requests_are_answered_during_an_extender_call() -> None:
-    """Health at once; an explanation when the decision is made, which asks the extender as well."""
+    """Health at once; an explanation after the decision, since it calls the extender as well."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -45,7 +45,7 @@ def test_requests_are_answered_during_an_extender_call() -> None:
 
 @asynccontextmanager
 async def asking(instance: ClusterInstance) -> AsyncIterator[Ask]:
-    """Serve an instance's endpoints; yield what reads a page."""
+    """Serve an instance's endpoints; yield a function that reads a page."""
 
     async def nothing() -> Reload:
         raise AssertionError("nobody asks for it")
@@ -65,8 +65,8 @@ async def asking(instance: ClusterInstance) -> AsyncIterator[Ask]:
         yield ask
 
 
-def test_the_cache_is_compared_when_it_knows_what_came_meanwhile() -> None:
-    """What waits for a decision to be made is no difference."""
+def test_the_cache_is_compared_after_pending_changes_are_applied() -> None:
+    """A change that waits for the end of a decision is not a mismatch."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):

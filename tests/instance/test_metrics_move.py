@@ -1,4 +1,4 @@
-"""No family of metrics is there for show: each moves in some scenario, or it is said why not."""
+"""Every family of metrics changes in some scenario, or is excused with a reason."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ NEVER = {
     "policy_sched_events_lost_total": "moves where events cannot be written: test_event_writer",
     "policy_sched_unreadable_objects": "moves where an object cannot be read: test_unreadable",
 }
-"""Families that no scenario here moves, and why."""
+"""Families that no scenario here changes, and why."""
 
 MOMENTARY = {
     "workqueue_depth",
     "workqueue_longest_running_processor_seconds",
     "workqueue_unfinished_work_seconds",
 }
-"""Families of what goes on just then, which may be nothing: test_component_metrics."""
+"""Families of the current state, which may be empty: test_component_metrics."""
 
 
 def moved(families: Families) -> set[str]:
-    """Return the names of the families in which something was counted or is not zero."""
+    """Return the names of the families with a value other than zero."""
     found = set()
     for family in families.all:
         if isinstance(family, Histogram):
@@ -51,13 +51,13 @@ def moved(families: Families) -> set[str]:
 
 
 def both(metrics: Metrics) -> set[str]:
-    """Return what has moved on a page."""
+    """Return the families with values on a page."""
     metrics.text()
     return moved(metrics.upstream) | moved(metrics.policies)
 
 
 def on_a_cluster() -> set[str]:
-    """A leader binds, rejects and evicts, and is reloaded, in vain and not."""
+    """A leader binds, rejects and evicts, and is reloaded, with and without success."""
     found: set[str] = set()
 
     async def play(world: World) -> None:
@@ -80,7 +80,7 @@ def on_a_cluster() -> set[str]:
 
 
 def in_process() -> set[str]:
-    """What takes long, or another plugin: permission, sweeps, bindings under way."""
+    """Slow and rare operations: Permit, timeouts, bindings in flight."""
     swept = Measured(cpu="1")
     swept.schedule(pod_of("p", cpu="2"))
     swept.scheduler.cache.add_node(make_node("big", cpu="8"))
@@ -111,7 +111,7 @@ def of_a_group() -> set[str]:
 
 
 def of_broken_volumes() -> set[str]:
-    """The binder of volumes cannot do its work."""
+    """The volume binder fails."""
     world = Measured()
     world.schedule(pod_of("p"))
     world.metrics.attempts._recorders["default-scheduler"].broken["VolumeBinding", "Filter"] += 1
@@ -119,7 +119,7 @@ def of_broken_volumes() -> set[str]:
 
 
 def test_every_family_moves() -> None:
-    """In one of the scenarios; and what is excused does not move after all."""
+    """In one of the scenarios; and excused families never change."""
     seen = on_a_cluster() | in_process() | of_a_group() | of_broken_volumes()
     empty = Metrics()
     names = {family.name for family in (*empty.upstream.all, *empty.policies.all)}
@@ -127,7 +127,7 @@ def test_every_family_moves() -> None:
 
 
 def test_a_standby_does_not_accumulate_events() -> None:
-    """Nobody asks for its numbers, and it decides nothing: they are folded all the same."""
+    """Nothing reads its metrics, and it decides nothing: they are folded all the same."""
     world = Measured()
     attempts = world.metrics.attempts
     for _ in range(3 * FOLDED_AFTER):

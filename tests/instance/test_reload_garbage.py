@@ -1,4 +1,4 @@
-"""Policies that are replaced leave memory: reloads make a process no larger."""
+"""Policies that are replaced are freed: reloads do not make a process larger."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bound_policies() -> int:
 
 
 def growth_by_reloads(world: World, texts: list[str]) -> int:
-    """Return how many more bound policies there are after the policies were changed so often."""
+    """Return the number of additional bound policies after so many changes of the policies."""
     file = world.folder / "policies" / "keep.yaml"
 
     def turn(number: int, text: str) -> None:
@@ -55,7 +55,7 @@ def growth_by_reloads(world: World, texts: list[str]) -> int:
 
 
 def test_a_reload_leaves_nothing(tmp_path: Path) -> None:
-    """What compiled the old rules, bound them and ran them is free when they are replaced."""
+    """Compiler, bound rules and hooks of the old policies are freed."""
     world = World(tmp_path)
     world.start()
     texts = [POLICY.format(turn=number) for number in range(2)]

@@ -1,4 +1,4 @@
-"""A scheduler whose extenders take their time: only the pod that they are asked about waits."""
+"""A scheduler with slow extenders: only the pod they are called for waits."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ FITS: Plain = {"NodeNames": ["a"]}
 
 
 class Gate:
-    """Keeps an extender from answering until it is opened."""
+    """Delays an extender's response until it is opened."""
 
     def __init__(self) -> None:
         self.asked = Event()
         self.opened = Event()
 
     def before(self, said: Plain) -> Callable[[Plain], Plain]:
-        """Answer this once the gate is open."""
+        """Return the response once the gate is open."""
 
         def answered(_sent: Plain) -> Plain:
             self.asked.set()
@@ -71,14 +71,14 @@ def gated(verbs: Mapping[str, Plain], slow: str) -> Iterator[tuple[Gate, Calls]]
 
 
 def configured(calls: Calls, *verbs: str, **more: object) -> Plain:
-    """Return a configuration with an extender that looks after pods labelled as slow."""
+    """Return a configuration with an extender for pods labelled as slow."""
     entry: Plain = {"urlPrefix": calls.address, "httpTimeout": "60s", "nodeCacheCapable": True}
     entry |= {f"{verb}Verb": verb for verb in verbs} | {"podSelector": {"matchLabels": SLOW}}
     return {**HEAD, "extenders": [entry | ({"weight": 1} if "prioritize" in verbs else {}) | more]}
 
 
 def slow(name: str, **more: Any) -> Plain:
-    """Return a pod that the extender is asked about."""
+    """Return a pod for the extender."""
     made = pod(name, **more)
     made["metadata"]["labels"] = SLOW
     return made
@@ -102,7 +102,7 @@ def renewed(world: World) -> str:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
 def test_the_lease_is_renewed_during_an_extender_call(verb: str) -> None:
-    """Again and again; the pod is bound when the extender has answered."""
+    """Again and again; the pod is bound after the extender has answered."""
     said: Mapping[str, Any] = {"filter": {"NodeNames": ["a", "b"]}, "prioritize": [], "bind": {}}
 
     async def play(world: World) -> None:
@@ -123,8 +123,8 @@ def test_the_lease_is_renewed_during_an_extender_call(verb: str) -> None:
     acted(play)
 
 
-def test_what_comes_meanwhile_waits_until_the_decision_is_made() -> None:
-    """Watches are read, but nothing changes under a decision: a node that comes is too late."""
+def test_changes_wait_until_the_decision_is_made() -> None:
+    """Watches are read, but nothing changes during a decision: a new node comes too late."""
 
     async def play(world: World) -> None:
         with gated({"filter": {"NodeNames": ["a", "b"]}}, "filter") as (gate, calls):
@@ -146,7 +146,7 @@ def test_what_comes_meanwhile_waits_until_the_decision_is_made() -> None:
 
 
 def test_bindings_are_sent_during_an_extender_call() -> None:
-    """The request goes on; what came of it is applied when the decision is made."""
+    """The request continues; its result is applied after the decision."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -170,7 +170,7 @@ def test_bindings_are_sent_during_an_extender_call() -> None:
 
 
 def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
-    """Its node is as it was for the decision that has begun, and free for the next."""
+    """Its node is unchanged for the decision under way, and free for the next."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -195,7 +195,7 @@ def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
 
 
 def held(world: World) -> tuple[asyncio.Event, asyncio.Event]:
-    """Hold the first binding until the second event; the first says that it has come."""
+    """Hold the first binding until the second event; the first is set when it arrives."""
     come, go = asyncio.Event(), asyncio.Event()
 
     async def before(method: str, path: str) -> None:
@@ -208,7 +208,7 @@ def held(world: World) -> tuple[asyncio.Event, asyncio.Event]:
 
 
 def test_others_are_bound_while_an_extender_binds() -> None:
-    """As long as it takes; its own pod holds the node meanwhile."""
+    """However long it takes; its own pod holds the node meanwhile."""
 
     async def play(world: World) -> None:
         with gated({"bind": {}}, "bind") as (gate, calls):
@@ -228,8 +228,8 @@ def test_others_are_bound_while_an_extender_binds() -> None:
     acted(play)
 
 
-def test_a_victim_is_chosen_with_an_extender_that_takes_its_time() -> None:
-    """The pod makes room for itself when the extender has agreed."""
+def test_a_slow_extender_takes_part_in_preemption() -> None:
+    """The pod preempts after the extender has agreed."""
 
     async def play(world: World) -> None:
         answers: list[Plain] = [{}]
@@ -255,7 +255,7 @@ def test_a_victim_is_chosen_with_an_extender_that_takes_its_time() -> None:
 
 
 def test_a_lost_lease_ends_it_during_an_extender_call() -> None:
-    """It does not wait for the answer, and what the answer leads to is never written."""
+    """It does not wait for the response, whose result is never written."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -278,7 +278,7 @@ def test_a_lost_lease_ends_it_during_an_extender_call() -> None:
 
 
 def steal(world: World) -> None:
-    """Write somebody else into the lease."""
+    """Steal the lease."""
     stored = world.cluster.store.find(LEASE, "kube-system", "policy-sched")
     assert stored is not None
     data = stored.data
@@ -286,7 +286,7 @@ def steal(world: World) -> None:
 
 
 def test_the_end_waits_for_an_extender() -> None:
-    """No other pod is begun; the decision is made and carried out, and that is all."""
+    """No other pod is popped; the decision is made and executed."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -306,7 +306,7 @@ def test_the_end_waits_for_an_extender() -> None:
 
 
 def test_abandoned_calls_do_not_delay_the_exit() -> None:
-    """An extender that does not answer in time is not waited for."""
+    """An extender without a response in time is not awaited."""
 
     async def play(world: World) -> None:
         with gated({"filter": FITS}, "filter") as (gate, calls):
@@ -321,7 +321,7 @@ def test_abandoned_calls_do_not_delay_the_exit() -> None:
 
 
 def test_a_reload_adds_extenders_and_removes_them(tmp_path: Path) -> None:
-    """It takes effect between two decisions, and the next one asks whom it is to ask."""
+    """It takes effect between two decisions, and the next one calls the new extenders."""
     file = tmp_path / "config.yaml"
 
     def write(config: Plain) -> None:
@@ -402,7 +402,7 @@ def test_a_shadow_calls_extenders_without_blocking() -> None:
 
 
 def test_extenders_score_side_by_side_while_the_lease_is_renewed() -> None:
-    """All of them are asked before any has to answer."""
+    """All of them are called before any responds."""
 
     async def play(world: World) -> None:
         with (

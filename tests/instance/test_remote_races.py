@@ -1,4 +1,4 @@
-"""A scheduler that is not alone: others bind, delete and take away while it binds."""
+"""A scheduler among other clients: they bind, delete and steal the lease while it binds."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.instance.app.test_cluster_instance import CLOCKS, World, acted, node,
 
 
 def requested(instance: ClusterInstance, name: str) -> int:
-    """Return the milli-cpu that the scheduler believes to be taken on a node."""
+    """Return the milli-cpu that the cache counts as used on a node."""
     table = instance.scheduler.cache.nodes
     return int(table.column(("requested", "cpu")).values[table.row_of[name]])
 
 
 def known(instance: ClusterInstance) -> set[str]:
-    """Return the names of the pods that the scheduler believes to be on nodes."""
+    """Return the names of the pods on nodes in the cache."""
     return {info.name for info in instance.scheduler.cache.pods.infos if info is not None}
 
 
@@ -38,7 +38,7 @@ def bind(world: World, name: str, to: str) -> None:
 
 
 def once(world: World, path: str, act: Callable[[], None]) -> list[str]:
-    """Act before the first POST to a path is carried out; return all that come."""
+    """Act before the first POST to a path is handled; return all paths."""
     came: list[str] = []
 
     async def before(method: str, asked: str) -> None:
@@ -58,13 +58,13 @@ def gone(world: World, name: str, kind: Any = POD) -> None:
 
 
 def sound(instance: ClusterInstance) -> bool:
-    """Tell whether nothing is under way and the cache adds up."""
+    """Return whether nothing is under way and the cache is consistent."""
     quiet = not instance.scheduler.in_flight and not instance.client.lanes.busy
     return quiet and instance.scheduler.cache.check() == []
 
 
 def alone(world: World, play: Callable[[ClusterInstance], Awaitable[None]]) -> Awaitable[None]:
-    """Play with one scheduler that has read the cluster."""
+    """Run a test with one scheduler that has listed the cluster."""
 
     async def whole() -> None:
         async with world.served(), world.scheduler() as instance:
@@ -74,8 +74,8 @@ def alone(world: World, play: Callable[[ClusterInstance], Awaitable[None]]) -> A
     return whole()
 
 
-def test_pods_of_other_schedulers_take_their_room() -> None:
-    """They are not touched, but what they take once they are bound is taken."""
+def test_pods_of_other_schedulers_use_their_resources() -> None:
+    """They are not touched, but their resources count once they are bound."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), pod("other", "3500m", schedulerName="other"))
@@ -99,7 +99,7 @@ def test_pods_of_other_schedulers_take_their_room() -> None:
 
 
 def test_a_pod_bound_first_by_another_scheduler_stays_there() -> None:
-    """The binding is refused; the pod is read again, and counted where it really is."""
+    """The binding is rejected; the pod is read again, and counted on its real node."""
 
     async def play(world: World) -> None:
         world.apply(node("a"))
@@ -125,8 +125,8 @@ def _uid(world: World, name: str) -> str:
     return world.cluster.store.get(POD, "default", name).uid
 
 
-def test_a_pod_that_the_kubelet_turns_away_takes_nothing() -> None:
-    """Two schedulers filled a node at once: OutOfcpu, and the room is right again."""
+def test_a_pod_that_the_kubelet_rejects_uses_nothing() -> None:
+    """Two schedulers filled a node at once: OutOfcpu, and the cache is right again."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), pod("theirs", "3000m", schedulerName="other"))
@@ -151,7 +151,7 @@ def test_a_pod_that_the_kubelet_turns_away_takes_nothing() -> None:
 
 
 def test_a_pod_that_is_deleted_while_it_is_bound_is_forgotten() -> None:
-    """Its room is free, and it is not tried again."""
+    """Its resources are free, and it is not retried."""
 
     async def play(world: World) -> None:
         world.apply(node("a"))
@@ -172,8 +172,8 @@ def test_a_pod_that_is_deleted_while_it_is_bound_is_forgotten() -> None:
     acted(play)
 
 
-def test_a_node_that_goes_while_a_pod_is_bound_to_it_is_no_node() -> None:
-    """The pod stays bound to it, as the API has it; others go where there is a node."""
+def test_a_node_deleted_during_a_binding_to_it_is_gone() -> None:
+    """The pod stays bound to it, as in the API; others go to existing nodes."""
 
     async def play(world: World) -> None:
         world.apply(node("a"))
@@ -195,7 +195,7 @@ def test_a_node_that_goes_while_a_pod_is_bound_to_it_is_no_node() -> None:
 
 
 def test_a_lease_that_is_lost_stops_what_was_decided() -> None:
-    """Between the decision and the write: nothing is written, and the instance ends."""
+    """Between decision and write: nothing is written, and the instance ends."""
 
     async def play(world: World) -> None:
         world.apply(node("a"))
@@ -218,7 +218,7 @@ def test_a_lease_that_is_lost_stops_what_was_decided() -> None:
 
 
 def _pods(world: World, _instance: ClusterInstance, *things: dict[str, Any]) -> list[Any]:
-    """Make pods that nobody schedules; return them."""
+    """Create pods of an absent scheduler; return them."""
     for thing in things:
         thing["spec"]["schedulerName"] = "other"
     world.apply(*things)
@@ -246,7 +246,7 @@ spec:
 
 
 def test_a_standby_reloads_policies_as_well(tmp_path: Path) -> None:
-    """What is in force when it begins to lead is what the files say then."""
+    """When it becomes leader, the current files are in force."""
 
     async def play(world: World) -> None:
         file = tmp_path / "site.yaml"
@@ -271,8 +271,8 @@ def test_a_standby_reloads_policies_as_well(tmp_path: Path) -> None:
     acted(play)
 
 
-def test_the_lease_is_given_back_though_events_wait() -> None:
-    """The end of an instance: bindings are awaited, events are not."""
+def test_the_lease_is_released_though_events_wait() -> None:
+    """At shutdown, bindings are awaited, events are not."""
 
     async def play(world: World) -> None:
         world.apply(node("a"))
@@ -294,8 +294,8 @@ def test_the_lease_is_given_back_though_events_wait() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nodes", "pods"])
-def test_nothing_is_decided_while_we_do_not_hear_of_nodes_or_pods(kind: str) -> None:
-    """A watch that is broken hides what others have bound meanwhile."""
+def test_nothing_is_decided_while_a_watch_of_nodes_or_pods_is_broken(kind: str) -> None:
+    """A broken watch hides the bindings of others."""
 
     async def play(world: World) -> None:
         world.apply(node("a"))

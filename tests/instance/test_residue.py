@@ -1,4 +1,4 @@
-"""What has come and gone leaves nothing: no container has a place for each thing that ever was."""
+"""Deleted objects leave nothing: no container keeps an entry for each of them."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ BOUNDED = {
     "_series": "what was said in the last six minutes, 100,000 things at most",
     "_deadlines": "those of bindings that have ended go when their time has come",
 }
-"""Attributes that may hold as many things as there were rounds, and why they do not grow on."""
+"""Attributes that may have as many entries as there were rounds, and why they do not grow."""
 
 
 def things(turn: int) -> Iterator[dict[str, Any]]:
-    """Yield what is new in each turn: a node, a namespace, and what is in it."""
+    """Yield the new objects of each turn: a node, a namespace, and its contents."""
     node, space, group = f"n{turn}", f"ns{turn}", {"g": str(turn)}
     sizes = {"cpu": "64", "memory": "64Gi", "pods": "110"}
     yield _object("v1", "Node", node, status={"allocatable": sizes, "capacity": sizes})
@@ -104,7 +104,7 @@ def _pod(name: str, space: str, labels: dict[str, str], cpu: str, **spec: Any) -
 
 
 def large(root: object) -> Iterator[tuple[str, int]]:
-    """Yield name and size of each container below an object that holds a thing for each round."""
+    """Yield name and size of each container below an object with an entry for each round."""
     seen: set[int] = set()
     waiting: deque[tuple[object, str]] = deque([(root, "")])
     while waiting:
@@ -123,7 +123,7 @@ def large(root: object) -> Iterator[tuple[str, int]]:
 
 def _parts(thing: object) -> Iterator[tuple[object, str]]:
     if isinstance(thing, BuiltinFunctionType | asyncio.AbstractEventLoop):
-        return  # the loop knows everything that runs in it, the server of a test included
+        return  # the loop refers to everything that runs in it, the server of a test included
     if isinstance(thing, MethodType):
         yield thing.__self__, "self"
     if isinstance(thing, FunctionType):
@@ -137,8 +137,8 @@ def _parts(thing: object) -> Iterator[tuple[object, str]]:
                 yield getattr(thing, name), name
 
 
-def test_nothing_is_kept_of_what_is_gone(tmp_path: Path) -> None:
-    """Nodes, namespaces, groups, budgets, volumes and pods, bound and not, forty times over."""
+def test_deleted_objects_leave_no_residue(tmp_path: Path) -> None:
+    """Nodes, namespaces, groups, budgets, volumes and pods, bound and not, forty times."""
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")
     clock = FakeClock(START)
@@ -174,9 +174,9 @@ def _is_bound(world: World, name: str) -> bool:
 
 
 def cut(instance: ClusterInstance) -> None:
-    """Break all connections on which something is under way: those of the watches.
+    """Break all connections with a request under way: those of the watches.
 
-    One that is just being made has no transport yet, and is left to it.
+    A connection that is being opened has no transport yet, and is left alone.
     """
     session = instance.api._session
     assert session is not None

@@ -1,4 +1,4 @@
-"""Problems that no file has by itself: each fails, almost fails, and says its words."""
+"""Problems that no file has by itself: each with its cause, a valid neighbour, and its message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def said(found: Sequence[Diagnostic]) -> str:
 
 
 def test_ps711_plugins_that_cannot_be_made() -> None:
-    """The policies compile, and a plugin refuses them: the current ones stay."""
+    """The policies compile, and a plugin rejects them: the current ones stay."""
     file = Path("policy.yaml")
     file.write_text(POLICY, encoding="utf-8")
     store = PolicyStore(PolicyFiles(None, ("policy.yaml",)), lambda: 0)
@@ -60,7 +60,7 @@ def test_ps711_plugins_that_cannot_be_made() -> None:
 
 
 def test_ps712_files_that_never_change() -> None:
-    """A file that is mounted by itself is warned of, its directory is not."""
+    """A file that is mounted by itself gives a warning, its directory does not."""
     Path("folder").mkdir()
     file = Path("folder/policy.yaml")
     file.touch()

@@ -1,4 +1,4 @@
-"""Steps: what is applied in each, under a timer that counts its readings."""
+"""Steps: the work of each, under a timer that counts its readings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CROWD = 30
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A policy that wants node a, and two nodes; pods that no node has room for, all tried once."""
+    """A policy that selects node a, and two nodes; unschedulable pods, all tried once."""
     world = World(tmp_path)
     instance = world.start()
     readings = count()
     instance.metrics.attempts.timer = lambda: float(next(readings))
-    instance.slice = 5.0  # a step begins nothing new after so many looks at the timer
+    instance.slice = 5.0  # a step begins nothing new after so many readings of the timer
     world.files(crowd="".join(pod(f"big{i:02}", cpu="4500m") for i in range(CROWD)))
     instance.apply(instance.read_manifests())
     steps(world, quiet(instance))
@@ -39,7 +39,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def steps(world: World, until: Callable[[], bool], most: int = 5000) -> int:
-    """Take steps until something is the case; return how many."""
+    """Run steps until a condition holds; return their number."""
     for number in range(most):
         world.instance.step()
         if until():
@@ -48,7 +48,7 @@ def steps(world: World, until: Callable[[], bool], most: int = 5000) -> int:
 
 
 def quiet(instance: EmbeddedInstance) -> Callable[[], bool]:
-    """Return what tells whether there is nothing to do."""
+    """Return a function that returns whether nothing is due."""
 
     def found() -> bool:
         wakeup = instance.next_wakeup()
@@ -64,7 +64,7 @@ def node(name: str, cpu: str) -> str:
 
 
 def test_one_event_is_applied_to_all_pods_before_the_next_pod(world: World) -> None:
-    """A node that requeues many: all of them are ready when the next one is decided."""
+    """A node that requeues many pods: all of them are ready when the next one is decided."""
     instance = world.instance
     world.policy("true")
     world.reload()
@@ -84,7 +84,7 @@ def test_one_event_is_applied_to_all_pods_before_the_next_pod(world: World) -> N
 
 
 def test_a_step_ends_between_two_pods_when_its_slice_is_over(world: World) -> None:
-    """Leases and probes have a turn; the next step goes on at once."""
+    """Leases and probes run in between; the next step follows at once."""
     instance = world.instance
     world.policy("true")
     world.reload()
@@ -98,7 +98,7 @@ def test_a_step_ends_between_two_pods_when_its_slice_is_over(world: World) -> No
 
 
 def test_pods_have_their_turn_between_two_changes_that_take_long(world: World) -> None:
-    """However many such changes there are, a pod that fits is bound after the first of them."""
+    """With any number of such changes, a pod that fits is bound after the first of them."""
     instance = world.instance
     world.files(small=pod("small"), **{f"n{i}": node(f"n{i}", "1") for i in range(5)})
     instance.apply(instance.read_manifests())
@@ -108,7 +108,7 @@ def test_pods_have_their_turn_between_two_changes_that_take_long(world: World) -
 
 
 def test_a_reload_is_whole_when_it_returns(world: World) -> None:
-    """All pods that it may help are ready, and the next one is decided by the new policies."""
+    """All pods that may be schedulable now are ready, and the new policies decide the next one."""
     instance = world.instance
     world.policy('node.name != "a"')
     assert instance.reload(instance.read_policies(), "test").result is Result.LOADED
@@ -118,7 +118,7 @@ def test_a_reload_is_whole_when_it_returns(world: World) -> None:
 
 
 def test_the_end_comes_between_two_steps(world: World) -> None:
-    """No pod is begun any more, however many are ready."""
+    """No further pod is popped, however many are ready."""
     instance = world.instance
     world.files(more=node("c", "5"))
     instance.apply(instance.read_manifests())
@@ -128,7 +128,7 @@ def test_the_end_comes_between_two_steps(world: World) -> None:
 
 
 def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> None:
-    """A pod that preempts and keeps apart from others: the event loop goes on meanwhile."""
+    """For a preemptor with anti-affinity: the event loop continues meanwhile."""
     instance = world.instance
     high = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nvalue: 10\n"
     apart = "{labelSelector: {matchLabels: {app: x}}, topologyKey: kubernetes.io/hostname}"

@@ -1,4 +1,4 @@
-"""Objects that an API server sends with nulls, or in a form that cannot be read at all."""
+"""Objects from an API server that have nulls, or cannot be decoded at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CSI_NODE = ("storage.k8s.io/v1", "CSINode")
 
 
 def rewrite(world: World, key: Key, *steps: str | int, value: Any) -> None:
-    """Put a value at a path of a stored object, as an API server that checks nothing would."""
+    """Set a value at a path of a stored object, without validation."""
     store = world.cluster.store
     old = store.get(key.kind, key.namespace, key.name)
     data = here = old.data
@@ -28,20 +28,20 @@ def rewrite(world: World, key: Key, *steps: str | int, value: Any) -> None:
 
 
 def unready(instance: ClusterInstance) -> str:
-    """Return what the readiness check of objects says."""
+    """Return the message of the readiness check of objects."""
     checks = {check.name: check.test for check in instance.checks()["readyz"]}
     return checks["readable-objects"]()
 
 
 def unreadable_nodes(instance: ClusterInstance) -> str:
-    """Return the number of nodes that cannot be read, as the page of metrics has it."""
+    """Return the number of unreadable nodes in the metrics."""
     lines = instance.metrics.text().splitlines()
     found = [one for one in lines if one.startswith("policy_sched_unreadable_objects{")]
     return next((one.rpartition(" ")[2] for one in found if 'kind="Node"' in one), "")
 
 
 def test_a_node_whose_images_have_no_names_is_followed() -> None:
-    """It was frozen: its new taints were not seen, and pods were bound to it all the same."""
+    """Its updates were dropped: pods were bound to it in spite of new taints."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), node("b"))
@@ -62,7 +62,7 @@ def test_a_node_whose_images_have_no_names_is_followed() -> None:
 
 
 def test_a_node_that_cannot_be_read_is_left_out_until_it_can_be() -> None:
-    """It was used with its old taints and capacity, and only a line of the log told of it."""
+    """It was used with its old taints and capacity, and only the log reported it."""
 
     async def play(world: World) -> None:
         world.apply(node("a"), pod("first"))
@@ -91,7 +91,7 @@ def test_a_node_that_cannot_be_read_is_left_out_until_it_can_be() -> None:
 
 
 def test_the_limits_of_a_csi_node_that_cannot_be_read_stay() -> None:
-    """Without them more volumes than a node can attach would be put there."""
+    """Without them more volumes than a node can attach would be assigned."""
 
     async def play(world: World) -> None:
         driver = {"name": "d", "nodeID": "a", "topologyKeys": None, "allocatable": {"count": 1}}

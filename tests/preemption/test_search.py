@@ -105,7 +105,7 @@ def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> No
 
 @settings(max_examples=150, deadline=None)
 @given(clusters(nominations=False))
-def test_nobody_is_evicted_without_need(cluster: OracleCluster) -> None:
+def test_no_pod_is_evicted_without_need(cluster: OracleCluster) -> None:
     """Victims are less important, none could stay, and budgets are kept where they can be."""
     scheduler = scheduler_of(cluster)
     decision = decision_for(scheduler, info_of(cluster.pod))
@@ -192,7 +192,7 @@ class TestShortlist:
         for seed in range(10):
             assert looked_at(scheduler, CandidateLimit(0, 2), seed).row == 5
 
-    def test_without_rows_there_is_nothing_to_say(self) -> None:
+    def test_without_rows_there_is_no_result(self) -> None:
         """No node can be helped: no extender is called, and no random number is drawn."""
         scheduler = scheduler_of(crowd(1))
         attempt = attempt_of(scheduler, info_of(crowd(1).pod))

@@ -213,7 +213,7 @@ class Life:
             {**head, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         )
 
-    def somebody_binds(self, which: int, where: int, *, careful: bool) -> None:
+    def bind_elsewhere(self, which: int, where: int, *, careful: bool) -> None:
         """Bind one of the pods that wait, as another scheduler that may look what has room."""
         waiting = [PodInfo.of(pod) for pod in self.pods() if not pod.spec.node_name]
         pods = [pod for pod in waiting if not pod.scheduling_gates and not pod.terminating]
@@ -225,14 +225,14 @@ class Life:
         if careful and self.free(node) < pod.requests["cpu"]:
             return
         there = [one.metadata.uid for one in self.pods() if one.spec.node_name == name]
-        self.witness.somebody_bound(pod.uid, there if careful else ())
+        self.witness.other_bindings(pod.uid, there if careful else ())
         self.store.bind(
             "default", pod.name, {"metadata": {"name": pod.name}, "target": {"name": name}}
         )
 
     def meanwhile(self, point: str, which: int, where: int, *, careful: bool) -> None:
         """Let another scheduler bind a pod when that point is reached."""
-        self.chaos.meanwhile[point] = lambda: self.somebody_binds(which, where, careful=careful)
+        self.chaos.meanwhile[point] = lambda: self.bind_elsewhere(which, where, careful=careful)
 
     def patch(self, name: str, patch: dict[str, Any]) -> None:
         """Change a pod that is there."""

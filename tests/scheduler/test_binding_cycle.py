@@ -348,7 +348,7 @@ class TestPreBind:
         assert place_of(scheduler) is (QueueState.BACKOFF if how == "preempted" else QueueState.OUT)
         assert_nothing_left(scheduler)
 
-    def test_who_has_nothing_to_do_is_not_called(self) -> None:
+    def test_a_plugin_that_skips_pre_flight_is_not_called(self) -> None:
         """And a pod that waits for nothing is nominated nowhere before it is bound."""
         promised: list[str] = []
 

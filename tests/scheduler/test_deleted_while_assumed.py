@@ -119,7 +119,7 @@ def test_a_pod_that_is_permitted_already_holds_nothing_once_it_is_gone() -> None
     assert_nothing_left(scheduler)
 
 
-def test_what_plugins_give_back_at_the_end_is_news_too() -> None:
+def test_resources_that_plugins_release_at_the_end_are_an_event() -> None:
     """The node is free at once, but what was reserved beside it only when the attempt ends."""
     scheduler = scheduler_of(Choosy(), client=SlowClient())
     assert run(scheduler).waiting

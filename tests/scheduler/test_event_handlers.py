@@ -21,7 +21,7 @@ def test_a_pod_bound_elsewhere_frees_the_node_it_was_assumed_on() -> None:
     assert queued is not None
     assert queued.place is QueueState.UNSCHEDULABLE
 
-    life.somebody_binds(0, 1, careful=False)
+    life.bind_elsewhere(0, 1, careful=False)
     life.hear()
     assert queued.place is QueueState.BACKOFF
     life.settle()

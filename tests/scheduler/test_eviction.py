@@ -196,7 +196,7 @@ class TestEligibility:
         assert client_of(scheduler).nominations == {"default/high": "n1"}
 
 
-def test_where_nothing_helps_an_older_promise_is_taken_back() -> None:
+def test_a_nomination_is_cleared_if_preemption_does_not_help() -> None:
     """The pod's nomination is cleared with the message that says why."""
     scheduler = full_node(low(priority=10))
     client_of(scheduler).nominations["default/high"] = "n0"
@@ -209,7 +209,7 @@ def test_where_nothing_helps_an_older_promise_is_taken_back() -> None:
     assert len(scheduler.handle.nominator) == 0
 
 
-def test_a_refused_eviction_promises_nothing() -> None:
+def test_a_rejected_eviction_sets_no_nomination() -> None:
     """The cluster's words are in the message, and the pod is nominated nowhere."""
 
     class Refusing(MemoryClient):

@@ -62,7 +62,7 @@ class RackMachine(RuleBasedStateMachine):
         self.run.node(f"{rack or 'x'}-{self.count}", cpu, rack)
 
     @rule(data=st.data(), cpu=st.integers(1, 2))
-    def somebody_else_binds(self, data: st.DataObject, cpu: int) -> None:
+    def another_scheduler_binds(self, data: st.DataObject, cpu: int) -> None:
         node = data.draw(st.sampled_from(sorted(self.free())))
         self.count += 1
         name = f"stranger-{self.count}"

@@ -24,7 +24,7 @@ def names(bindings: list[Binding]) -> list[str]:
     return [binding.attempt.queued.info.name for binding in bindings]
 
 
-def test_who_has_an_answer_goes_on_in_the_order_of_answers() -> None:
+def test_bindings_continue_in_the_order_of_their_answers() -> None:
     """Each is taken out once."""
     bindings = Bindings(lambda: 0)
     works = {name: PendingStatus() for name in "abc"}

@@ -99,17 +99,19 @@ class LifeMachine(RuleBasedStateMachine):
         self.life.cluster.delete(Key(NODE, "", name))
 
     @rule(which=MANY, where=MANY, careful=st.booleans())
-    def somebody_else_binds(self, which: int, where: int, careful: bool) -> None:
+    def another_scheduler_binds(self, which: int, where: int, careful: bool) -> None:
         """Another scheduler takes a pod, whatever anybody thinks of it."""
-        self.life.somebody_binds(which, where, careful=careful)
+        self.life.bind_elsewhere(which, where, careful=careful)
 
     @rule(which=MANY, where=MANY, careful=st.booleans(), point=MOMENTS)
-    def somebody_else_will_bind(self, which: int, where: int, careful: bool, point: str) -> None:
+    def another_scheduler_will_bind(
+        self, which: int, where: int, careful: bool, point: str
+    ) -> None:
         """Another scheduler takes a pod in the middle of something."""
         self.life.meanwhile(point, which, where, careful=careful)
 
     @rule(name=PODS, cpu=st.integers(1, 3), high=st.booleans(), where=MANY, point=MOMENTS)
-    def a_pod_comes_and_somebody_else_binds(
+    def a_pod_arrives_and_another_scheduler_binds(
         self, name: str, cpu: int, high: bool, where: int, point: str
     ) -> None:
         """It is the last that came: the pod itself if no other was faster."""
@@ -118,13 +120,13 @@ class LifeMachine(RuleBasedStateMachine):
         self.life.go_on()
 
     @rule(name=PODS, cpu=st.integers(1, 3), high=st.booleans(), where=MANY)
-    def a_pod_waits_and_somebody_else_fills_its_node(
+    def a_pod_waits_and_another_scheduler_fills_its_node(
         self, name: str, cpu: int, high: bool, where: int
     ) -> None:
         self.life.chaos.faults["permit"] = "slow"
         self.life.pod(name, cpu, high=high, gated=False)
         self.life.go_on()
-        self.life.somebody_binds(0, where, careful=True)
+        self.life.bind_elsewhere(0, where, careful=True)
         self.life.hear()
 
     # What happens by itself.
@@ -269,7 +271,7 @@ class LifeMachine(RuleBasedStateMachine):
         assert self.life.witness.complaints == []
 
     @invariant()
-    def the_cache_holds_what_was_told_and_decided(self) -> None:
+    def the_cache_holds_events_and_decisions(self) -> None:
         cache = self.life.scheduler.cache
         held = {uid: cache.node_of(uid) for uid in cache.held()}
         assert held == self.life.witness.counted()
@@ -296,10 +298,10 @@ class LifeMachine(RuleBasedStateMachine):
             self.no_reservation_is_without_a_pod()
             self.no_node_holds_more_than_it_can()
             assert self.life.scheduler.in_flight == 0
-            assert_nobody_is_lost(self.life)
+            assert_no_pod_is_lost(self.life)
 
 
-def assert_nobody_is_lost(life: Life) -> None:
+def assert_no_pod_is_lost(life: Life) -> None:
     """Every pod runs, or is gated, or no node could take it even if it evicted others."""
     queue = life.scheduler.queue
     for pod in life.pods():
@@ -344,7 +346,7 @@ def test_a_day_without_trouble() -> None:
     for number in range(3):
         life.pod(f"p{number}", 2, high=False, gated=number == 0)
     life.settle()
-    assert_nobody_is_lost(life)
+    assert_no_pod_is_lost(life)
     assert life.clock.ns > 0
     names = {pod.metadata.name for pod in life.pods() if pod.spec.node_name}
     assert names == {"p1", "p2"}
@@ -368,4 +370,4 @@ def test_an_impossible_nomination_blocks_no_pod() -> None:
     life.store.create({**head, "spec": spec})
     life.pod("small", 1, high=False, gated=False)
     life.settle()
-    assert_nobody_is_lost(life)
+    assert_no_pod_is_lost(life)

@@ -492,7 +492,7 @@ class TestThirdParties:
         assert outcome is not None
         assert outcome.node == "n0"
 
-    def test_who_skips_does_not_mind(self) -> None:
+    def test_a_plugin_that_skips_does_not_reject(self) -> None:
         """If all do, each pod goes by itself."""
         scheduler = placing(Racks(generate=Placements(status=SKIP)))
         assert scheduler.schedule_one() is not None

@@ -35,7 +35,7 @@ def test_two_schedulers_unaware_of_each_other_overcommit_a_node() -> None:
     """The scheduler decides by the events it has, and the kubelet rejects the last pod."""
     life = one_node("theirs", "ours")
     life.hear()
-    life.somebody_binds(0, 0, careful=True)
+    life.bind_elsewhere(0, 0, careful=True)
     life.tick()
     life.schedule()  # theirs, which it has not heard of either
     life.schedule()
@@ -47,24 +47,24 @@ def test_two_schedulers_unaware_of_each_other_overcommit_a_node() -> None:
     assert bound(life) == ["theirs"]
 
 
-def test_who_has_heard_leaves_a_full_node_alone() -> None:
+def test_a_scheduler_that_sees_a_full_node_avoids_it() -> None:
     """A pod that another scheduler bound counts once its event arrived."""
     life = one_node("theirs", "ours")
     life.hear()
-    life.somebody_binds(0, 0, careful=True)
+    life.bind_elsewhere(0, 0, careful=True)
     life.hear()
     life.schedule()
     life.schedule()
     assert bound(life) == ["theirs"]
 
 
-def test_what_is_decided_is_held_though_news_comes_before_its_binding() -> None:
+def test_an_assumed_pod_survives_an_update_before_its_binding() -> None:
     """A pod that waits for Permit is bound although another scheduler has filled its node."""
     life = one_node("ours")
     life.chaos.faults["permit"] = "slow"
     life.go_on()
     life.pod("theirs", 3, high=False, gated=False)
-    life.somebody_binds(1, 0, careful=True)
+    life.bind_elsewhere(1, 0, careful=True)
     life.hear()
     (waiting,) = life.scheduler.handle.waiting_pods
     waiting.allow("Chaos")
@@ -80,7 +80,7 @@ def test_what_one_of_two_knew_is_not_excused() -> None:
     first, second = (PodInfo.of(make_pod(name, cpu="3")) for name in ("first", "second"))
     witness.came(make_node("n0"))
     witness.came(make_pod("first", cpu="3", node_name="n0"))
-    witness.somebody_bound(first.uid, ())
+    witness.other_bindings(first.uid, ())
     witness.decided(second, "n0")
     witness.sent(second.uid)
     witness.undone(second)

@@ -81,7 +81,7 @@ class Witness:
 
     # What others do.
 
-    def somebody_bound(self, uid: str, there: Collection[str]) -> None:
+    def other_bindings(self, uid: str, there: Collection[str]) -> None:
         """Another scheduler bound a pod, and knew of these on the node."""
         self._bound[uid] = frozenset(there)
 

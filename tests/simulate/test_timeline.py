@@ -128,7 +128,7 @@ def test_a_preempting_pod_waits_for_the_grace_period() -> None:
     assert list(lives) == ["low", "high"], "a pod without a controller is not recreated"
 
 
-def test_who_has_made_room_does_not_make_more() -> None:
+def test_a_preemptor_does_not_preempt_again() -> None:
     """While its victim leaves, a pod that is tried again evicts no other pod."""
     low = {"termination_grace_period_seconds": 100}
     tainted = make_node("tainted", cpu="1", labels={"for": "short"}, taints=["a=b:NoSchedule"])

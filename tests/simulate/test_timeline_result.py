@@ -125,7 +125,7 @@ def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
     assert buckets.used["cpu"][1].tolist() == [2000, 2000, 2000]
 
 
-def test_a_play_without_time_is_one_stretch() -> None:
+def test_a_simulation_without_time_is_one_bucket() -> None:
     """Everything happened at once."""
     assert Buckets.of(replace(story_of(seconds=0), bucket=SECOND)).pending.tolist() == [0]
 

@@ -113,7 +113,7 @@ def test_nothing_is_reported_where_nothing_differs() -> None:
         ),
     ],
 )
-def test_what_differs_twice_is_a_mismatch(
+def test_a_difference_found_twice_is_a_mismatch(
     nodes: Sequence[str], pods: Sequence[Pod], facts: dict[str, list[str]]
 ) -> None:
     """Nodes by name, pods by UID, in kube-scheduler's words."""
@@ -124,7 +124,7 @@ def test_what_differs_twice_is_a_mismatch(
     assert record["level"] == "warning"
 
 
-def test_what_differs_once_was_on_its_way() -> None:
+def test_a_difference_found_once_is_no_mismatch() -> None:
     """A pod that was deleted between two comparisons is no mismatch."""
     records = World().compare(Seen(NODES, PODS[:1]), Seen(NODES, PODS))
     assert not [record for record in records if record["msg"] == "Cache mismatch"]

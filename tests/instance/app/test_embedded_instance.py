@@ -109,7 +109,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         world.instance.cluster.close()
 
 
-def test_a_pod_lands_where_the_policy_wants_it(world: World) -> None:
+def test_a_pod_lands_where_the_policy_selects(world: World) -> None:
     """It is bound in the store and runs after a while; the record has node, reason and policies."""
     world.files(pod=pod("p"))
     instance = world.start()
@@ -174,7 +174,7 @@ def test_nothing_starts_with_mistakes(world: World) -> None:
     assert names == {"keep.yaml", "bad.yaml"}
 
 
-def test_a_pod_that_fits_nowhere_waits_for_room(world: World) -> None:
+def test_an_unschedulable_pod_waits_for_free_resources(world: World) -> None:
     """It has a reason, and is bound when a pod leaves the node."""
     world.files(p=pod("p", "3"))
     world.start()

@@ -15,7 +15,7 @@ from policy_sched.instance.observability.log import Record
 from policy_sched.profiles.reload.inputs import PolicyFiles
 
 
-def test_when_it_has_ended_signals_mean_what_they_meant_before() -> None:
+def test_signal_handlers_are_restored_at_the_end() -> None:
     """SIGHUP in the last moment does not change an orderly exit."""
     told: list[str] = []
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)

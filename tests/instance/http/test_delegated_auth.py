@@ -94,7 +94,7 @@ def test_malformed_tokens_are_not_reviewed(header: str) -> None:
     asyncio.run(story())
 
 
-def test_who_shows_nothing_is_anonymous() -> None:
+def test_a_request_without_credentials_is_anonymous() -> None:
     """Its access is reviewed as everyone's."""
 
     async def story() -> None:
@@ -160,7 +160,7 @@ def test_a_failed_review_is_retried() -> None:
     asyncio.run(story())
 
 
-def test_no_more_is_remembered_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest answer is evicted first."""
     monkeypatch.setattr("policy_sched.instance.http.delegated_auth.CACHED", 2)
 
@@ -181,7 +181,7 @@ def test_a_client_certificate_names_user_and_groups() -> None:
     assert certified(None) is None
 
 
-def test_an_open_door_lets_everybody_in() -> None:
+def test_always_allow_allows_every_request() -> None:
     """It is for a socket that only this machine reaches."""
 
     async def story() -> None:

@@ -132,7 +132,7 @@ def tell(story: Callable[[], Any]) -> None:
     asyncio.run(story())
 
 
-def test_health_is_for_everybody_and_its_detail_is_not(served: Served) -> None:
+def test_health_is_open_and_its_details_are_not(served: Served) -> None:
     """Probes send no token; the checks by name need one."""
 
     async def story() -> None:
@@ -240,7 +240,7 @@ def test_metrics_are_prometheus_text(served: Served) -> None:
     tell(story)
 
 
-def test_what_came_of_health_checks_is_counted(served: Served) -> None:
+def test_results_of_health_checks_are_counted(served: Served) -> None:
     """By check, path and status, as all components of Kubernetes do."""
 
     async def story() -> None:
@@ -298,7 +298,7 @@ def lines(text: str, name: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(name)]
 
 
-def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
+def test_an_explanation_without_the_right_to_read_nodes_names_none(served: Served) -> None:
     """The number of nodes that each filter removes, and no node's name."""
 
     async def story() -> None:
@@ -318,7 +318,7 @@ def test_who_may_read_the_pod_alone_learns_of_no_node(served: Served) -> None:
     tell(story)
 
 
-def test_who_may_read_the_pod_alone_learns_what_keeps_it_out(served: Served) -> None:
+def test_an_explanation_without_the_right_to_read_nodes_names_the_gate(served: Served) -> None:
     """No node was evaluated then."""
     waiting = pod("gated").replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
     served.world.apply(gated=waiting)
@@ -352,7 +352,7 @@ def test_a_bound_pod_is_explained_by_its_recorded_decision(served: Served) -> No
     tell(story)
 
 
-def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
+def test_the_pod_of_another_scheduler_is_not_explained(served: Served) -> None:
     """The answer names its scheduler."""
     served.world.apply(q=pod("q", scheduler="another"))
     served.door.rights["admin"].add("get /explain/default/q")
@@ -372,7 +372,7 @@ def test_another_schedulers_pod_is_not_ours_to_explain(served: Served) -> None:
     ("headers", "status"),
     [({}, 200), ({"Host": "evil.example:80"}, 403), ({"Origin": "https://evil.example"}, 403)],
 )
-def test_an_open_door_is_for_this_machine_only(
+def test_open_endpoints_serve_this_machine_only(
     served: Served, headers: dict[str, str], status: int
 ) -> None:
     """A web page of another origin cannot use a browser here."""

@@ -91,7 +91,7 @@ def test_slow_clients_are_closed_and_others_served() -> None:
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_who_connects_while_it_ends_is_hung_up_on(turns: int) -> None:
+def test_connections_during_shutdown_are_closed(turns: int) -> None:
     """In whatever state the connection is by then."""
 
     async def story() -> None:

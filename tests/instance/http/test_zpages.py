@@ -108,7 +108,7 @@ def test_the_verbosity_can_be_changed(served: Served) -> None:
     assert verbosity.level == 4
 
 
-def test_more_paths_may_be_for_everybody(served: Served) -> None:
+def test_more_paths_may_be_open(served: Served) -> None:
     """The flag's paths, exactly or by prefix; an unknown token is still rejected."""
     served.open_paths = ("/healthz", "/metrics", "/livez/*")
 

@@ -63,7 +63,7 @@ def test_features_are_reported_with_their_stage() -> None:
     assert 'kubernetes_feature_enabled{name="SchedulerAsyncAPICalls",stage="BETA"} 0\n' in text
 
 
-def test_signing_and_asking_beforehand_are_extension_points() -> None:
+def test_sign_pod_and_pre_bind_pre_flight_are_extension_points() -> None:
     """Each pod is signed, and PreBind plugins report beforehand whether they have work."""
     world = Measured(cpu="1")
     world.schedule(pod_of("p"))

@@ -31,7 +31,7 @@ PING = Check("ping", nothing_wrong)
 SICK = Check("leaderElection", lambda: "failed election to renew leadership on lease x")
 
 
-def test_a_leader_that_does_not_renew_is_sick() -> None:
+def test_a_leader_that_does_not_renew_is_unhealthy() -> None:
     """Twenty seconds after its lease has expired; a standby is healthy."""
     now = [0]
     clocks = Clocks(lambda: now[0], lambda: now[0])

@@ -44,14 +44,14 @@ def test_a_metric_is_as_upstream_has_it(listed: dict[str, Any]) -> None:
         assert family.ends == ends
 
 
-def test_what_is_left_out_is_left_out_for_a_reason() -> None:
+def test_every_missing_metric_has_a_reason() -> None:
     """It is absent, and the list has the reason."""
     names = families()
     out = [one for one in LISTED if "left_out" in one]
     assert all(one["left_out"] and one["name"] not in names for one in out)
 
 
-def test_nothing_else_pretends_to_be_upstreams() -> None:
+def test_no_other_metric_has_an_upstream_prefix() -> None:
     """Every metric without the prefix policy_sched_ is in the list."""
     listed = {one["name"] for one in LISTED}
     ours = [name for name in families() if name.startswith("policy_sched_")]

@@ -160,7 +160,7 @@ def test_an_unschedulable_pod_is_counted_under_the_rejecting_plugins() -> None:
     assert page["pod_scheduling_attempts_sum{}"] == 2
 
 
-def test_a_pod_that_was_swept_out_and_bound_is_counted() -> None:
+def test_a_pod_requeued_by_the_timeout_and_bound_is_counted() -> None:
     """It was requeued by the timeout: a hint may be missing."""
     world = Measured(cpu="1")
     world.schedule(pod_of("p", cpu="2"))
@@ -217,7 +217,7 @@ def test_a_wait_for_permission_is_measured(answer: str, result: str) -> None:
     assert page[f"permit_wait_duration_seconds_sum{{result={result}}}"] == 4
 
 
-def test_what_breaks_is_an_error() -> None:
+def test_an_exception_is_an_error() -> None:
     """An exception of a plugin is not a rejection."""
     broken = Status(Code.ERROR, ("disk on fire",))
     world = Measured(Recorder("a", [], pre_bind=broken))
@@ -230,7 +230,7 @@ def test_what_breaks_is_an_error() -> None:
     assert page[f"framework_extension_point_duration_seconds_count{unreserve}"] == 1
 
 
-def test_a_pod_on_its_way_out_is_no_attempt() -> None:
+def test_a_terminating_pod_is_no_attempt() -> None:
     """It was skipped."""
     world = Measured()
     leaving = pod_of("p")

@@ -1,4 +1,4 @@
-"""A shadow on a live cluster: it watches another scheduler at work, and writes nothing."""
+"""A shadow on a live cluster: it watches another scheduler, and writes nothing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def _drive(instance: ShadowInstance) -> None:
 
 
 def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) -> None:
-    """All that is sent are GETs; all pods are compared; the file tells how the nodes fill."""
+    """It sends only GETs; all pods are compared; the file has the usage of the nodes."""
 
     async def play(world: World) -> None:
         async with world.served():
@@ -128,7 +128,7 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
             async with beside.running() as instance, world.scheduler() as other:
                 world.apply(*(pod(f"p{i}") for i in range(4)), pod("huge", "64"))
                 await until(lambda: len(beside.compared()) == 5)
-                world.apply(node("b"))  # pods may come sooner: they have a watch of their own
+                world.apply(node("b"))  # pods may arrive sooner: they have a watch of their own
                 for one in (instance, other):
                     await until(partial(_knows, one, 2))
                 world.apply(pod("late", "2"))
@@ -156,8 +156,8 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
     acted(play)
 
 
-def test_who_decides_by_the_same_policies_agrees_about_every_pod(tmp_path: Path) -> None:
-    """In bursts, with nodes that fill up, and some that evict: what is compared is comparable."""
+def test_equal_policies_agree_about_every_pod(tmp_path: Path) -> None:
+    """In bursts, with nodes that fill up, and some preemptions: the comparison is fair."""
 
     async def play(world: World) -> None:
         async with world.served():
@@ -176,7 +176,7 @@ def test_who_decides_by_the_same_policies_agrees_about_every_pod(tmp_path: Path)
             big = found.pop("big")
             assert {one.result for one in found.values()} == {Compared.AGREE}
             assert any(one.ours.node is None for one in found.values())
-            # Who has to go depends on when pods were seen to start, too.
+            # Victims depend on when pods were seen to start, too.
             assert big.theirs.preempts
             assert big.ours.preempts
 
@@ -184,7 +184,7 @@ def test_who_decides_by_the_same_policies_agrees_about_every_pod(tmp_path: Path)
 
 
 def test_policies_are_reloaded_while_it_watches(tmp_path: Path) -> None:
-    """What comes after a reload is decided by the new policies, and says so."""
+    """Pods after a reload are decided by the new policies, and the record has their generation."""
 
     async def play(world: World) -> None:
         async with world.served():
@@ -207,7 +207,7 @@ def test_policies_are_reloaded_while_it_watches(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_waits_for_the_other_scheduler_is_explained(tmp_path: Path) -> None:
-    """By the profile that decides it here, whatever that is called; until it has a node."""
+    """By the profile that decides it here, whatever its name; until it has a node."""
 
     async def play(world: World) -> None:
         async with world.served():
@@ -253,7 +253,7 @@ def test_pods_that_are_not_compared_are_noted_where_they_go(tmp_path: Path) -> N
 
 
 def test_a_log_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """The shadow goes on; pods without a node leave without a trace."""
+    """The shadow continues; a pod without a node leaves without a record."""
 
     async def play(world: World) -> None:
         async with world.served():
@@ -275,8 +275,8 @@ def test_a_log_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     acted(play)
 
 
-def test_what_happened_while_the_server_was_away_is_not_compared(tmp_path: Path) -> None:
-    """It came in no order: it is counted, noted where it is, and the next is compared again."""
+def test_changes_during_an_outage_are_not_compared(tmp_path: Path) -> None:
+    """The changes arrived in no order: they are counted and recorded; later ones are compared."""
 
     async def play(world: World) -> None:
         beside = Beside(world, tmp_path)
@@ -307,13 +307,13 @@ def test_what_happened_while_the_server_was_away_is_not_compared(tmp_path: Path)
 
 
 def test_every_write_is_refused_by_the_client_itself(tmp_path: Path) -> None:
-    """Whatever a bug above asks for: nothing leaves; questions about callers do."""
+    """Whatever a bug attempts: no write is sent; reviews of callers are."""
 
     async def play(world: World) -> None:
         async with world.served():
             beside = Beside(world, tmp_path)
             async with beside.running() as instance:
-                api = instance.client._api  # what a bug above would have
+                api = instance.client._api  # the access that a bug would have
                 for method in ("POST", "PUT", "PATCH", "DELETE"):
                     with pytest.raises(WriteRefused, match="this client only reads"):
                         await api.request(method, "/api/v1/namespaces", {}, repeatable=True)
@@ -327,8 +327,8 @@ def test_every_write_is_refused_by_the_client_itself(tmp_path: Path) -> None:
     acted(play)
 
 
-def test_a_client_that_could_write_is_no_clients_for_a_shadow(tmp_path: Path) -> None:
-    """And it must be clear which profile decides."""
+def test_a_shadow_requires_a_read_only_client(tmp_path: Path) -> None:
+    """And the profile must be unambiguous."""
 
     async def play(world: World) -> None:
         async with world.served():
@@ -340,7 +340,7 @@ def test_a_client_that_could_write_is_no_clients_for_a_shadow(tmp_path: Path) ->
 
 
 def test_of_several_profiles_one_must_have_the_name(tmp_path: Path) -> None:
-    """Otherwise nobody knows which is meant."""
+    """Otherwise the profile is ambiguous."""
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -382,7 +382,7 @@ THERE = Side("b", score=7)
     ],
 )
 def test_why_is_one_sentence(result: Compared, theirs: Side, ours: Side, words: str) -> None:
-    """What made our decision another one, the most important first."""
+    """The reason of a difference, the most important first."""
     found = Comparison(
         0, "p", "u", result, "them", "us", theirs, ours, difference={"X": 1, "Y": -4}
     )

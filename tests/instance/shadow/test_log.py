@@ -1,4 +1,4 @@
-"""The file of a shadow: whole lines, each file readable by itself, and no harm from a full disk."""
+"""The file of a shadow: whole lines, each file readable by itself, and a full disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path) -> list[ShadowRecord]:
 
 
 def test_a_file_begins_with_how_things_are(tmp_path: Path) -> None:
-    """Once, whether or not it was asked to begin."""
+    """Once, with or without a call of `begin`."""
     log = log_of(tmp_path / "log")
     log.begin()
     log.write(NodeSeen("a"))
@@ -43,7 +43,7 @@ def test_a_file_begins_with_how_things_are(tmp_path: Path) -> None:
 
 
 def test_a_second_process_appends_after_a_line_that_was_broken_off(tmp_path: Path) -> None:
-    """What was there stays, and the new records are whole."""
+    """Its lines stay, and the new records are whole."""
     (tmp_path / "log").write_bytes(b'{"record":"node","no')
     log = log_of(tmp_path / "log")
     log.write(NodeSeen("a"))
@@ -71,8 +71,8 @@ def test_a_file_that_was_moved_away_is_followed_by_a_new_one(
     assert after == [Start(1.0, "other", "ours", (), continues=True), NodeSeen("b")]
 
 
-def test_a_file_that_is_large_makes_room(tmp_path: Path) -> None:
-    """It becomes FILE.1, an older one of that name goes; nothing is missing in between."""
+def test_a_large_file_is_rotated(tmp_path: Path) -> None:
+    """It becomes FILE.1 and replaces an older one; no record is missing in between."""
     log = log_of(tmp_path / "log", largest=120)
     for number in range(9):
         log.write(NodeSeen(f"node-{number}"))
@@ -115,7 +115,7 @@ def test_a_full_disk_does_no_harm() -> None:
 
 
 def test_a_line_of_which_only_a_part_was_written_is_broken_off(tmp_path: Path) -> None:
-    """What comes next begins anew on a line of its own."""
+    """The next record begins on a line of its own."""
     log = log_of(tmp_path / "log")
     log.begin()
     size = (tmp_path / "log").stat().st_size

@@ -235,7 +235,7 @@ def test_a_start_that_may_be_missing_is_not_compared_without_saying_so(tmp_path:
     assert ".orValue(...)" in problem.hint
 
 
-def test_who_waits_for_victims_does_not_evict_more(tmp_path: Path) -> None:
+def test_a_preemptor_waits_for_its_victims(tmp_path: Path) -> None:
     """Whatever the rules: a pod whose victims are leaving its nominated node waits for them."""
     found = scheduler(tmp_path, [SPARING], ALONE)
     leaving = msgspec.to_builtins(make_pod("leaving", cpu="1", node_name="n0"))

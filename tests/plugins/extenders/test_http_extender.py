@@ -146,7 +146,7 @@ class TestFilter:
         ):
             client(calls, timeout=0.05).filter(POD, NODES)
 
-    def test_nobody_listens(self) -> None:
+    def test_connection_refused(self) -> None:
         """A refused connection is an error in Go's words."""
         with extender({}) as calls:
             pass
@@ -213,7 +213,7 @@ class TestPreempt:
 class TestBind:
     """The verb bind."""
 
-    def test_who_is_bound_where(self) -> None:
+    def test_the_binding_request_names_pod_and_node(self) -> None:
         """The arguments name pod and node; an empty answer means that it is done."""
         with extender({"bind": {}}) as calls:
             client(calls).bind(POD, "b")
@@ -387,7 +387,7 @@ class TestTls:
         ),
     ],
 )
-def test_whose_pods_are_its_concern(settings, pod, answer: bool) -> None:  # type: ignore[no-untyped-def]  # a table
+def test_an_extender_is_called_for_the_pods_it_manages(settings, pod, answer: bool) -> None:  # type: ignore[no-untyped-def]  # a table
     """A pod must be selected by its labels, and a container ask for a managed resource."""
     interested: Callable[[PodInfo], bool] = HttpExtender(
         ExtenderSettings("http://x", **settings)

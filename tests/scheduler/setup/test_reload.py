@@ -103,7 +103,7 @@ def world(tmp_path: Path) -> World:
 class TestFilters:
     """Changed filters wake the pods that they might help."""
 
-    def test_who_was_rejected_by_what_changed(self, world: World) -> None:
+    def test_pods_rejected_by_a_changed_policy(self, world: World) -> None:
         """A pod that no node was good enough for is tried again, and lands."""
         world.put(nodes=frozenset())
         world.reload()
@@ -131,7 +131,7 @@ class TestFilters:
         world.schedule()
         assert world.scheduler.handle.nominator.node_of(pod.uid) == "b"
 
-    def test_who_was_rejected_by_something_else(self, world: World) -> None:
+    def test_pods_rejected_by_another_policy(self, world: World) -> None:
         """A pod that is too large sleeps on."""
         pod = world.pod("large", cpu="100")
         world.schedule()

@@ -1,4 +1,4 @@
-"""Pods that no node can take: one attempt, one patch and one event each."""
+"""Pods that fit on no node: one attempt, one patch and one event each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PODS = 200
         ("false", "true"),
     ],
 )
-def test_a_hopeless_pod_is_tried_once(expression: str, hint: str, tmp_path: Path) -> None:
+def test_an_unschedulable_pod_is_tried_once(expression: str, hint: str, tmp_path: Path) -> None:
     """Each was tried twice: the patch of its condition was taken for a change of the pod."""
     requeue = f'  requeue: {{hint: "{hint}"}}\n' if hint else ""
     file = tmp_path / "site.yaml"

@@ -1,4 +1,4 @@
-"""What the cluster is told, to the letter: events and conditions, read from behind its API."""
+"""Events and conditions of the scheduler, to the letter, read from behind the cluster's API."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def condition(world: World, name: str, kind: str) -> Plain | None:
 
 
 async def until(said: Any) -> Any:
-    """Wait until something is there, and return it."""
+    """Wait until a result is true, and return it."""
     while not (found := said()):
         await asyncio.sleep(0.01)
     return found
 
 
 def test_a_binding_is_an_event() -> None:
-    """Reason, action, type and note; who says it; the pod that it is about."""
+    """Reason, action, type and note; reporter; the pod it is about."""
 
     async def play(world: World) -> None:
         world.apply(node("n"), pod("p"))
@@ -56,7 +56,7 @@ def test_a_binding_is_an_event() -> None:
 
 
 def test_a_rejection_is_an_event_and_a_condition() -> None:
-    """With the words of kube-scheduler's FitError; the condition says which form it is about."""
+    """With the message of kube-scheduler's FitError; the condition has the pod's generation."""
     words = (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: 0/1 nodes are available:"
@@ -77,7 +77,7 @@ def test_a_rejection_is_an_event_and_a_condition() -> None:
 
 
 def test_an_empty_cluster_has_its_own_message() -> None:
-    """As kube-scheduler says it."""
+    """As in kube-scheduler."""
 
     async def play(world: World) -> None:
         world.apply(pod("p"))
@@ -89,7 +89,7 @@ def test_an_empty_cluster_has_its_own_message() -> None:
 
 
 def test_a_long_message_is_cut_in_the_event_only() -> None:
-    """1,024 characters with an ending in the event; the condition has all of it."""
+    """1,024 characters with an ellipsis in the event; the condition has all of it."""
 
     asked = {f"example.com/device-{number}-with-a-long-name": "1" for number in range(40)}
     container = {"name": "c", "image": "x", "resources": {"requests": asked, "limits": asked}}
@@ -108,7 +108,7 @@ def test_a_long_message_is_cut_in_the_event_only() -> None:
 
 
 def test_a_victims_event_names_the_preemptor() -> None:
-    """A condition before it is deleted, and an event that names the pod that needs the room."""
+    """A condition before it is deleted, and an event that names the preemptor."""
 
     async def play(world: World) -> None:
         world.apply(node("n"), pod("low", "4"))
@@ -141,8 +141,8 @@ profiles:
 """
 
 
-def test_each_profile_speaks_for_itself(tmp_path: Path) -> None:
-    """An event is signed with the schedulerName that the pod asked for."""
+def test_each_profile_reports_its_own_events(tmp_path: Path) -> None:
+    """The reporter of an event is the pod's schedulerName."""
     write(tmp_path / "config.yaml", TWO)
 
     async def play(world: World) -> None:
@@ -160,7 +160,7 @@ def test_each_profile_speaks_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_gated_pod_has_the_api_servers_condition() -> None:
-    """The scheduler leaves it alone."""
+    """The scheduler does not touch it."""
 
     async def play(world: World) -> None:
         world.apply(node("n"), pod("p", schedulingGates=[{"name": "wait"}]), pod("q"))
