@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.cluster_files import read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.times import clock
 from policy_sched.cli.options.policies import PolicyFlags
@@ -17,7 +17,7 @@ from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnos
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
-from policy_sched.explain import Explanation
+from policy_sched.explain import Explanation, locate_selectors
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, counted
@@ -49,8 +49,9 @@ def explain(  # noqa: PLR0913  # the options of the verb
     """Explain why a pod goes to its node, or to none, and what would change that.
 
     Shows how many nodes each filter removes, what each score plugin adds to the best nodes, what
-    made the difference, and without which rule or score the pod would go elsewhere. A pod that
-    runs already is explained as if it had no node yet.
+    made the difference, and without which rule or score the pod would go elsewhere. Of a pod with
+    claims that find no devices it shows what keeps each device from each request. A pod that runs
+    already is explained as if it had no node yet.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
     """
     require_files(cluster)
     files = (policy or PolicyFlags()).files()
-    objects, problems = read_cluster(cluster)
+    cluster_files = read_files(cluster)
+    objects, problems = cluster_files.objects, cluster_files.problems
     plans, warnings = read(files.config, files.policies, files.max_cost_limit)
     write_diagnostics([*problems, *warnings], sys.stderr)
     scheduler = assemble(plans, seed=seed, objects=objects, now=clock(now))
@@ -98,6 +100,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
         for one in own
         if one.failed
     }
+    if found.claims is not None:
+        locate_selectors(found.claims, cluster_files.places, objects)
     _write(found, output)
     return OK
 

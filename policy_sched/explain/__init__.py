@@ -10,6 +10,7 @@ from policy_sched.explain.evaluate_devices import (
     is_over_devices,
 )
 from policy_sched.explain.explain import explain, filter_parts
+from policy_sched.explain.places import locate_selectors
 from policy_sched.explain.report import Explanation
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "explain",
     "filter_parts",
     "is_over_devices",
+    "locate_selectors",
 ]

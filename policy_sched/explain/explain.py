@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
+from policy_sched.explain.devices import claim_steps
 from policy_sched.explain.report import (
     Alternative,
     Explanation,
@@ -38,6 +39,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
 from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
+from policy_sched.plugins.dynamicresources import explain_claims
 from policy_sched.scheduler import (
     Attempt,
     Bind,
@@ -110,6 +112,8 @@ def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Pa
 
 #: The plugin that compares requests with free resources.
 FIT: Final = "NodeResourcesFit"
+#: The plugin that finds devices for claims.
+DEVICES: Final = "DynamicResources"
 #: The most nodes that an alternative lists.
 NAMED: Final = 3
 _SCORING: Final = ("pre_score", "score", "normalize_score")
@@ -320,7 +324,28 @@ def _explained(
     _add_filters(found, table, evaluation, parts)
     _add_scores(found, table, evaluation, top)
     found.alternatives = alternatives(profile, table, pod, evaluation, parts)
+    if not evaluation.filtering.any_feasible():
+        _add_claims(found, scheduler, pod, evaluation, parts)
     return found
+
+
+def _add_claims(
+    found: Explanation,
+    scheduler: Scheduler,
+    pod: PodInfo,
+    evaluation: Evaluation,
+    parts: Sequence[Part],
+) -> None:
+    """Add why the devices of nodes do not suffice for the pod's claims."""
+    table = scheduler.handle.nodes
+    sole = _rejected_by_one_only(table, evaluation, parts)
+    for part, alone in zip(parts, sole, strict=True):
+        if part.plugin == DEVICES:
+            rejected = np.flatnonzero(part.rejected(table.n) & table.live.values[: table.n])
+            explained = explain_claims(scheduler.handle, pod, np.flatnonzero(alone).tolist())
+            found.claims = claim_steps(explained, {table.names[row] for row in rejected.tolist()})
+            # A pod cannot do without its devices.
+            found.alternatives = [one for one in found.alternatives if one.name != DEVICES]
 
 
 def _add_together(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from policy_sched.explain.devices import ClaimSteps, change_text, devices_lines
 from policy_sched.model import counted, quantity_text
 from policy_sched.report import Document, table
 
@@ -88,7 +89,7 @@ class Explanation:
     ahead of it in the queue;
     ``after_queue``: they were decided first, and ``node`` is the pod's node at the end, empty if it
     has none. ``skipped_extenders``: errors of ignorable extenders that failed, by name: the
-    decision was made without them.
+    decision was made without them. ``claims``: why devices do not suffice, if they do not.
     """
 
     pod: str
@@ -116,6 +117,7 @@ class Explanation:
     after_queue: bool = False
     node: str = ""
     skipped_extenders: dict[str, str] = field(default_factory=dict)
+    claims: ClaimSteps | None = None
 
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
@@ -133,12 +135,17 @@ class Explanation:
         if self.filters and self.nodes:
             yield ""
             yield from _filters(self)
+        devices = [] if self.claims is None else list(devices_lines(self.claims))
+        if devices:
+            yield ""
+            yield from devices
         if self.scores:
             yield ""
             yield from _scores(self.scores)
             yield ""
             yield from _what_decided(self)
-        changes = [_alternative(one, self) for one in self.alternatives]
+        changes = [] if self.claims is None else list(map(change_text, self.claims.changes))
+        changes += [_alternative(one, self) for one in self.alternatives]
         if changes:
             yield ""
             yield "What would change that:"
@@ -352,6 +359,7 @@ _FIELDS: Final = {
     "after_queue": "afterQueue",
     "failed_scores": "failedScores",
     "skipped_extenders": "skippedExtenders",
+    "device_class": "deviceClass",
 }
 
 

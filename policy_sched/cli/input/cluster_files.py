@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from policy_sched.cli.output.diagnostics import OK, exit_code, write_hints
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.manifests import BAD_VALUE, load, with_claims
+from policy_sched.manifests import BAD_VALUE, ManifestPosition, load, with_claims
 from policy_sched.model import ApiObject
 from policy_sched.simulate import ExpansionError, expand, generated_nodes, is_trace, load_traces
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """The objects of manifests and traces, warnings, and the position of each object by its key."""
+
+    objects: list[ApiObject]
+    problems: list[Diagnostic]
+    places: Mapping[tuple[str, str, str], ManifestPosition]
 
 
 def read_cluster(
     paths: Sequence[str], nodes: Sequence[str] = ()
 ) -> tuple[list[ApiObject], list[Diagnostic]]:
-    """Return what manifests and traces stand for, and warnings.
+    """Return the objects and warnings of `read_files`."""
+    found = read_files(paths, nodes)
+    return found.objects, found.problems
+
+
+def read_files(paths: Sequence[str], nodes: Sequence[str] = ()) -> ClusterFiles:
+    """Return what manifests and traces stand for.
 
     ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
     one of them is an error.
@@ -29,7 +45,7 @@ def read_cluster(
     if exit_code(problems) != OK:
         raise PolicyError(problems)
     found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
-    return expanded(found, paths), problems
+    return ClusterFiles(expanded(found, paths), problems, manifests.places)
 
 
 def expanded(objects: Sequence[ApiObject], paths: Sequence[str]) -> list[ApiObject]:

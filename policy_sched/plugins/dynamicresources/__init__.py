@@ -5,6 +5,28 @@ node; the plugin reserves what was found and writes it before the pod is bound.
 """
 
 from policy_sched.plugins.dynamicresources.devices import DeviceId, as_record
+from policy_sched.plugins.dynamicresources.explanation import (
+    AllocatedClaim,
+    ClaimChange,
+    ClaimsExplained,
+    NodeDevices,
+    Refusal,
+    RequestDevices,
+    SelectorOf,
+    explain_claims,
+)
 from policy_sched.plugins.dynamicresources.plugin import DynamicResources
 
-__all__ = ["DeviceId", "DynamicResources", "as_record"]
+__all__ = [
+    "AllocatedClaim",
+    "ClaimChange",
+    "ClaimsExplained",
+    "DeviceId",
+    "DynamicResources",
+    "NodeDevices",
+    "Refusal",
+    "RequestDevices",
+    "SelectorOf",
+    "as_record",
+    "explain_claims",
+]

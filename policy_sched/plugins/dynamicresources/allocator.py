@@ -276,7 +276,7 @@ class Allocator:
         name = pool.id[1]
         available = self._available.get(name)
         if available is None:
-            available = self._available[name] = self._counters_left(pool)
+            available = self._available[name] = counters_left(pool, self.state)
         charged = self._charged.setdefault(name, {})
         for counters, counter, amount in device.consumed_counters:
             charged[counters, counter] = charged.get((counters, counter), 0) + amount
@@ -289,15 +289,17 @@ class Allocator:
     def _has_consumed(self, device: DeviceId) -> bool:
         return device in self.state.consumed or any(self._consumed.get(device, {}).values())
 
-    def _counters_left(self, pool: Pool) -> dict[tuple[str, str], int]:
-        left = {
-            (counters, name): amount
-            for counters, amounts in pool.counters().items()
-            for name, amount in amounts.items()
-        }
-        for device in pool.everywhere():
-            if device.consumed_counters and self.state.uses(device.id):
-                for counters, name, amount in device.consumed_counters:
-                    if (counters, name) in left:
-                        left[counters, name] -= amount
-        return left
+
+def counters_left(pool: Pool, state: AllocatedState) -> dict[tuple[str, str], int]:
+    """Return what devices in use leave of the shared counters of a pool, by set and name."""
+    left = {
+        (counters, name): amount
+        for counters, amounts in pool.counters().items()
+        for name, amount in amounts.items()
+    }
+    for device in pool.everywhere():
+        if device.consumed_counters and state.uses(device.id):
+            for counters, name, amount in device.consumed_counters:
+                if (counters, name) in left:
+                    left[counters, name] -= amount
+    return left

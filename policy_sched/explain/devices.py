@@ -1,0 +1,230 @@
+"""The report of claims: per request and node why devices are not had, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.model import counted
+from policy_sched.plugins.dynamicresources import (
+    AllocatedClaim,
+    ClaimChange,
+    ClaimsExplained,
+    NodeDevices,
+    Refusal,
+    RequestDevices,
+    SelectorOf,
+)
+
+_WORDS: Final = {
+    "updated": "in pools that are being updated",
+    "invalid": "in invalid pools",
+    "allocated": "allocated",
+    "node": "on other nodes",
+    "capacity": "short of capacity",
+    "counters": "short of shared counters",
+    "tainted": "tainted",
+}
+#: Names of nodes that a line has.
+_NAMED: Final = 3
+
+
+@dataclass(slots=True)
+class SelectorStep:
+    """A selector that rejects devices; ``place`` is its file and line where these are known."""
+
+    kind: str
+    name: str
+    request: str
+    index: int
+    place: str = ""
+
+    @classmethod
+    def of(cls, one: SelectorOf) -> SelectorStep:
+        """Return a selector whose place is not known."""
+        return cls(one.kind, one.name, one.request, one.index)
+
+    def __str__(self) -> str:
+        return f"selector at {self.place}" if self.place else self.title
+
+    @property
+    def title(self) -> str:
+        """The selector without its place."""
+        of = f"class {self.name}" if self.kind == "class" else f"request {self.request}"
+        return f"selector {self.index} of {of}"
+
+
+@dataclass(slots=True)
+class RefusedStep:
+    """How many devices are refused for one reason."""
+
+    why: str
+    count: int
+    selector: SelectorStep | None = None
+    taint: str = ""
+    error: str = ""
+
+    def __str__(self) -> str:
+        if self.selector is None:
+            return f"{self.count} {_WORDS[self.why]}"
+        verb = "failed in" if self.error else "rejected by"
+        return f"{self.count} {verb} {self.selector}"
+
+
+@dataclass(slots=True)
+class DevicesStep:
+    """Nodes that are alike for a request: their devices, why some are refused, and the rest."""
+
+    nodes: list[str]
+    devices: int
+    refused: list[RefusedStep]
+    fit: int
+
+
+@dataclass(slots=True)
+class RequestStep:
+    """A request of a claim on the nodes that reject the pod; ``count`` 0 means all devices."""
+
+    claim: str
+    request: str
+    device_class: str
+    count: int
+    nodes: list[DevicesStep]
+
+
+@dataclass(slots=True)
+class ClaimStep:
+    """A claim that is allocated, and the nodes that reach its devices."""
+
+    claim: str
+    devices: list[str]
+    nodes: list[str]
+
+
+@dataclass(slots=True)
+class ClaimChangeStep:
+    """A change with which the claims would be allocated, and on how many nodes."""
+
+    kind: str
+    claim: str
+    request: str
+    name: str
+    fits: int
+    nodes: list[str]
+    selector: SelectorStep | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSteps:
+    """All that is reported of a pod's claims."""
+
+    requests: list[RequestStep]
+    allocated: list[ClaimStep]
+    changes: list[ClaimChangeStep]
+
+
+def claim_steps(found: ClaimsExplained, rejecting: Collection[str]) -> ClaimSteps:
+    """Return the report for the nodes that reject the pod for its claims."""
+    return ClaimSteps(
+        [_request(one, rejecting) for one in found.requests],
+        [_claim(one) for one in found.allocated if set(rejecting) - set(one.nodes)],
+        [_change(one) for one in found.changes],
+    )
+
+
+def _request(one: RequestDevices, rejecting: Collection[str]) -> RequestStep:
+    alike: dict[object, DevicesStep] = {}
+    for node in one.nodes:
+        if node.node not in rejecting:
+            continue
+        key = (node.devices, frozenset(node.refused), node.fit)
+        if key not in alike:
+            alike[key] = _devices(node)
+        alike[key].nodes.append(node.node)
+    steps = sorted(alike.values(), key=lambda step: (-step.fit, -step.devices, step.nodes[0]))
+    return RequestStep(one.claim, one.request, one.device_class, one.count, steps)
+
+
+def _devices(node: NodeDevices) -> DevicesStep:
+    refused = sorted((_refused(why, count) for why, count in node.refused), key=_order)
+    return DevicesStep([], node.devices, refused, node.fit)
+
+
+def _refused(why: Refusal, count: int) -> RefusedStep:
+    selector = None if why.selector is None else SelectorStep.of(why.selector)
+    taint = "" if why.taint is None else f"{why.taint.key}:{why.taint.effect}"
+    return RefusedStep(why.why, count, selector, taint, why.error)
+
+
+def _order(one: RefusedStep) -> tuple[int, str]:
+    return ["updated", "invalid", "allocated", "selector", *_WORDS].index(one.why), str(one)
+
+
+def _claim(one: AllocatedClaim) -> ClaimStep:
+    return ClaimStep(one.claim, list(one.devices), list(one.nodes))
+
+
+def _change(one: ClaimChange) -> ClaimChangeStep:
+    selector = None if one.selector is None else SelectorStep.of(one.selector)
+    nodes = sorted(one.nodes)[:_NAMED]
+    return ClaimChangeStep(
+        one.kind, one.claim, one.request, one.name, len(one.nodes), nodes, selector
+    )
+
+
+def devices_lines(steps: ClaimSteps) -> Iterator[str]:
+    """Yield why devices do not suffice, request by request."""
+    for claim in steps.allocated:
+        where = _some(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
+        devices = ", ".join(claim.devices) or "no devices"
+        yield f"Claim {claim.claim} is allocated ({devices}): {where} can use it"
+    for request in steps.requests:
+        if not request.nodes:
+            continue
+        many = counted(request.count, "device") if request.count else "all devices"
+        title = f"{many} of class {request.device_class}"
+        yield f"Devices for request {request.request} of claim {request.claim} ({title}):"
+        width = max(len(_some(step.nodes, len(step.nodes))) for step in request.nodes)
+        for step in request.nodes:
+            names = _some(step.nodes, len(step.nodes))
+            yield f"  {names:<{width}}  {_devices_text(step, request.count)}"
+
+
+def _devices_text(step: DevicesStep, count: int) -> str:
+    if not step.devices:
+        return "no devices"
+    parts = [str(one) for one in step.refused]
+    parts += [f"{step.fit} {'fits' if step.fit == 1 else 'fit'}"] if step.fit else []
+    text = f"{counted(step.devices, 'device')}: {', '.join(parts)}"
+    if count and 0 < step.fit < count:
+        text += f"; {count} are needed"
+    elif count and step.fit >= count:
+        text += "; enough for this request alone"
+    return text
+
+
+def change_text(one: ClaimChangeStep) -> str:
+    """Return a change as a line for people."""
+    where = f"{counted(one.fits, 'node')}: {_some(one.nodes, one.fits)}"
+    return f"{_change_words(one)} it would fit on {where}"
+
+
+def _change_words(one: ClaimChangeStep) -> str:
+    of = f"request {one.request} of {one.claim}"
+    match one.kind:
+        case "toleration":
+            return f"with {of} tolerating {one.name}"
+        case "count":
+            return f"with {counted(int(one.name), 'device')} for {of}"
+        case "constraint":
+            return f"without the constraint {one.name} of {one.claim}"
+        case "selector":
+            return f"without the {one.selector}"
+    return "with the allocated devices given back"
+
+
+def _some(names: Sequence[str], count: int) -> str:
+    shown = ", ".join(names[:_NAMED])
+    more = count - len(names[:_NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,377 @@
+"""Explains claims: what keeps each device of a node from each request, and what would help.
+
+Theory of operation. A device is asked about for one request alone, in the allocator's order: the
+first reason counts. What would help is found by allocating again with one thing changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from msgspec.structs import replace as replaced
+
+from policy_sched.framework import Handle
+from policy_sched.model import PodInfo, Taint, Toleration
+from policy_sched.plugins.dynamicresources.allocator import Allocator, counters_left
+from policy_sched.plugins.dynamicresources.devices import (
+    DeviceView,
+    NodeView,
+    SelectorError,
+    selects,
+)
+from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
+from policy_sched.plugins.dynamicresources.gathered import Gathered, Gatherer
+from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool, PoolError
+from policy_sched.plugins.dynamicresources.requests import (
+    ALL,
+    AllocationError,
+    ClaimPlan,
+    Request,
+    claim_name,
+)
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+
+#: Nodes for which changes are tried.
+_TRIED: Final = 500
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SelectorOf:
+    """A selector: of a class by its name, or of a request of a claim."""
+
+    kind: str
+    name: str
+    request: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"selector {self.index} of {self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a device is not had: `why` is one of the words below, with what it is about.
+
+    updated, invalid (its pool is), allocated, selector, node (it is on another one), capacity,
+    counters, tainted.
+    """
+
+    why: str
+    selector: SelectorOf | None = None
+    taint: Taint | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDevices:
+    """The devices that a node reaches, for one request: how many are refused why, and the rest."""
+
+    node: str
+    devices: int
+    refused: tuple[tuple[Refusal, int], ...]
+    fit: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDevices:
+    """A request of a claim that is to be allocated; ``count`` is 0 where it wants all devices."""
+
+    claim: str
+    request: str
+    device_class: str
+    count: int
+    nodes: tuple[NodeDevices, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedClaim:
+    """A claim that has its devices, and the nodes that reach them."""
+
+    claim: str
+    devices: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimChange:
+    """A change with which the claims would be allocated on ``nodes``.
+
+    ``kind``: toleration, count, constraint, selector, or free (allocated devices are given back).
+    """
+
+    kind: str
+    claim: str
+    request: str
+    nodes: tuple[str, ...]
+    name: str = ""
+    selector: SelectorOf | None = None
+
+
+@dataclass(slots=True)
+class ClaimsExplained:
+    """Why the claims of a pod are not allocated, and what would help."""
+
+    requests: list[RequestDevices] = field(default_factory=list)
+    allocated: list[AllocatedClaim] = field(default_factory=list)
+    changes: list[ClaimChange] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """What claims are explained on."""
+
+    nodes: Sequence[NodeView]
+    pools: Callable[[NodeView], list[Pool]]
+    state: AllocatedState
+
+
+def explain_claims(handle: Handle, pod: PodInfo, rejected: Sequence[int]) -> ClaimsExplained:
+    """Explain the claims of a pod; ``rejected``: the rows that only they make infeasible."""
+    claims = handle.shared(ResourceClaims)
+    found = Gatherer(handle.objects, claims, handle.shared(ExtendedResources)).of(pod)
+    explained = ClaimsExplained()
+    if not found.status.ok or not found.user:
+        return explained
+    table = handle.nodes
+    views = {
+        row: NodeView(node.metadata.name, node.metadata.labels)
+        for row in table.row_of.values()
+        if (node := table.nodes[row]) is not None
+    }
+    cluster = _Cluster(list(views.values()), _pools_of(claims), claims.state)
+    explained.allocated = list(_allocated(found, cluster))
+    requests = list(_requests(found.plans))
+    if any(isinstance(request, AllocationError) for _, request in requests):
+        return explained
+    for plan, request in requests:
+        assert isinstance(request, Request), "errors were looked for"
+        nodes = tuple(_on_node(plan, request, node, cluster) for node in cluster.nodes)
+        count = 0 if request.mode == ALL else request.count
+        explained.requests.append(
+            RequestDevices(plan.name, request.full_name, request.class_name, count, nodes)
+        )
+    tried = [views[row] for row in rejected[:_TRIED]]
+    explained.changes = list(_changes(found.plans, explained, tried, cluster))
+    return explained
+
+
+def _pools_of(claims: ResourceClaims) -> Callable[[NodeView], list[Pool]]:
+    slices = claims.slices
+
+    def pools(node: NodeView) -> list[Pool]:
+        try:
+            return slices.gather(node)
+        except PoolError:
+            return []
+
+    return pools
+
+
+def _allocated(found: Gathered, cluster: _Cluster) -> Iterator[AllocatedClaim]:
+    for claim in found.user:
+        allocation = claim.status.allocation
+        if allocation is None:
+            continue
+        results = allocation.devices.results
+        devices = tuple(f"{one.driver}/{one.pool}/{one.device}" for one in results)
+        selector = allocation.node_selector
+        nodes = tuple(
+            node.name for node in cluster.nodes if selector is None or selects(selector, node)
+        )
+        yield AllocatedClaim(claim_name(claim), devices, nodes)
+
+
+def _requests(
+    plans: Sequence[ClaimPlan],
+) -> Iterator[tuple[ClaimPlan, Request | AllocationError]]:
+    for plan in plans:
+        for alternatives in plan.requests:
+            for request in alternatives:
+                yield plan, request
+
+
+def _on_node(plan: ClaimPlan, request: Request, node: NodeView, cluster: _Cluster) -> NodeDevices:
+    pools = cluster.pools(node)
+    allocator = Allocator(node, pools, cluster.state)
+    refused: Counter[Refusal] = Counter()
+    devices = 0
+    for pool in pools:
+        left = counters_left(pool, cluster.state)
+        for device in pool.devices():
+            devices += 1
+            why = _refusal(plan, request, device, pool, allocator, left)
+            if why is not None:
+                refused[why] += 1
+    return NodeDevices(node.name, devices, tuple(refused.items()), devices - refused.total())
+
+
+def _refusal(
+    plan: ClaimPlan,
+    request: Request,
+    device: DeviceView,
+    pool: Pool,
+    allocator: Allocator,
+    left: dict[tuple[str, str], int],
+) -> Refusal | None:
+    """Return what keeps a device from a request that is alone, None if nothing does."""
+    if pool.incomplete or pool.invalid:
+        return Refusal("updated" if pool.incomplete else "invalid", error=pool.invalid)
+    if not request.admin_access and device.id in allocator.state.devices:
+        return Refusal("allocated")
+    for place, expression in request.expressions:
+        try:
+            if device.selected(expression):
+                continue
+            error = ""
+        except SelectorError as failure:
+            error = str(failure)
+        return Refusal("selector", _selector(plan, request, place), error=error)
+    if device.slice.spec.per_device_node_selection and not device.on_node(allocator.node):
+        return Refusal("node")
+    if allocator.capacity_left(request, device) is None:
+        return Refusal("capacity")
+    if any(left[key] < 0 for key in left) and device.consumed_counters:
+        return Refusal("counters")
+    for counters, name, amount in device.consumed_counters:
+        if left.get((counters, name), 0) < amount:
+            return Refusal("counters")
+    for taint in device.blocking:
+        if not any(
+            one.tolerates(taint.key, taint.value, taint.effect) for one in request.tolerations
+        ):
+            return Refusal("tainted", taint=taint)
+    return None
+
+
+def _selector(plan: ClaimPlan, request: Request, place: str) -> SelectorOf:
+    index = int(place.rpartition("#")[2])
+    if place.startswith("class "):
+        return SelectorOf("class", request.class_name, "", index)
+    return SelectorOf("claim", plan.name, request.full_name, index)
+
+
+# What would help.
+
+
+def _changes(
+    plans: Sequence[ClaimPlan],
+    explained: ClaimsExplained,
+    nodes: Sequence[NodeView],
+    cluster: _Cluster,
+) -> Iterator[ClaimChange]:
+    """Yield single changes with which all claims are allocated on some of the nodes."""
+
+    def fitting(changed: Sequence[ClaimPlan], state: AllocatedState) -> tuple[str, ...]:
+        return tuple(node.name for node in nodes if _allocates(changed, node, cluster, state))
+
+    fewer: set[tuple[str, str]] = set()
+    for kind, claim, request, name, selector, changed in _variants(plans, explained):
+        if kind == "count" and (claim, request) in fewer:
+            continue
+        found = fitting(changed, cluster.state)
+        if found:
+            fewer |= {(claim, request)} if kind == "count" else set()
+            yield ClaimChange(kind, claim, request, found, name, selector)
+    found = fitting(plans, AllocatedState())
+    if found and any(one.why == "allocated" for one, _ in _all_refusals(explained)):
+        yield ClaimChange("free", "", "", found)
+
+
+def _allocates(
+    plans: Sequence[ClaimPlan], node: NodeView, cluster: _Cluster, state: AllocatedState
+) -> bool:
+    try:
+        return Allocator(node, cluster.pools(node), state).allocate(plans) is not None
+    except AllocationError:
+        return False
+
+
+def _all_refusals(explained: ClaimsExplained) -> list[tuple[Refusal, RequestDevices]]:
+    """Return every reason once for each request that it keeps devices from."""
+    found = {
+        (one, request.claim, request.request): (one, request)
+        for request in explained.requests
+        for node in request.nodes
+        for one, _ in node.refused
+    }
+    return list(found.values())
+
+
+_Variant = tuple[str, str, str, str, SelectorOf | None, list[ClaimPlan]]
+
+
+def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterator[_Variant]:
+    """Yield what can be changed, the least first."""
+    refusals = _all_refusals(explained)
+    for why, asked in refusals:
+        if why.taint is not None:
+            taint = why.taint
+            toleration = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
+
+            def tolerant(request: Request, added: Toleration = toleration) -> Request:
+                return replace(request, tolerations=(*request.tolerations, added))
+
+            name = f"{taint.key}:{taint.effect}"
+            changed = _changed(plans, asked, tolerant)
+            yield "toleration", asked.claim, asked.request, name, None, changed
+    for asked in explained.requests:
+        for count in range(asked.count - 1, 0, -1):
+
+            def fewer(request: Request, count: int = count) -> Request:
+                return replace(request, count=count)
+
+            changed = _changed(plans, asked, fewer)
+            yield "count", asked.claim, asked.request, str(count), None, changed
+    for place, plan in enumerate(plans):
+        for index, constraint in enumerate(plan.claim.spec.devices.constraints):
+            name = constraint.match_attribute or constraint.distinct_attribute or ""
+            yield "constraint", plan.name, "", name, None, _unconstrained(plans, place, index)
+    for why, asked in refusals:
+        if why.selector is not None:
+            selector = why.selector
+
+            def unselected(request: Request, one: SelectorOf = selector) -> Request:
+                kept = tuple(e for e in request.expressions if not _is(one, e[0]))
+                return replace(request, expressions=kept, _selected={})
+
+            changed = _changed(plans, asked, unselected)
+            yield "selector", asked.claim, asked.request, "", selector, changed
+
+
+def _is(selector: SelectorOf, place: str) -> bool:
+    return place.startswith(f"{selector.kind} ") and place.endswith(f"#{selector.index}")
+
+
+def _changed(
+    plans: Sequence[ClaimPlan], asked: RequestDevices, change: Callable[[Request], Request]
+) -> list[ClaimPlan]:
+    """Return plans in which one request is another."""
+    found = []
+    for plan in plans:
+        requests: list[list[Request | AllocationError]] = [
+            [
+                change(one)
+                if isinstance(one, Request)
+                and (plan.name, one.full_name) == (asked.claim, asked.request)
+                else one
+                for one in alternatives
+            ]
+            for alternatives in plan.requests
+        ]
+        found.append(replace(plan, requests=requests))
+    return found
+
+
+def _unconstrained(plans: Sequence[ClaimPlan], place: int, index: int) -> list[ClaimPlan]:
+    """Return plans without one constraint of a claim."""
+    found = list(plans)
+    claim = found[place].claim
+    constraints = claim.spec.devices.constraints
+    kept = (*constraints[:index], *constraints[index + 1 :])
+    devices = replaced(claim.spec.devices, constraints=kept)
+    spec = replaced(claim.spec, devices=devices)
+    found[place] = replace(found[place], claim=replaced(claim, spec=spec))
+    return found
