@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Final, TypeAlias
@@ -126,11 +126,14 @@ class ClusterEventWithHint:
 
     ``every``: besides events, a pod that the plugin rejected or gates is retried this many
     nanoseconds after it was requeued; 0: only events count. `TIMER` means that no event counts.
+    ``alike``: a key of pods; for pods with equal keys the hint returns the same, so that one run
+    answers for all of them. Without it the hint runs for every pod.
     """
 
     event: ClusterEvent
     hint: Hint | None = None
     every: int = 0
+    alike: Callable[[PodInfo], Hashable] | None = None
 
 
 NODE_ADD: Final = ClusterEvent(EventResource.NODE, ActionType.ADD)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,12 +65,11 @@ class Backoff:
 
     def ends(self, queued: QueuedPod) -> int:
         """Return when the pod's backoff ends; 0 if nothing was tried in vain."""
+        ends = queued.backoff_until
         count = queued.consecutive_errors or queued.unschedulable_count
-        if count == 0:
-            return 0
-        if queued.backoff_until == 0:
-            queued.backoff_until = window(queued.enqueued_at + self._duration(count))
-        return queued.backoff_until
+        if ends == 0 and count:
+            ends = queued.backoff_until = window(queued.enqueued_at + self._duration(count))
+        return ends if count else 0
 
     def backing_off(self, queued: QueuedPod, now: int) -> bool:
         """Tell whether the backoff is not over; it is not in the window that it ends in."""
@@ -81,6 +81,12 @@ class Backoff:
         self.ends(queued)
         self._heap_of(queued).push(queued)
         self.arrivals[cause] += 1
+
+    @contextmanager
+    def many(self) -> Iterator[None]:
+        """Order pods that are added within the block at its end, all at once."""
+        with self._rejected.many(), self._errors.many():
+            yield
 
     def update(self, queued: QueuedPod) -> None:
         """Find the place of a changed pod anew; its backoff stays."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from policy_sched.model import QueuedPod
@@ -31,6 +32,7 @@ class PodHeap:
         self._tickets = tickets
         self._entries: list[Entry] = []
         self._count = 0
+        self._many = False
 
     def __len__(self) -> int:
         return self._count
@@ -38,8 +40,25 @@ class PodHeap:
     def push(self, queued: QueuedPod) -> None:
         """Take a pod in that is in no heap."""
         ticket = queued.ticket = next(self._tickets)
-        heapq.heappush(self._entries, (self._key(queued), ticket, queued))
+        entry = (self._key(queued), ticket, queued)
+        if self._many:
+            self._entries.append(entry)
+        else:
+            heapq.heappush(self._entries, entry)
         self._count += 1
+
+    @contextmanager
+    def many(self) -> Iterator[None]:
+        """Order pods that are pushed within the block at its end, all at once.
+
+        Nothing may be popped or peeked at within it.
+        """
+        self._many = True
+        try:
+            yield
+        finally:
+            self._many = False
+            heapq.heapify(self._entries)
 
     def pop(self) -> QueuedPod | None:
         """Take the pod with the smallest key out; None if there is none."""

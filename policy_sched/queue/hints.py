@@ -1,16 +1,18 @@
 """Hints: which plugins registered for which events, and whether an event is worth an attempt.
 
 Theory of operation. A plugin names the events that may help a pod which it rejected, each with a
-hint: a function of the pod and the object before and after. Only plugins that rejected the pod
-are asked. A hint that fails counts as "queue": better one attempt too many than a pod that is
-forgotten. What a Pending plugin waits for has happened when its hint says "queue", so that pod
-pays no backoff. A table is never changed; after a reload the queue gets another one.
+hint: a function of the pod and the object before and after. Only the hints of plugins that rejected
+the pod run, and one run answers for all pods that the hint cannot distinguish
+(`ClusterEventWithHint.alike`). A hint that fails counts as "queue": better one attempt too many
+than a pod that is forgotten. What a Pending plugin waits for has happened when its hint returns
+"queue", so that pod pays no backoff. A table is never changed; after a reload the queue gets
+another one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -19,7 +21,6 @@ from policy_sched.errors import PluginError
 from policy_sched.model import (
     ClusterEvent,
     ClusterEventWithHint,
-    Hint,
     PodInfo,
     QueuedPod,
     QueueingHint,
@@ -48,6 +49,8 @@ class Strategy(IntEnum):
 
 _LATER: Final = Strategy.AFTER_BACKOFF
 _IMMEDIATELY: Final = Strategy.IMMEDIATELY
+Listeners: TypeAlias = dict[str, tuple[ClusterEventWithHint, ...]]
+"""By plugin: what it registered for that covers an event."""
 Told: TypeAlias = Callable[[str, str, str, float], None]
 """Called after a hint ran: plugin, event label, result, seconds."""
 
@@ -68,14 +71,7 @@ class HintTable:
             profile: {plugin: tuple(events) for plugin, events in plugins.items()}
             for profile, plugins in registered.items()
         }
-        self._registered = {
-            profile: [
-                (plugin, one.event, one.hint)
-                for plugin, events in plugins.items()
-                for one in events
-            ]
-            for profile, plugins in listed.items()
-        }
+        self._registered = listed
         self._every = {
             profile: {
                 plugin: min(one.every for one in timed)
@@ -84,7 +80,7 @@ class HintTable:
             }
             for profile, plugins in listed.items()
         }
-        self._found: dict[tuple[str, ClusterEvent], dict[str, tuple[Hint | None, ...]]] = {}
+        self._found: dict[tuple[str, ClusterEvent], Listeners] = {}
         self._of_interest: dict[ClusterEvent, bool] = {}
         self.results: Counter[tuple[str, str, str]] = Counter()
         self._watch: HintWatch | None = None
@@ -155,59 +151,84 @@ class HintTable:
                     yield queued, Strategy.AFTER_BACKOFF
         else:
             listeners = self._listeners(profile, event)
-            pending, label = first.pending, event.label
-            asked = [
-                (_IMMEDIATELY if plugin in pending else _LATER, self._asking(plugin, label, hints))
-                for plugin, hints in listeners.items()
-                if plugin in rejectors
-            ]
-            best = _IMMEDIATELY if pending else _LATER
+            called = {plugin: listeners[plugin] for plugin in listeners if plugin in rejectors}
+            key_of = _key_of([one for hints in called.values() for one in hints])
+            known: dict[Hashable, Strategy] = {}
             for queued in group:
-                strategy, pod = Strategy.SKIP, queued.info
-                for would_be, queues in asked:
-                    if queues(pod, old, new):
-                        strategy = max(strategy, would_be)
-                        if strategy is best:
-                            break
+                key = None if key_of is None else key_of(queued.info)
+                strategy = known.get(key) if key_of is not None else None
+                if strategy is None:
+                    strategy = known[key] = self._judge_one(queued, called, event, (old, new))
                 if strategy is not Strategy.SKIP:
                     yield queued, strategy
 
-    def _asking(
-        self, plugin: str, label: str, hints: Sequence[Hint | None]
-    ) -> Callable[[PodInfo, object, object], bool]:
-        """Return what runs the hints of one plugin until one of them says "queue"."""
+    def _judge_one(
+        self,
+        queued: QueuedPod,
+        called: Listeners,
+        event: ClusterEvent,
+        objects: tuple[object, object],
+    ) -> Strategy:
+        """Run the hints of the plugins that rejected a pod until nothing better can come."""
+        found, pending, label = Strategy.SKIP, queued.pending, event.label
+        best = _IMMEDIATELY if pending else _LATER
+        for plugin, hints in called.items():
+            if self._queues(plugin, label, hints, queued.info, objects):
+                found = max(found, _IMMEDIATELY if plugin in pending else _LATER)
+                if found is best:
+                    break
+        return found
+
+    def _queues(
+        self,
+        plugin: str,
+        label: str,
+        hints: Sequence[ClusterEventWithHint],
+        pod: PodInfo,
+        objects: tuple[object, object],
+    ) -> bool:
+        """Run the hints of one plugin until one of them returns "queue"."""
         results, watch = self.results, self._watch
-        queued, skipped = (plugin, label, _QUEUE), (plugin, label, _SKIP)
+        for one in hints:
+            if one.hint is None:
+                results[plugin, label, _QUEUE] += 1
+                return True
+            start = 0.0 if watch is None else watch.timer()
+            try:
+                result = _SKIP if one.hint(pod, *objects) is QueueingHint.SKIP else _QUEUE
+            except PluginError:
+                result = ERROR
+            if watch is not None:
+                watch.tell(plugin, label, result, watch.timer() - start)
+            results[plugin, label, result] += 1
+            if result is not _SKIP:
+                return True
+        return False
 
-        def ask(pod: PodInfo, old: object, new: object) -> bool:
-            for hint in hints:
-                if hint is None:
-                    results[queued] += 1
-                    return True
-                start = 0.0 if watch is None else watch.timer()
-                try:
-                    said = skipped if hint(pod, old, new) is QueueingHint.SKIP else queued
-                except PluginError:
-                    said = plugin, label, ERROR
-                if watch is not None:
-                    watch.tell(*said, watch.timer() - start)
-                results[said] += 1
-                if said is not skipped:
-                    return True
-            return False
-
-        return ask
-
-    def _listeners(self, profile: str, event: ClusterEvent) -> dict[str, tuple[Hint | None, ...]]:
-        """Return the hints that a profile's plugins registered for an event, by plugin."""
+    def _listeners(self, profile: str, event: ClusterEvent) -> Listeners:
+        """Return what a profile's plugins registered for an event, by plugin."""
         known = self._found.get((profile, event))
         if known is None:
             known = {}
-            for plugin, wanted, hint in self._registered.get(profile, ()):
-                if wanted.covers(event):
-                    known[plugin] = (*known.get(plugin, ()), hint)
+            for plugin, events in self._registered.get(profile, {}).items():
+                covering = tuple(one for one in events if one.event.covers(event))
+                if covering:
+                    known[plugin] = covering
             self._found[profile, event] = known
         return known
+
+
+def _key_of(hints: Sequence[ClusterEventWithHint]) -> Callable[[PodInfo], Hashable] | None:
+    """Return a key of pods for which these hints return the same; None if each must be asked."""
+    keys: list[Callable[[PodInfo], Hashable]] = []
+    for one in hints:
+        if one.hint is not None:
+            if one.alike is None:
+                return None
+            keys.append(one.alike)
+    if len(keys) == 1:
+        return keys[0]
+    return lambda pod: tuple([key(pod) for key in keys])
 
 
 NO_HINTS: Final = HintTable({})

@@ -45,6 +45,8 @@ name of the plugin that rejects the pod, or an empty string."""
 
 TAKEN_ALONG: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
+MANY: Final = 256
+"""From so many pods on, the heaps are ordered once after they all were moved."""
 _POOL: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 _UNDER_WAY: Final = (QueueState.IN_FLIGHT, QueueState.BINDING)
 _ON_ITS_WAY: Final = (QueueState.ACTIVE, QueueState.BINDING)
@@ -259,8 +261,9 @@ class SchedulingQueue:
     def flush_backoff(self) -> None:
         """Make all pods ready whose backoff is over."""
         now = self._clock()
-        for queued in self._backoff.pop_complete(now):
-            self._make_ready(queued, BACKOFF_COMPLETE, now)
+        with self._active.many():
+            for queued in self._backoff.pop_complete(now):
+                self._make_ready(queued, BACKOFF_COMPLETE, now)
 
     def flush_unschedulable(self) -> None:
         """Try pods again for which nothing happened for ``timing.unschedulable_timeout``."""
@@ -404,8 +407,13 @@ class SchedulingQueue:
         ]
         moved.sort(key=_ticket)
         label, now = event.label, self._clock()
-        for _, queued, strategy in moved:
-            self._move_one(queued, strategy, label, now)
+        if len(moved) < MANY:
+            for _, queued, strategy in moved:
+                self._move_one(queued, strategy, label, now)
+            return
+        with self._active.many(), self._backoff.many():
+            for _, queued, strategy in moved:
+                self._move_one(queued, strategy, label, now)
 
     def _move_one(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:
         """Move a pod of the pool; one that stays gated counts as having come again."""

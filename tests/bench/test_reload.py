@@ -23,7 +23,7 @@ def test_every_pod_is_decided_while_policies_change_and_break(result: Reloads) -
     assert [phase.generations for phase in result.phases] == [1, 5, 5, 9]
 
 
-def test_what_is_shown(result: Reloads) -> None:
+def test_the_report_shows_every_case(result: Reloads) -> None:
     """Text has a line for each phase, data the same numbers."""
     lines = list(result.text_lines())
     assert "no pod lost" in lines[0]

@@ -21,7 +21,7 @@ def test_every_rule_is_measured() -> None:
     assert told["nodes"] == 50
 
 
-def test_what_is_too_far_off_is_marked() -> None:
+def test_large_deviations_are_marked() -> None:
     """A ratio beyond the bound, in either direction, is no good estimate."""
     found = [
         Measured("good", "true", 20.0, 10.0),

@@ -215,7 +215,7 @@ def test_such_a_workload_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", ["objects: [{node: a}]\n", "pending: [{pod: a}]\nexpect: []\n"])
-def test_there_must_be_something_to_look_like(tmp_path: Path, body: str) -> None:
+def test_a_scenario_without_nodes_or_pods_is_rejected(tmp_path: Path, body: str) -> None:
     """A node, and a pod that waits."""
     with pytest.raises(PolicySchedError, match="no node or no pending pod"):
         workload_from_test(BASIC, scenario(tmp_path, body))

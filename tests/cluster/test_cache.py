@@ -84,7 +84,7 @@ class TestConfirmation:
         cache.add_pod(info(node_name="b"))
         assert (requested(cache, "a"), requested(cache, "b")) == (0, 1000)
 
-    def test_moving_a_bound_pod_is_refused(self) -> None:
+    def test_a_bound_pod_cannot_move(self) -> None:
         """A bound pod never changes its node: an update that says so is an error, and no change."""
         cache = Cache()
         cache.add_node(make_node("a"))
@@ -156,7 +156,7 @@ class TestGhosts:
         assert cache.nodes.column(("usedPorts",)).view[0] == 0
         assert cache.check() == []
 
-    def test_last_ghost_leaves_nothing(self) -> None:
+    def test_the_last_pod_without_a_node_leaves_nothing(self) -> None:
         """When its last pod goes, nothing is left of a removed node."""
         cache = Cache()
         cache.add_node(make_node("n"))

@@ -50,7 +50,7 @@ def test_every_change_is_noted() -> None:
     assert changes.kind == STRUCTURE
 
 
-def test_disruption_budgets_change_no_answer_about_nodes() -> None:
+def test_disruption_budgets_are_not_in_the_journal() -> None:
     """Budget readers compare the version; caches of nodes stay valid."""
     journal = Journal()
     objects = ApiObjects([], journal)

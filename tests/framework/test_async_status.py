@@ -7,7 +7,7 @@ from policy_sched.framework.status import SUCCESS, TOO_LATE, Code, PendingStatus
 NO = Status(Code.ERROR, ("no",))
 
 
-def test_the_first_answer_stands_and_wakes() -> None:
+def test_the_first_answer_counts_and_wakes() -> None:
     """The callback is called once."""
     woken: list[int] = []
     work = PendingStatus()
@@ -19,7 +19,7 @@ def test_the_first_answer_stands_and_wakes() -> None:
     assert woken == [1]
 
 
-def test_who_can_be_asked_is_asked_until_there_is_an_answer() -> None:
+def test_a_polled_status_is_polled_until_there_is_an_answer() -> None:
     """And never again after that."""
     answers: list[Status | None] = [None, SUCCESS]
     work = PendingStatus(lambda: answers.pop(0))

@@ -23,7 +23,7 @@ def test_reads_what_was_written_under_its_type() -> None:
     assert state.read(Count) == Count(2)
 
 
-def test_a_clone_goes_its_own_way() -> None:
+def test_a_clone_changes_independently() -> None:
     """Writing to a clone leaves the original alone."""
     state = CycleState()
     state.write(Count(1))

@@ -19,7 +19,7 @@ def test_counts_each_reason_and_sorts_the_counts_as_text() -> None:
     )
 
 
-def test_what_post_filter_said_follows() -> None:
+def test_the_reasons_of_post_filter_follow() -> None:
     """The PostFilter message is appended after a blank."""
     said = Status(Code.UNSCHEDULABLE, ("preemption: 0/1 nodes are available: 1 No.",))
     message = Diagnosis(1, {0: CPU}, post_filter=said).message()
@@ -34,7 +34,7 @@ def test_a_rejection_of_the_whole_pod_replaces_the_counts() -> None:
     )
 
 
-def test_an_empty_cluster_has_its_own_words() -> None:
+def test_an_empty_cluster_has_a_message_of_its_own() -> None:
     """Without nodes there is nothing to count."""
     assert Diagnosis(0).message() == "no nodes available to schedule pods"
 

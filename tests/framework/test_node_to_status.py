@@ -51,7 +51,7 @@ def test_equal_statuses_have_one_number() -> None:
 
 
 @given(BY_ROW, st.lists(st.tuples(st.sets(st.integers(0, 9)), BY_ROW), max_size=4))
-def test_only_rows_that_changed_are_explained_anew(
+def test_only_changed_rows_are_explained_again(
     statuses: dict[int, Status], changes: list[tuple[set[int], dict[int, Status]]]
 ) -> None:
     """Answers handed out before stay as they were."""
@@ -75,7 +75,7 @@ def test_only_rows_that_changed_are_explained_anew(
     assert before == copy
 
 
-def test_a_twin_has_its_own_opinion_of_some_rows() -> None:
+def test_a_clone_forgets_some_rows() -> None:
     """What one of them forgets the other still knows."""
     explanations = Explanations(2)
     explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)])

@@ -36,7 +36,7 @@ class Plugin:
         return waiting
 
 
-def test_nobody_is_asked_while_nothing_changes() -> None:
+def test_permit_is_not_evaluated_again_without_a_change() -> None:
     """However often it is polled."""
     plugin = Plugin()
     plugin.hold("a")
@@ -49,7 +49,7 @@ def test_nobody_is_asked_while_nothing_changes() -> None:
     assert plugin.asked == 4
 
 
-def test_pods_that_are_alike_are_asked_about_once() -> None:
+def test_permit_is_evaluated_once_for_equal_pods() -> None:
     """One that has to wait speaks for all of its topic."""
     plugin = Plugin(alike=True)
     for name in "abc":
@@ -60,7 +60,7 @@ def test_pods_that_are_alike_are_asked_about_once() -> None:
 
 
 @pytest.mark.parametrize("alike", [True, False])
-def test_success_lets_all_of_them_go(alike: bool) -> None:
+def test_success_allows_all_equal_pods(alike: bool) -> None:
     """A change that helps one helps the others too."""
     plugin = Plugin(alike=alike)
     held = [plugin.hold(name) for name in "abc"]
@@ -69,7 +69,7 @@ def test_success_lets_all_of_them_go(alike: bool) -> None:
     assert [waiting.answer(0) for waiting in held] == [SUCCESS] * 3
 
 
-def test_a_rejection_sends_the_pod_back() -> None:
+def test_a_rejection_rejects_the_waiting_pod() -> None:
     """With the plugin's words."""
     plugin = Plugin()
     held = plugin.hold("a")
@@ -78,7 +78,7 @@ def test_a_rejection_sends_the_pod_back() -> None:
     assert held.answer(0) == Status(Code.UNSCHEDULABLE, ("too late",), "Plugin")
 
 
-def test_a_plain_function_is_asked_every_time() -> None:
+def test_a_function_without_a_condition_is_called_every_time() -> None:
     """A plugin that does not say what its answer depends on."""
     plugin = Plugin()
     pod = PodInfo.of(make_pod("a"))
@@ -102,7 +102,7 @@ def test_a_pod_that_waits_no_longer_is_forgotten() -> None:
     assert plugin.asked == 0
 
 
-def test_a_plugin_that_raises_sends_the_pod_back() -> None:
+def test_an_exception_rejects_the_waiting_pod() -> None:
     """The scheduler goes on."""
     plugin = Plugin()
     held = plugin.hold("a")

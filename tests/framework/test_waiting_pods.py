@@ -29,7 +29,7 @@ def test_goes_on_when_every_plugin_has_allowed_it() -> None:
     assert pod.answer(101 * SECOND) is SUCCESS
 
 
-def test_the_first_rejection_stands() -> None:
+def test_the_first_rejection_counts() -> None:
     """Whatever is said later does not change the answer."""
     pod = waiting(a=10, b=10)
     pod.reject("b", "gang is gone")
@@ -53,7 +53,7 @@ def test_the_earliest_deadline_rejects_in_upstreams_words() -> None:
     assert answer.reasons == ("rejected due to timeout after waiting 30s at plugin b",)
 
 
-def test_nobody_waits_longer_than_fifteen_minutes() -> None:
+def test_no_pod_waits_longer_than_fifteen_minutes() -> None:
     """A longer time-out is cut, as upstream does."""
     pod = waiting(a=10 * MAX_TIMEOUT)
     assert pod.answer(100 * SECOND + 899 * SECOND) is None

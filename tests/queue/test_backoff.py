@@ -35,7 +35,7 @@ def broken(name: str, at: float = 0.0, times: int = 1) -> QueuedPod:
 @pytest.mark.parametrize(
     ("times", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (60, 10), (4000, 10)]
 )
-def test_it_doubles_up_to_the_longest(times: int, seconds: int) -> None:
+def test_a_backoff_doubles_up_to_the_longest(times: int, seconds: int) -> None:
     """One second after the first attempt in vain, ten at most."""
     assert make_backoff().ends(rejected("p", times=times)) == seconds * SECOND
     assert make_backoff().ends(broken("p", times=times)) == seconds * SECOND
@@ -48,14 +48,14 @@ def test_errors_in_a_row_count_before_rejections() -> None:
     assert make_backoff().ends(pod) == SECOND
 
 
-def test_nothing_tried_in_vain_is_no_backoff() -> None:
+def test_a_pod_without_a_failed_attempt_has_no_backoff() -> None:
     """A new pod does not back off."""
     backoff = make_backoff()
     assert backoff.ends(queued()) == 0
     assert not backoff.backing_off(queued(), 0)
 
 
-def test_it_ends_at_the_start_of_a_window() -> None:
+def test_a_backoff_ends_at_the_start_of_a_window() -> None:
     """Pods of one second become ready together."""
     assert window(2_999_999_999) == 2 * SECOND
     assert make_backoff().ends(rejected("p", at=0.7)) == SECOND
@@ -82,7 +82,7 @@ def test_a_backoff_is_over_after_its_window() -> None:
     assert backoff.next_end() == 7 * SECOND
 
 
-def test_errors_are_never_taken_early() -> None:
+def test_pods_with_errors_are_never_popped_early() -> None:
     """Only rejected pods may be popped before their time."""
     backoff = make_backoff()
     backoff.add(broken("broken"), "cause")
@@ -95,7 +95,7 @@ def test_errors_are_never_taken_early() -> None:
     assert first.info.name == "rejected"
 
 
-def test_an_empty_backoff_ends_never() -> None:
+def test_an_empty_backoff_has_no_next_end() -> None:
     """There is no time at which something happens."""
     assert make_backoff().next_end() is None
 

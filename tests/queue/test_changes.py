@@ -45,7 +45,7 @@ ANY = {"operator": "Exists"}
         (LABEL | {"node_name": "n"}, {"node_name": "n"}, ["AssignedPodUpdatePodLabel"]),
     ],
 )
-def test_an_update_of_a_pod_is_told_by_what_changed(
+def test_the_event_of_a_pod_update_names_what_changed(
     old: dict[str, Any], new: dict[str, Any], labels: list[str]
 ) -> None:
     """The names are kube-scheduler's; where nothing changed that is read there is no event."""
@@ -65,7 +65,7 @@ def test_an_update_of_a_pod_is_told_by_what_changed(
         ({"images": {"nginx": 1}}, ActionType.UPDATE_OTHER),
     ],
 )
-def test_an_update_of_a_node_is_told_by_what_changed(
+def test_the_event_of_a_node_update_names_what_changed(
     new: dict[str, Any], action: ActionType
 ) -> None:
     """A cordon counts as a taint; what no event is about is an update."""

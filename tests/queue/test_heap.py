@@ -21,7 +21,7 @@ def empty_heap() -> PodHeap:
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), max_size=30))
-def test_what_stays_leaves_in_the_order_of_a_stable_sort(pods: list[tuple[int, bool]]) -> None:
+def test_pods_are_popped_in_the_order_of_a_stable_sort(pods: list[tuple[int, bool]]) -> None:
     """Whatever is removed in between is never seen again."""
     heap = empty_heap()
     all_pods = [queued(f"p{i}", priority=priority) for i, (priority, _) in enumerate(pods)]
@@ -64,7 +64,7 @@ def test_stale_entries_are_swept_out() -> None:
     assert heap.pop() is pods[0]
 
 
-def test_another_key_orders_what_is_there() -> None:
+def test_rekey_orders_the_pods_by_the_new_key() -> None:
     """Equal keys still leave in the order in which they came."""
     heap = empty_heap()
     for name, priority in (("b", 2), ("a", 1), ("c", 1)):
@@ -73,7 +73,7 @@ def test_another_key_orders_what_is_there() -> None:
     assert names(heap.ordered()) == ["a", "c", "b"]
 
 
-def test_a_pod_can_go_from_one_heap_to_another_and_back() -> None:
+def test_a_pod_moves_from_one_heap_to_another_and_back() -> None:
     """Heaps that share their tickets never mistake an old entry for a new one."""
     tickets = count(1)
     one, other = PodHeap(by_priority, tickets), PodHeap(by_priority, tickets)
@@ -86,3 +86,21 @@ def test_a_pod_can_go_from_one_heap_to_another_and_back() -> None:
     one.push(pod)
     assert other.pop() is None
     assert one.pop() is pod
+
+
+@given(st.lists(st.integers(-3, 3), max_size=20), st.lists(st.integers(-3, 3), max_size=20))
+def test_many_pods_are_ordered_as_pods_that_come_one_by_one(
+    before: list[int], many: list[int]
+) -> None:
+    """The order of a heap does not depend on how its pods were pushed."""
+    one_by_one, at_once = empty_heap(), empty_heap()
+    for i, priority in enumerate(before):
+        for heap in (one_by_one, at_once):
+            heap.push(queued(f"b{i}", priority=priority))
+    for i, priority in enumerate(many):
+        one_by_one.push(queued(f"m{i}", priority=priority))
+    with at_once.many():
+        for i, priority in enumerate(many):
+            at_once.push(queued(f"m{i}", priority=priority))
+    expected = names(list(iter(one_by_one.pop, None)))
+    assert names(list(iter(at_once.pop, None))) == expected

@@ -15,7 +15,7 @@ def seen(flights: InFlight, pod: QueuedPod) -> list[object]:
     return [happening.new for happening in flights.since(pod)]
 
 
-def test_a_pod_sees_what_came_after_it() -> None:
+def test_a_pod_sees_the_events_after_its_pop() -> None:
     """Events before a pod was popped are no news to it."""
     flights, first, second = InFlight(), queued("first"), queued("second")
     flights.add(first)
@@ -26,7 +26,7 @@ def test_a_pod_sees_what_came_after_it() -> None:
     assert seen(flights, second) == ["n2"]
 
 
-def test_nobody_in_flight_keeps_no_events() -> None:
+def test_no_event_is_kept_without_pods_in_flight() -> None:
     """Events cost nothing while nothing is decided."""
     flights = InFlight()
     flights.note(NODE_ADD, None, "n1")
@@ -47,7 +47,7 @@ def test_the_same_event_twice_is_kept_once() -> None:
 
 
 @given(st.lists(st.sampled_from(["pop", "event", "first", "last"]), max_size=40))
-def test_events_are_kept_as_long_as_somebody_may_ask(steps: list[str]) -> None:
+def test_events_are_kept_while_a_pod_needs_them(steps: list[str]) -> None:
     """Every pod sees exactly its events, and the oldest pod sees all that are kept."""
     flights = InFlight()
     expected: dict[str, list[object]] = {}

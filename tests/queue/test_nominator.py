@@ -19,7 +19,7 @@ def test_a_nomination_replaces_the_one_before() -> None:
     assert nominator.node_of(pod.uid) == "n2"
 
 
-def test_taking_back_twice_is_no_error() -> None:
+def test_clearing_a_nomination_twice_is_no_error() -> None:
     """A pod that is nominated nowhere has an empty node."""
     nominator = Nominator()
     pod = info("a")
@@ -29,7 +29,7 @@ def test_taking_back_twice_is_no_error() -> None:
     assert (nominator.node_of(pod.uid), nominator.nominated(), len(nominator)) == ("", (), 0)
 
 
-def test_the_log_names_nodes_where_something_changed() -> None:
+def test_the_log_names_nodes_whose_nominations_changed() -> None:
     """The changed nodes, each listed once, cover all changes."""
     nominator = Nominator()
     pod, other = info("a"), info("b")
@@ -43,7 +43,7 @@ def test_the_log_names_nodes_where_something_changed() -> None:
     assert nominator.since(0) == ["n1", "n2"]
 
 
-def test_what_is_too_long_ago_is_not_known() -> None:
+def test_the_log_returns_none_for_an_old_version() -> None:
     """The log has an end; then everything may have changed."""
     nominator = Nominator()
     for _ in range(LOG_SIZE):

@@ -9,12 +9,12 @@ from policy_sched.queue.queue_state import WAYS, QueueStateError, transition
 from tests.queue.pods import queued
 
 
-def test_every_place_has_its_ways() -> None:
+def test_every_state_has_transitions() -> None:
     """The table speaks of all places."""
     assert len(WAYS) == len(QueueState)
 
 
-def test_a_pod_goes_where_there_is_a_way() -> None:
+def test_a_transition_sets_the_state() -> None:
     """Its place is where it went last."""
     pod = queued()
     for place in (
@@ -40,7 +40,7 @@ def test_a_pod_goes_where_there_is_a_way() -> None:
         (QueueState.ACTIVE, QueueState.BINDING),
     ],
 )
-def test_there_is_no_other_way(start: QueueState, end: QueueState) -> None:
+def test_other_transitions_are_errors(start: QueueState, end: QueueState) -> None:
     """An invalid transition raises, and the pod stays where it is."""
     pod = queued()
     pod.place = start

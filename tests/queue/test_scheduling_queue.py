@@ -54,7 +54,7 @@ class TestPopping:
         queue.done(pod.info.uid)
         assert (len(queue), pod.place, queue.in_flight()) == (0, QueueState.OUT, [])
 
-    def test_a_pod_that_backs_off_is_taken_when_nothing_else_is_ready(self) -> None:
+    def test_a_pod_in_backoff_is_popped_when_no_other_is_ready(self) -> None:
         """Only one that plugins rejected, and only if the queue is told to."""
         for early in (True, False):
             queue = make_queue(timing=Timing(pop_from_backoff=early))
@@ -80,7 +80,7 @@ class TestPopping:
 class TestTakingAlong:
     """A pod is tried out of its turn, along with another one of its group."""
 
-    def test_it_is_in_flight_as_if_it_had_been_popped(self) -> None:
+    def test_a_popped_member_is_in_flight(self) -> None:
         """From wherever it waited: ready, backing off, or for an event."""
         for cause in ("active", "backoff", "unschedulable"):
             queue = make_queue()
@@ -97,7 +97,7 @@ class TestTakingAlong:
             queue.add_unschedulable_if_not_present(pod, ROOM)
             assert pod.place is QueueState.UNSCHEDULABLE
 
-    def test_who_cannot_be_tried_stays(self) -> None:
+    def test_a_member_that_cannot_be_tried_stays(self) -> None:
         """A gated pod, one in flight, and an unknown one."""
         queue = make_queue()
         queue.add(info("p", gates=["wait"]))
@@ -134,7 +134,7 @@ class TestComingBack:
             (NO_PLUGINS, ROOM, QueueState.ACTIVE),
         ],
     )
-    def test_events_in_the_meantime_are_not_lost(
+    def test_events_during_an_attempt_count_afterwards(
         self, plugins: frozenset[str], pending: frozenset[str], place: QueueState
     ) -> None:
         """A node that came while the pod was decided may help it."""
@@ -143,7 +143,7 @@ class TestComingBack:
         queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
         assert queue.add_unschedulable_if_not_present(pod, plugins, pending) is place
 
-    def test_what_was_true_before_the_pop_is_no_news(self) -> None:
+    def test_events_before_the_pop_do_not_count(self) -> None:
         """The attempt has seen the node."""
         queue = make_queue()
         other = popped(queue, "other")
@@ -154,7 +154,7 @@ class TestComingBack:
         assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.UNSCHEDULABLE
         assert queue.add_unschedulable_if_not_present(other, ROOM) is QueueState.BACKOFF
 
-    def test_a_pod_that_was_permitted_is_tried_again_whoever_rejected_it(self) -> None:
+    def test_a_permitted_pod_is_tried_again_after_its_backoff(self) -> None:
         """No event is kept for a binding that takes time, so none can be missed."""
         queue = make_queue()
         pod = popped(queue)
@@ -201,7 +201,7 @@ class TestMeantime:
         queue.add_unschedulable_if_not_present(pod, ROOM)
         assert pod.info.labels == {"a": "b"}
 
-    def test_its_own_change_can_be_what_it_waited_for(self) -> None:
+    def test_an_update_of_the_pod_may_move_it(self) -> None:
         """The change is an event like others."""
         queue = make_queue()
         pod = popped(queue)
@@ -210,7 +210,7 @@ class TestMeantime:
             queue.add_unschedulable_if_not_present(pod, frozenset({"Self"})) is QueueState.BACKOFF
         )
 
-    def test_a_pod_that_was_deleted_and_made_again_is_there(self) -> None:
+    def test_a_pod_that_was_deleted_and_created_again_is_queued(self) -> None:
         """The later news counts."""
         queue = make_queue()
         pod = popped(queue)
@@ -222,7 +222,7 @@ class TestMeantime:
 class TestGates:
     """PreEnqueue."""
 
-    def test_a_gated_pod_waits_outside_until_its_gates_are_gone(self) -> None:
+    def test_a_gated_pod_is_queued_when_its_gates_are_removed(self) -> None:
         """The update that opens the last gate makes it ready."""
         queue = make_queue()
         pod = queue.add(info("p", gates=["g"]))
@@ -232,7 +232,7 @@ class TestGates:
         queue.update(info("p"))
         assert (names(queue.active()), pod.gated_by) == (["p"], "")
 
-    def test_activating_does_not_open_gates(self) -> None:
+    def test_activating_a_gated_pod_leaves_it_gated(self) -> None:
         """A gate is stronger than another plugin's wish."""
         queue = make_queue()
         queue.add(info("p", gates=["g"]))
@@ -250,7 +250,7 @@ class TestGates:
 class TestEvents:
     """Which events move which pods."""
 
-    def test_an_event_makes_ready_whom_it_may_help(self) -> None:
+    def test_an_event_moves_the_pods_that_it_may_help(self) -> None:
         """After their backoff; the others stay."""
         clock = FakeClock()
         queue = make_queue(clock)
@@ -265,7 +265,7 @@ class TestEvents:
         queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None)
         assert "d" in names(queue.active())
 
-    def test_one_pod_can_be_left_where_it_is(self) -> None:
+    def test_one_pod_may_be_left_out_of_a_move(self) -> None:
         """A pod is not woken by the room that it left itself."""
         queue = make_queue()
         rejected(queue, ROOM, "a")
@@ -273,14 +273,14 @@ class TestEvents:
         queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None, but="default/a")
         assert (names(queue.unschedulable()), names(queue.backoff())) == (["a"], ["b"])
 
-    def test_what_nobody_listens_to_moves_nobody(self) -> None:
+    def test_an_event_without_a_registration_moves_no_pod(self) -> None:
         """And pods in flight do not record it."""
         queue = make_queue()
         pod = popped(queue)
         queue.move_all_to_active_or_backoff(NOWHERE, None, None)
         assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.UNSCHEDULABLE
 
-    def test_activating_makes_ready_at_once(self) -> None:
+    def test_activating_moves_a_pod_to_the_active_queue(self) -> None:
         """No backoff; a pod in flight is tried again when it comes back."""
         queue = make_queue()
         rejected(queue, DEAF, "a")
@@ -301,7 +301,7 @@ class TestEvents:
 class TestTime:
     """What happens by itself."""
 
-    def test_a_flush_makes_ready_whose_backoff_is_over(self) -> None:
+    def test_a_flush_activates_pods_whose_backoff_is_over(self) -> None:
         """The queue says when."""
         clock = FakeClock()
         queue = make_queue(clock)
@@ -315,7 +315,7 @@ class TestTime:
         assert names(queue.active()) == ["p"]
         assert queue.next_flush() is None
 
-    def test_nobody_waits_for_an_event_for_longer_than_five_minutes(self) -> None:
+    def test_no_pod_waits_for_an_event_for_longer_than_five_minutes(self) -> None:
         """Pods are moved to activeQ or backoffQ after the maximum time in unschedulablePods."""
         clock = FakeClock()
         queue = make_queue(clock)
@@ -335,7 +335,7 @@ class TestTime:
 class TestReload:
     """Other policies."""
 
-    def test_pods_that_may_hope_are_tried_again(self) -> None:
+    def test_a_reload_moves_the_pods_that_it_may_help(self) -> None:
         """After their backoff, as after any event; the others stay untouched."""
         queue = make_queue()
         for name, plugins in (("a", DEAF), ("b", PICKY)):
@@ -344,7 +344,7 @@ class TestReload:
         assert (names(queue.backoff()), names(queue.unschedulable())) == (["a"], ["b"])
         assert queue.incoming()["backoff", POLICY_RELOAD.label] == 1
 
-    def test_another_order_holds_for_what_is_ready(self) -> None:
+    def test_a_reload_orders_active_pods_by_the_new_key(self) -> None:
         """The next pop follows the new key."""
         queue = make_queue()
         for name, priority in (("a", 1), ("b", 2)):
@@ -352,7 +352,7 @@ class TestReload:
         queue.reload(gates, hint_table(), sort_key=lambda pod: (pod.info.priority,))
         assert names(queue.active()) == ["a", "b"]
 
-    def test_other_gates_are_asked_about_pods_that_are_ready(self) -> None:
+    def test_a_reload_runs_the_new_gates_for_active_pods(self) -> None:
         """Of the profiles whose PreEnqueue plugins are others now."""
         queue = make_queue()
         queue.add(info("p"))
@@ -363,7 +363,7 @@ class TestReload:
         queue.reload(gates, hint_table())
         assert names(queue.active()) == ["p"]
 
-    def test_a_gate_that_breaks_once_loses_no_pod(self) -> None:
+    def test_an_error_of_a_gate_loses_no_pod(self) -> None:
         """Each pod is asked about once, and what was answered holds."""
         queue = make_queue()
         queue.add(info("p"))
@@ -373,7 +373,7 @@ class TestReload:
         )
         assert names([*queue.gated(), *queue.active(), *queue.backoff()]) == ["p"]
 
-    def test_a_pod_in_flight_is_judged_by_the_new_policies(self) -> None:
+    def test_a_pod_in_flight_returns_under_the_new_policies(self) -> None:
         """It was decided by the old ones, which may have been what was wrong."""
         queue = make_queue()
         pod = popped(queue)
@@ -393,7 +393,7 @@ def test_adding_again_is_an_update() -> None:
 
 
 @pytest.mark.parametrize("gated", [False, True])
-def test_a_deleted_pod_is_gone_from_wherever_it_was(gated: bool) -> None:
+def test_delete_removes_a_pod_from_every_state(gated: bool) -> None:
     """Deleting twice is no error."""
     queue = make_queue()
     queue.add(info("p", gates=["g"] if gated else []))

@@ -40,7 +40,7 @@ class TestTimers:
         assert timers.next() == 30
         assert list(timers.take(30)) == [pod]
 
-    def test_a_pod_that_left_is_passed_over(self) -> None:
+    def test_times_of_pods_that_left_are_skipped(self) -> None:
         """Pods that are active or removed are no longer due."""
         timers, pod = Timers(), queued("p")
         timers.set(pod, 10)
@@ -75,7 +75,7 @@ class Waiting:
         return pod
 
 
-def test_a_rejected_pod_is_tried_again_by_the_time() -> None:
+def test_a_rejected_pod_is_retried_when_its_time_is_up() -> None:
     """Not before a minute is over, and then without any event."""
     world = Waiting()
     pod = world.reject("Clock")
@@ -89,7 +89,7 @@ def test_a_rejected_pod_is_tried_again_by_the_time() -> None:
     assert world.queue.incoming()["active", "RequeueEvery"] == 1
 
 
-def test_others_are_not_tried_by_the_time() -> None:
+def test_pods_without_a_time_are_not_retried() -> None:
     """A pod that another plugin rejected waits for its event."""
     world = Waiting()
     pod = world.reject("Other")
@@ -98,7 +98,7 @@ def test_others_are_not_tried_by_the_time() -> None:
     assert pod.place is QueueState.UNSCHEDULABLE
 
 
-def test_a_gate_is_asked_again_by_the_time() -> None:
+def test_a_gate_runs_again_when_its_time_is_up() -> None:
     """Once a minute, and no more often; the pod is ready when the gate has nothing against it."""
     world = Waiting()
     pod = world.queue.add(PodInfo.of(make_pod("gated")))

@@ -24,7 +24,7 @@ def pool_of(*pods: QueuedPod) -> UnschedulablePods:
     return pool
 
 
-def test_pods_of_concerned_groups_come_in_turn() -> None:
+def test_pods_of_concerned_groups_keep_their_order() -> None:
     """The oldest pod is first, whatever its group."""
     pool = pool_of(waiting("a", "x"), waiting("b", "y"), waiting("c", "x"), waiting("d", "z"))
 
@@ -36,7 +36,7 @@ def test_pods_of_concerned_groups_come_in_turn() -> None:
     assert (len(pool), pool.arrivals) == (4, {"cause": 4})
 
 
-def test_each_group_is_asked_about_once() -> None:
+def test_each_group_is_judged_once() -> None:
     """A thousand pods rejected alike are one question."""
     asked: list[Rejection] = []
 
@@ -49,7 +49,7 @@ def test_each_group_is_asked_about_once() -> None:
     assert asked == [Rejection("default-scheduler", frozenset({"x"}), frozenset(), "")]
 
 
-def test_a_pod_of_another_group_keeps_its_turn() -> None:
+def test_a_regrouped_pod_keeps_its_position() -> None:
     """A pod gated by another plugin keeps its position."""
     first, last = waiting("first", "x"), waiting("last", "x")
     pool = pool_of(first, last)
@@ -68,7 +68,7 @@ def test_a_removed_pod_leaves_no_empty_group() -> None:
     assert pool.of_groups(lambda _: True) == []
 
 
-def test_the_oldest_is_who_has_waited_for_an_event_for_longest() -> None:
+def test_the_oldest_pod_has_waited_longest_for_an_event() -> None:
     """Gated pods wait for no event; a pod that left and came back is as old as its return."""
     gated = waiting("gated", "x", since=1)
     gated.place = QueueState.GATED
@@ -85,7 +85,7 @@ def test_the_oldest_is_who_has_waited_for_an_event_for_longest() -> None:
     assert pool.oldest() is None
 
 
-def test_who_has_left_is_not_remembered() -> None:
+def test_a_removed_pod_is_not_the_oldest() -> None:
     """A pod that comes again and again behind one that stays leaves nothing behind."""
     pool, again = pool_of(waiting("stays", "x", since=1)), waiting("again", "x", since=2)
     for _ in range(100):

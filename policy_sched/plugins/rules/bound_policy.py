@@ -73,6 +73,10 @@ class BoundPolicy:
             for gate in sections.pre_enqueue
         ]
         self._keys = bound(sections.queue_sort)
+        self._int_keys = self._keys is not None and all(
+            type(root.zero) is int and root.error is None for root in self._keys.unit.roots
+        )
+        """Whether all sort keys are ints and cannot fail."""
         self._names = bound(sections.node_names)
         self._filter = BoundFilter(sections, table, runtime)
         self._overlay: BoundFilter | None = None
@@ -172,6 +176,10 @@ class BoundPolicy:
         out = self._keys.scalar(queued.info, cycle, 0)
         keys = []
         roots = self._keys.unit.roots
+        if self._int_keys and not isinstance(out, Failure):
+            for root, descending in zip(roots, self._sections.descending, strict=True):
+                keys.append(-out[root.value] if descending else out[root.value])
+            return tuple(keys)
         for root, descending in zip(roots, self._sections.descending, strict=True):
             value: Any
             if isinstance(out, Failure) or (root.error is not None and out[root.error]):

@@ -11,7 +11,7 @@ Rules that gate a pod read the pod and what it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from policy_sched.language import CompiledPolicy
@@ -103,6 +103,8 @@ _OF_A_GROUP: Final = (
 
 Helps = Callable[[PodInfo, str], bool]
 """Return whether a policy has nothing against a pod on the node of that name, as it is now."""
+Alike = Callable[[PodInfo], Hashable]
+"""Return a key of pods that `Helps` and `MayEvict` do not distinguish."""
 MayEvict = Callable[[PodInfo], bool]
 """Return whether there are pods that a pod could evict."""
 OwnHint = Callable[[str, str], Hint]
@@ -110,14 +112,14 @@ OwnHint = Callable[[str, str], Hint]
 
 
 def events_of(
-    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint, may_evict: MayEvict
+    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint, may_evict: MayEvict, alike: Alike
 ) -> tuple[ClusterEventWithHint, ...]:
     """Return the events that may help a pod which the policy rejected or gated.
 
     A policy with its own hint is evaluated for every event.
     """
     life = policy.life
-    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps, may_evict)
+    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps, may_evict, alike)
     timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
     return (*found, *timer)
 
@@ -135,7 +137,7 @@ def _hinted(own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
 
 
 def _events(
-    policy: CompiledPolicy, helps: Helps, may_evict: MayEvict
+    policy: CompiledPolicy, helps: Helps, may_evict: MayEvict, alike: Alike
 ) -> Iterator[ClusterEventWithHint]:
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
@@ -146,13 +148,14 @@ def _events(
         for field in reads.node:
             change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
             pods |= _POD_CHANGES.get(field, ActionType(0))
-        hint = _asks_again(helps, may_evict if pods else _nobody) if alone else None
-        yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint)
+        hint = _asks_again(helps, may_evict if pods else _evicts_none) if alone else None
+        yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint, alike=alike)
         if pods:
-            yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), hint)
+            event = ClusterEvent(EventResource.ASSIGNED_POD, pods)
+            yield ClusterEventWithHint(event, hint, alike=alike)
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
-            hint = _asks_again(helps, _nobody) if alone else None
-            yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint)
+            hint = _asks_again(helps, _evicts_none) if alone else None
+            yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
     if "deviceResources" in reads.node:
         yield ClusterEventWithHint(_DEVICE_CLASS, _serves_the_pod)
     yield from _of_domains(policy)
@@ -189,7 +192,7 @@ def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
     yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
 
 
-def _nobody(_pod: PodInfo) -> bool:
+def _evicts_none(_pod: PodInfo) -> bool:
     """Evictions change nothing that the policy reads."""
     return False
 

@@ -8,7 +8,7 @@ pod it rejected, is known from its rules: an author registers nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from types import SimpleNamespace
 from typing import Final
 
@@ -142,7 +142,8 @@ class _Rules:
 
         The caller must keep them: they refer to the rules.
         """
-        return events_of(self._policy, self._helps, self._own_hint, Preempting(self._handle))
+        may_evict = Preempting(self._handle)
+        return events_of(self._policy, self._helps, self._own_hint, may_evict, self._alike)
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
@@ -240,6 +241,11 @@ class _Rules:
         if known is None:
             known = self._helped[key] = self._asked(pod, node)
         return known
+
+    def _alike(self, pod: PodInfo) -> Hashable:
+        """Return a key of pods for which `_helps` and `Preempting` return the same."""
+        nominated = pod.uid in self._handle.nominator.node_by_uid
+        return self._like(pod), pod.priority, pod.preemption_policy, nominated
 
     def _asked(self, pod: PodInfo, node: str) -> bool:
         table, bound = self._handle.nodes, self._bound

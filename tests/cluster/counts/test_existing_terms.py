@@ -79,7 +79,7 @@ def test_a_namespaces_labels_decide_when_they_change() -> None:
     assert [*found, len(kind.meaning(pod))] == [0, 1, 0, 0]
 
 
-def test_terms_that_nobody_carries_are_swept_out() -> None:
+def test_terms_without_pods_are_swept_out() -> None:
     """A cluster whose pods each carry a term of their own does not remember all of them."""
     cache = cluster()
     for number in range(3 * carried_terms.IDLE):

@@ -87,7 +87,7 @@ def test_a_node_that_changes_its_label_moves_its_pods() -> None:
     assert counts.by(cache.counts.domains.of(ROW)).tolist() == [1, 0, 0]
 
 
-def test_selectors_that_nobody_asks_about_make_room() -> None:
+def test_unused_selectors_are_evicted() -> None:
     """However many there were, the counts of those that are kept are right."""
     cache = cluster("a")
     selected = cache.counts.selected

@@ -87,7 +87,7 @@ def test_a_column_that_is_held_stays() -> None:
     assert len(made.nodes.materialised) < 4 * MOST
 
 
-def test_sets_of_ports_that_are_nobodys_are_used_again() -> None:
+def test_unused_sets_of_ports_are_reused() -> None:
     """Game servers take other ports of a node all the time: the sets are those of now."""
     made = cache()
     made.nodes.port_sets.many = made.nodes.port_sets._due = MOST

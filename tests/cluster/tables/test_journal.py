@@ -14,7 +14,9 @@ CHANGES = st.lists(
 
 
 @given(changes=CHANGES, data=st.data())
-def test_since_tells_every_change_once(changes: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_since_returns_every_change_once(
+    changes: list[tuple[int, int]], data: st.DataObject
+) -> None:
     """The changes since any remembered version are the rows with the union of their kinds."""
     journal = Journal()
     for row, kind in changes:

@@ -76,7 +76,7 @@ def shown(found: Domains | None) -> dict[str, list[int]]:
 class TestDomains:
     """Into what the nodes are parted."""
 
-    def test_they_come_by_name(self) -> None:
+    def test_domains_are_sorted_by_name(self) -> None:
         """Rows without a node are dropped, and domains that have no row left."""
         found = parted(Parts(b=[0, 2], a=[1], c=[2], d=[]))
         assert shown(found) == {"a": [1], "b": [0]}
@@ -84,7 +84,7 @@ class TestDomains:
         assert found is not None
         assert found.plugins == ("p0",)
 
-    def test_several_plugins_part_what_is_left_together(self) -> None:
+    def test_several_plugins_divide_the_nodes_together(self) -> None:
         """A domain is the intersection of one domain per plugin; plugins that skip are ignored."""
         skips = Parts(SKIP, x=[0])
         found = parted(Parts(a=[0, 1], b=[3]), skips, Parts(x=[1, 3], y=[0]))
@@ -92,7 +92,7 @@ class TestDomains:
         assert found is not None
         assert found.plugins == ("p0", "p2")
 
-    def test_nobody_minds(self) -> None:
+    def test_without_plugins_there_are_no_domains(self) -> None:
         """Without a plugin, and where all skip, there are no domains at all."""
         assert parted() is None
         assert parted(Parts(SKIP)) is None
@@ -104,7 +104,7 @@ class TestDomains:
         with pytest.raises(PluginError, match='plugin "p0": domain "a" has rows that are none'):
             parted(Parts(a=rows))
 
-    def test_a_refusal_is_an_error(self) -> None:
+    def test_a_rejection_of_placements_is_an_error(self) -> None:
         """There is no node to reject yet."""
         with pytest.raises(PluginError, match='running PlacementGenerate plugin "p0": later'):
             parted(Parts(Status(Code.UNSCHEDULABLE, ("later",))))

@@ -84,7 +84,7 @@ def world(nodes: int = 3) -> Cache:
     return cache
 
 
-def test_a_row_that_stays_feasible_is_updated_by_the_generated_function() -> None:
+def test_a_row_that_stays_feasible_is_updated_by_a_generated_function() -> None:
     """The plugin itself runs once, for all rows; for the changed row its row functions run."""
     cache = world()
     plugin = Few(cache)

@@ -43,12 +43,14 @@ from tests.framework.examples import Cpu, Crowd, Tier
         (99, 6000, 5940),
     ],
 )
-def test_how_many_are_enough(percentage: Percentage, nodes: int, wanted: int) -> None:
+def test_the_number_of_nodes_to_find_follows_the_percentage(
+    percentage: Percentage, nodes: int, wanted: int
+) -> None:
     """The numbers of kube-scheduler's own tests, and of its formula."""
     assert enough(percentage, nodes) == wanted
 
 
-def test_who_looks_at_all_nodes() -> None:
+def test_0_and_100_percent_look_at_all_nodes() -> None:
     """0 and 100 are all nodes; the adaptive rule and any other number are not."""
     assert [p for p in (0, 1, 99, 100, "adaptive") if looks_at_all(p)] == [0, 100]
 
@@ -137,7 +139,7 @@ def test_small_clusters_are_looked_at_whole() -> None:
     assert sampled.evaluate(next(generator)) is sampled.evaluate(next(generator))
 
 
-def test_one_node_suffices_where_nobody_scores() -> None:
+def test_one_node_is_enough_without_score_plugins() -> None:
     """The first feasible node from where the last search ended."""
     sampled, _ = evaluators(cluster(5, full=[0]), "adaptive", Cpu, any_will_do=True)
     pod = next(pods())

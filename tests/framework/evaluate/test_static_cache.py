@@ -66,7 +66,7 @@ def test_an_answer_is_kept_per_field_until_a_node_changes() -> None:
     assert plugin.asked == 3
 
 
-def test_another_pipeline_takes_over_what_the_same_plugins_said() -> None:
+def test_another_pipeline_takes_over_results_of_unchanged_plugins() -> None:
     """A plugin that was made anew is asked again, and so is everybody after a change of a node."""
     cache = Cache()
     cache.add_node(make_node("n"))
@@ -86,7 +86,7 @@ def test_another_pipeline_takes_over_what_the_same_plugins_said() -> None:
     assert same.asked == 4
 
 
-def test_what_keeps_nothing_takes_nothing_over() -> None:
+def test_an_uncached_evaluator_takes_nothing_over() -> None:
     """Neither does another table's."""
     cache, other = Cache(), Cache()
     cache.add_node(make_node("n"))

@@ -36,7 +36,7 @@ class Signs(Named):
         return Signature(frozenset({("labels",)}), Scope.NODE)
 
 
-def test_hooks_stand_in_profile_order_and_undo_in_reverse() -> None:
+def test_hooks_are_in_profile_order_and_unreserve_in_reverse() -> None:
     """The order is the profile's, not that of registration; companions come along."""
     manager = plugin_manager({"a": Named(), "b": Named(), "c": Named()})
     pipeline = freeze("s", manager, {"reserve": [("c", 1), ("a", 1)]})
@@ -45,7 +45,7 @@ def test_hooks_stand_in_profile_order_and_undo_in_reverse() -> None:
     assert pipeline.at("pre_bind") == ()
 
 
-def test_left_out_arguments_are_left_out() -> None:
+def test_a_hook_may_leave_out_arguments() -> None:
     """A hook that takes fewer arguments gets those that it named."""
     pipeline = freeze("s", plugin_manager({"a": Named()}), {"reserve": [("a", 1)]})
     (hook,) = pipeline.at("reserve")

@@ -67,7 +67,7 @@ def test_a_point_takes_as_long_as_its_plugins(
     assert watch.points() == {("Reserve", status): [seconds]}
 
 
-def test_points_with_answers_of_their_own_are_measured() -> None:
+def test_points_with_result_types_are_measured() -> None:
     """PreFilter, PreScore, PostFilter and Permit."""
     watch = Watch("pre_filter", a=PreFilterResult())
     watch.runner.run("pre_filter")
@@ -86,7 +86,7 @@ def test_points_with_answers_of_their_own_are_measured() -> None:
     assert watch.points() == {("Permit", "Success"): [0.0]}
 
 
-def test_what_others_time_is_kept() -> None:
+def test_durations_measured_by_callers_are_recorded() -> None:
     """A point that began, and how it ended; a wait for permission."""
     watch = Watch("score")
     start = watch.runner.began()
