@@ -9,6 +9,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import (
     NO_NODES,
     NOTHING,
+    ByRow,
     Diagnosis,
     Rejections,
     StatusTable,
@@ -76,6 +77,7 @@ __all__ = [
     "SUCCESS",
     "TOO_LATE",
     "WAIT",
+    "ByRow",
     "Code",
     "Codes",
     "Combine",

@@ -7,17 +7,55 @@ a table has each status once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework.status import Code, Status
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 #: Number of a row without a status.
 NOTHING: Final = 0
+
+
+class ByRow(Sequence[T]):
+    """A value for each of some rows: a few different ones, and which of them each row has.
+
+    ``places``: intp, shape (k,), the position in ``distinct`` of each row's value.
+    """
+
+    __slots__ = ("distinct", "places")
+
+    def __init__(self, distinct: Sequence[T], places: NDArray[np.intp]) -> None:
+        self.distinct = distinct
+        self.places = places
+
+    def map(self, change: Callable[[T], U]) -> ByRow[U]:
+        """Return other values for the same rows; ``change`` runs once for each different one."""
+        return ByRow([change(one) for one in self.distinct], self.places)
+
+    def __len__(self) -> int:
+        return int(self.places.size)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> ByRow[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | ByRow[T]:
+        if isinstance(index, slice):
+            return ByRow(self.distinct, self.places[index])
+        return self.distinct[self.places.item(index)]
+
+    def __iter__(self) -> Iterator[T]:
+        distinct = self.distinct
+        return iter([distinct[place] for place in self.places.tolist()])
 
 
 class StatusTable:
@@ -37,8 +75,11 @@ class StatusTable:
             self.statuses.append(status)
         return found
 
-    def numbers(self, statuses: Sequence[Status]) -> list[int]:
+    def numbers(self, statuses: Sequence[Status]) -> list[int] | NDArray[np.intp]:
         """Return the numbers of many statuses, of which most are the same objects."""
+        if isinstance(statuses, ByRow):
+            numbers = np.array([self.number(one) for one in statuses.distinct], np.intp)
+            return numbers[statuses.places]
         known: dict[int, int] = {}
         found = []
         for status in statuses:

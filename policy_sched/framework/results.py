@@ -20,8 +20,8 @@ Codes: TypeAlias = NDArray[np.int16]
 Scores: TypeAlias = NDArray[np.int64]
 RawScores: TypeAlias = NDArray[Any]
 """int64, or float64 from a plugin whose NormalizeScore makes int64 of it."""
-Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], list[Status]]
-"""From rows and their non-zero codes, both shape (k,), to one Status each."""
+Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], Sequence[Status]]
+"""From rows and their non-zero codes, both shape (k,), to one Status each; `ByRow` is fastest."""
 
 
 @dataclass(frozen=True, slots=True)

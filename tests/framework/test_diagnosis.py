@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from policy_sched.framework.diagnosis import Diagnosis
+import numpy as np
+
+from policy_sched.framework.diagnosis import ByRow, Diagnosis, StatusTable
 from policy_sched.framework.status import Code, Status
 
 CPU = Status(Code.UNSCHEDULABLE, ("Insufficient cpu",))
@@ -42,3 +44,30 @@ def test_an_empty_cluster_has_a_message_of_its_own() -> None:
 def test_nodes_that_are_gone_without_a_reason() -> None:
     """Without reasons, the message ends before them."""
     assert Diagnosis(2, {}).message() == "0/2 nodes are available:"
+
+
+def test_values_by_row_are_a_sequence() -> None:
+    """A few different values stand for many rows, and are changed once each."""
+    changed: list[str] = []
+
+    def upper(text: str) -> str:
+        changed.append(text)
+        return text.upper()
+
+    values = ByRow(["a", "b"], np.array([1, 0, 1], np.intp))
+    assert (list(values), len(values), values[2], list(values[:2])) == (
+        list("bab"),
+        3,
+        "b",
+        list("ba"),
+    )
+    assert list(values.map(upper)) == list("BAB")
+    assert changed == ["a", "b"]
+
+
+def test_statuses_by_row_get_the_numbers_of_a_list() -> None:
+    """Equal statuses have one number, whichever form they come in."""
+    statuses = [Status(Code.UNSCHEDULABLE, (text,)) for text in ("x", "y", "x")]
+    table = StatusTable()
+    numbers = table.numbers(statuses)
+    assert list(table.numbers(ByRow(statuses, np.array([2, 1, 0], np.intp)))) == numbers[::-1]

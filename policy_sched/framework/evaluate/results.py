@@ -23,6 +23,7 @@ from policy_sched.errors import PluginError
 from policy_sched.framework import (
     EXTENDER,
     NOTHING,
+    ByRow,
     Code,
     Codes,
     CycleState,
@@ -365,7 +366,10 @@ class Evaluation:
         return Evaluation(self.state.clone(), self.filtering.summary(), scoring, self.broken)
 
 
-def _attributed(statuses: list[Status], plugin: str) -> list[Status]:
+def _attributed(statuses: Sequence[Status], plugin: str) -> Sequence[Status]:
     """Return the statuses with the plugin's name; where two were one object, they still are."""
-    named = {id(status): status.by(plugin) for status in statuses}
+    if isinstance(statuses, ByRow):
+        return statuses.map(lambda status: status.by(plugin))
+    distinct = {id(status): status for status in statuses}
+    named = {key: status.by(plugin) for key, status in distinct.items()}
     return [named[id(status)] for status in statuses]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeView
-from policy_sched.framework import RowRule
+from policy_sched.framework import ByRow, RowRule
 from policy_sched.language import BoundUnit, FilterRule, Sections
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
@@ -164,24 +164,25 @@ class BoundFilter:
 
     def explain(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], codes: Codes
-    ) -> list[Explanation]:
+    ) -> ByRow[Explanation]:
         """Return why rows were rejected, given the codes (none is 0) that `codes` gave them."""
-        result: list[Explanation | None] = [None] * len(rows)
+        distinct: list[Explanation] = []
+        places = np.zeros(len(rows), np.intp)
         for code in np.unique(codes).tolist():
-            places = np.flatnonzero(codes == code)
-            for place, found in zip(
-                places.tolist(), self._explain_code(pod, cycle, rows[places], code), strict=True
-            ):
-                result[place] = found
-        return [found for found in result if found is not None]
+            own = np.flatnonzero(codes == code)
+            found = self._explain_code(pod, cycle, rows[own], code)
+            places[own] = found.places + len(distinct)
+            distinct += found.distinct
+        return ByRow(distinct, places)
 
     def _explain_code(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int
-    ) -> list[Explanation]:
+    ) -> ByRow[Explanation]:
         """Return why rows were rejected that all have the same code."""
         _, bound = self._rules[(code - 1) // 2]
         if code % 2 and bound is None:
-            return [self._explain_one(pod, cycle, int(rows[0]), code)] * len(rows)
+            only = self._explain_one(pod, cycle, int(rows[0]), code)
+            return ByRow([only], np.zeros(len(rows), np.intp))
         unit = bound if code % 2 else self._unit
         assert unit is not None, "a filter rejected the rows"
         return each(

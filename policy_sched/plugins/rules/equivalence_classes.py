@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeView
+from policy_sched.framework import ByRow
 from policy_sched.language.ir import Reads, field_of_column
 
 T = TypeVar("T")
@@ -24,10 +25,10 @@ FEW: Final = 16
 _FACTOR: Final = np.int64(-7046029254386353131)
 
 
-def each(table: NodeView, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> list[T]:
+def each(table: NodeView, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> ByRow[T]:
     """Return ``answer`` of each row, called once per class of rows with equal reads."""
     if rows.size < FEW or not reads.columns_only:
-        return [answer(row) for row in rows.tolist()]
+        return ByRow([answer(row) for row in rows.tolist()], np.arange(rows.size))
     known = -1
     found: list[T] = []
     inverse = np.zeros(0, np.intp)
@@ -35,7 +36,7 @@ def each(table: NodeView, reads: Reads, rows: Rows, answer: Callable[[int], T]) 
         known = len(table.materialised)
         first, inverse = _groups(_values(table, reads, rows))
         found = [answer(row) for row in rows[first].tolist()]
-    return [found[i] for i in inverse.tolist()]
+    return ByRow(found, inverse)
 
 
 def _values(table: NodeView, reads: Reads, rows: Rows) -> npt.NDArray[np.int64]:

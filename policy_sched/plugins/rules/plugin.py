@@ -21,6 +21,7 @@ from policy_sched.framework import (
     PASSES,
     SKIP,
     SUCCESS,
+    ByRow,
     Code,
     Codes,
     CycleState,
@@ -183,12 +184,10 @@ class _Rules:
         if codes is None:
             return PASSES
 
-        def describe(where: NDArray[np.intp], found: Codes) -> list[Status]:
-            explained = rules.explain(pod, cycle, where, found)
-            # Rows that are rejected alike share an explanation, and so a status.
-            alike = {id(one): one for one in explained}
-            said = {key: Status(_code(one.resolvable), one.reasons) for key, one in alike.items()}
-            return [said[id(one)] for one in explained]
+        def describe(where: NDArray[np.intp], found: Codes) -> ByRow[Status]:
+            return rules.explain(pod, cycle, where, found).map(
+                lambda one: Status(_code(one.resolvable), one.reasons)
+            )
 
         parts = (lambda: rules.by_rule(pod, cycle, rows)) if self._several else None
         return FilterResult(codes, describe, parts=parts, fatal=self._bound.aborting)

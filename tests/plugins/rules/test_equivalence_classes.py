@@ -63,7 +63,7 @@ def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int
     codes = np.ones(size, np.int16)
     together = asked.explain(pod, Activation(), rows, codes)
     alone = [asked.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
-    assert together == alone
+    assert list(together) == alone
 
 
 def test_one_row_per_class_is_evaluated() -> None:
