@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli.main import VERBS, run
-from policy_sched.client.kube.auth.access import Trust, tls_context
+from policy_sched.client.kube.auth.credentials import Trust, tls_context
 from policy_sched.client.kube.rest import client as api
 from policy_sched.client.kube.rest import decoding as lines
 from policy_sched.embedded.apiserver.endpoints import negotiation as bodies

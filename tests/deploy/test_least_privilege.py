@@ -18,7 +18,7 @@ import pytest
 from policy_sched.cli.options.kubeconfig import connected
 from policy_sched.client.apimachinery.resources import EVENT, POD
 from policy_sched.client.kube.rbac_rules import ELECTING, READING, WRITING, Right
-from policy_sched.client.kube.rest.paths import collection_path, object_path
+from policy_sched.client.kube.rest.errors import collection_path, object_path
 from policy_sched.deploy.contents import Contents, Options, contents
 from policy_sched.deploy.manifests import manifests
 from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of

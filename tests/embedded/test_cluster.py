@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import EVENT, GROUP, NAMESPACE, NODE, POD
+from policy_sched.client.apimachinery.resources import EVENT, GROUP, NAMESPACE, NODE, POD, ApiError
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.patch import LAST_APPLIED

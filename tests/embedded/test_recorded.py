@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import NAMESPACE, Resource, plural, resource
+from policy_sched.client.apimachinery.resources import (
+    NAMESPACE,
+    ApiError,
+    Resource,
+    plural,
+    resource,
+)
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
 from policy_sched.testing import FakeClock

@@ -17,7 +17,7 @@ from typing import Final
 
 from policy_sched.cli.main import run
 from policy_sched.client.kube.auth.kubeconfig import load
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.source.documents import MAX_POLICY_BYTES
 

@@ -28,10 +28,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.rest.client import Api, Environment, Settings
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Clocks
 from tests.instance.chaos_actor import RECOVERY, TIMES, Actor
 from tests.instance.chaos_history import Findings, lines_of, read
 from tests.instance.chaos_server import CALM

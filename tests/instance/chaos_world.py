@@ -10,11 +10,10 @@ from typing import Any
 
 import msgspec
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import NODE, POD
+from policy_sched.client.apimachinery.resources import NODE, POD, ApiError
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
 from policy_sched.client.kube.rest.client import MERGE_PATCH, Api
-from policy_sched.client.kube.rest.paths import collection_path, object_path
+from policy_sched.client.kube.rest.errors import collection_path, object_path
 
 NODES, CORES = 6, 4
 PODS_A_SECOND = 25.0

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
 from policy_sched.client.kube.rest.client import Api, Environment, Settings
 from policy_sched.instance.app.cluster_instance import ClusterInstance, LeaseLost

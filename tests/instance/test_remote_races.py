@@ -12,8 +12,7 @@ import pytest
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.client.kube.client import NotLeading
-from policy_sched.client.kube.time.clock import Clocks
-from policy_sched.client.kube.time.work_queue import SECOND
+from policy_sched.client.kube.time.work_queue import SECOND, Clocks
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.instance.app.cluster_instance import ClusterInstance, LeaseLost
 from policy_sched.model.pod_info import PodInfo

@@ -3,13 +3,8 @@
 The counterpart of k8s.io/apimachinery. No I/O.
 """
 
-from policy_sched.client.apimachinery.errors import (
-    ApiError,
-    Expired,
-    bad_request,
-    cannot_be_handled,
-)
 from policy_sched.client.apimachinery.object import (
+    SECOND,
     Key,
     Match,
     Stored,
@@ -18,8 +13,12 @@ from policy_sched.client.apimachinery.object import (
     field_match,
     label_match,
     managed,
+    micro_timestamp,
+    parsed,
     read,
+    readable,
     seal,
+    timestamp,
 )
 from policy_sched.client.apimachinery.resources import (
     ACCOUNT,
@@ -45,16 +44,13 @@ from policy_sched.client.apimachinery.resources import (
     STATEFUL_SET,
     STORAGE_CLASS,
     VOLUME,
+    ApiError,
+    Expired,
     Resource,
+    bad_request,
+    cannot_be_handled,
     plural,
     resource,
-)
-from policy_sched.client.apimachinery.timestamps import (
-    SECOND,
-    micro_timestamp,
-    parsed,
-    readable,
-    timestamp,
 )
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""KubeClient: the scheduler's client whose cluster is behind an API server.
+"""KubeClient: the scheduler's client of a cluster behind an API server.
 
-Theory of operation. No call waits. What concerns one pod is sent in the order of the calls, what
-concerns others beside it (`lanes`). A binding tells its callback how it went (`settling`).
-Whatever else fails is told to ``failed``, and the state of the cluster stays as it is: the
-scheduler sees it through its watches, and tries again. A patch that the server could not apply
-because others were faster is sent again; it says nothing of what it does not change.
+Theory of operation. No call waits. Requests about one pod are sent in the order of the calls,
+requests about different pods side by side (`KeyedExecutor`). A binding reports its result to its
+callback; after an unclear answer the pod is read until it is bound or not (`BindConfirmation`).
+Other failures go to ``failed``: the cluster is as it was, which the scheduler sees through its
+watches. A patch that conflicts is sent again; it contains only the fields that it changes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,27 @@ from typing import Any, Final
 
 from policy_sched.client import Answered, Done, ObjectRequest, begun
 from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, ApiError, timestamp
-from policy_sched.client.kube.bind_confirmation import BindConfirmation
 from policy_sched.client.kube.events import EventKey, EventWriter, Reference
 from policy_sched.client.kube.rest import (
     CONFLICT,
     JSON,
     MERGE_PATCH,
     NOT_FOUND,
+    REQUEST_BACKOFF,
     STRATEGIC_PATCH,
+    TOO_MANY,
     Api,
     Begin,
+    Decoding,
     KeyedExecutor,
+    Malformed,
+    Unreachable,
     at_once,
     collection_path,
     is_another,
     object_path,
 )
+from policy_sched.client.kube.time import BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import decode_json
 from policy_sched.model import SCHEDULED as GROUP_SCHEDULED
@@ -40,9 +45,80 @@ from policy_sched.model import (
     Kind,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     PodGroup,
     PodInfo,
 )
+
+SENT: Final = 5
+"""How often a binding is sent whose fate stays open."""
+
+
+class BindConfirmation:
+    """Binds pods; ``may_write`` raises ClusterError if nothing may be written (any more)."""
+
+    def __init__(self, api: Api, may_write: Callable[[], None]) -> None:
+        self._api = api
+        self._may_write = may_write
+        self._pods = Decoding(POD, Pod)
+
+    async def bound(self, pod: PodInfo, node: str) -> ClusterError | None:
+        """Bind a pod (by UID) to a node; return None, or why it is not bound there."""
+        environment = self._api.environment
+        pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
+        refused: ClusterError | None = None
+        for _ in range(SENT):
+            if refused is not None:
+                await self._api.pause(pauses.next())
+            try:
+                await self._send(pod, node)
+            except ClusterError as error:
+                refused = error.with_traceback(None)  # which would keep this call, and it the error
+                if not _open(error):
+                    return refused
+            else:
+                return None
+            found = await self._read(pod)
+            if isinstance(found, ClusterError):
+                return refused if _is(refused, CONFLICT) else found
+            same = found.metadata.uid == pod.uid
+            if same and found.spec.node_name == node:
+                return None
+            if not same or found.spec.node_name or _is(refused, CONFLICT):
+                return refused
+        return refused
+
+    async def _send(self, pod: PodInfo, node: str) -> None:
+        path = object_path(POD, pod.namespace, pod.name, "binding")
+        meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        target = {"kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+        await self._api.request("POST", path, binding, check=self._may_write)
+
+    async def _read(self, pod: PodInfo) -> Pod | ClusterError:
+        """Return the pod of that name, or why there is none to be read, however long it takes."""
+        environment = self._api.environment
+        pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
+        path = object_path(POD, pod.namespace, pod.name)
+        while True:
+            try:
+                return self._pods.object(await self._api.get(path))
+            except ClusterError as error:
+                if not (_open(error) or _is(error, TOO_MANY) or isinstance(error, Unreachable)):
+                    return error.with_traceback(None)
+            await self._api.pause(pauses.next())
+
+
+def _open(error: ClusterError) -> bool:
+    """Tell whether a request that failed so may have been carried out, or its fate can be read."""
+    if isinstance(error, ApiError):
+        return error.code == CONFLICT or error.code >= 500
+    return isinstance(error, Malformed) or (isinstance(error, Unreachable) and error.sent)
+
+
+def _is(error: ClusterError, code: int) -> bool:
+    return isinstance(error, ApiError) and error.code == code
+
 
 Plain = dict[str, Any]
 Failed = Callable[[str, str, ClusterError], None]

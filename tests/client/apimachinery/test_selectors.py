@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import Stored, field_match, label_match
-from policy_sched.client.apimachinery.resources import POD
+from policy_sched.client.apimachinery.resources import POD, ApiError
 from tests.embedded.store.test_store import new_store
 from tests.embedded.world import pod
 

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy_sched.client.kube.auth.access import Certificate
+from policy_sched.client.kube.auth.credentials import Certificate
 
 
 @dataclass

@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.auth.access import AccessError
-from policy_sched.client.kube.auth.credentials import ExecCommand, ExecPlugin, parse_credential
+from policy_sched.client.kube.auth.credentials import (
+    AccessError,
+    ExecCommand,
+    ExecPlugin,
+    parse_credential,
+)
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.errors import PolicyError
 from tests.client.kube.auth.test_kubeconfig import (

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.auth.access import AccessError
+from policy_sched.client.kube.auth.credentials import AccessError
 from policy_sched.client.kube.auth.kubeconfig import load, paths_in
 from policy_sched.client.kube.rest.client import Api, Settings
 from policy_sched.client.kube.rest.errors import Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Clocks
 from tests.client.kube.auth.test_kubeconfig import config, credential, exec_user, plugin, write
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Stage, Wire, acted, stage

@@ -6,14 +6,14 @@ import ssl
 
 import pytest
 
-from policy_sched.client.kube.auth.access import (
+from policy_sched.client.kube.auth.credentials import (
     AccessError,
     Certificate,
+    Fixed,
     Grant,
     Trust,
     tls_context,
 )
-from policy_sched.client.kube.auth.credentials import Fixed
 from policy_sched.client.kube.rest.client import Settings
 from policy_sched.client.kube.rest.errors import Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import NODE, POD, resource
+from policy_sched.client.apimachinery.resources import NODE, POD, ApiError, resource
 from policy_sched.embedded.store.deletion import DeleteOptions
 from tests.embedded.store.test_store import new_store
 from tests.embedded.world import node, pod

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.timestamps import parsed
+from policy_sched.client.apimachinery.object import parsed
 from policy_sched.embedded.apiserver.printers import cells
 from policy_sched.embedded.apiserver.printers.cells import ago, pod_status, span
 from policy_sched.embedded.apiserver.printers.tables import definitions, row, tables

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.endpoints import server
 from policy_sched.embedded.apiserver.endpoints import server as answering
 from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded

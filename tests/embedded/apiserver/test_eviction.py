@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.endpoints.subresources import Evictions
 from policy_sched.embedded.apiserver.endpoints.write import Writing
 from policy_sched.embedded.apiserver.request.request_info import UNSECURED, Options, Sent, target_of

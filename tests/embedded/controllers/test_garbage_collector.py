@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import (
     DEPLOYMENT,
@@ -14,6 +13,7 @@ from policy_sched.client.apimachinery.resources import (
     NAMESPACE,
     POD,
     REPLICA_SET,
+    ApiError,
 )
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.sqlite import SqliteStorage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.schema.types import LEAVES, MESSAGES, Field, fields_of, typed
 
 Plain = dict[str, Any]

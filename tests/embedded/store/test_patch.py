@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.store import patch as patches
 from policy_sched.embedded.store.patch import json_patch, merge, strategic
 

@@ -9,9 +9,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from policy_sched.client.apimachinery.errors import ApiError, Expired
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import NAMESPACE, NODE, POD, PRIORITY_CLASS
+from policy_sched.client.apimachinery.resources import (
+    NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    ApiError,
+    Expired,
+)
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.patch import JSON, STRATEGIC
 from policy_sched.embedded.store.store import ObjectStore

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.leaderelection.state_machine import (
     Create,
     Election,
@@ -16,8 +16,7 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     NotThere,
 )
 from policy_sched.client.kube.rest.client import Api, Environment
-from policy_sched.client.kube.time.clock import Clocks
-from policy_sched.client.kube.time.work_queue import SECOND
+from policy_sched.client.kube.time.work_queue import SECOND, Clocks
 from policy_sched.instance.app.cluster_instance import Candidacy
 from policy_sched.instance.observability.healthz import (
     Check,

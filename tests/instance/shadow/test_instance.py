@@ -14,7 +14,7 @@ import pytest
 
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.rest.client import Api, Environment, Settings, WriteRefused
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.errors import ClusterError, PolicySchedError

@@ -4,7 +4,8 @@ Tokens, client certificates, exec plugins, in-cluster service accounts, proxies.
 contain secrets.
 """
 
-from policy_sched.client.kube.auth.access import (
+from policy_sched.client.kube.auth.credentials import (
+    REREAD_CERTIFICATES,
     Access,
     AccessError,
     Anonymous,
@@ -14,9 +15,7 @@ from policy_sched.client.kube.auth.access import (
     read_secret,
     tls_context,
 )
-from policy_sched.client.kube.auth.credentials import REREAD_CERTIFICATES
-from policy_sched.client.kube.auth.in_cluster import in_cluster
-from policy_sched.client.kube.auth.kubeconfig import load, paths_in
+from policy_sched.client.kube.auth.kubeconfig import in_cluster, load, paths_in
 from policy_sched.client.kube.auth.proxies import SOCKS
 
 __all__ = [

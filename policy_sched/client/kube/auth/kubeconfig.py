@@ -1,23 +1,27 @@
-"""A kubeconfig, or several that are merged: server, user and namespace of a context.
+"""Where the API server is: kubeconfigs, which are merged, or the files of a pod.
 
 Theory of operation. Files are read in order; of entries with the same name, and of
-``current-context``, the first counts. Only the entries of the chosen context are judged. A file
-is wrong with places and reasons (`PolicyError`); what the world lacks later (a token file that
-has gone, a plugin that fails) is an `AccessError` of the request that needs it.
+``current-context``, the first counts. Only the entries of the chosen context are checked. A
+mistake in a file is a `PolicyError` with its place; what is missing later (a token file, a plugin
+that fails) is an `AccessError` of the request that needs it.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from policy_sched.client.kube.auth.access import (
+from policy_sched.client.kube.auth.credentials import (
     Access,
+    AccessError,
     Anonymous,
     Credentials,
+    TokenFile,
+    Trust,
+    read_secret,
 )
 from policy_sched.client.kube.auth.kubeconfig_reader import (
     BAD_VALUE,
@@ -29,6 +33,7 @@ from policy_sched.client.kube.auth.kubeconfig_reader import (
     server_of,
 )
 from policy_sched.client.kube.auth.kubeconfig_user import Headers, User, impersonation
+from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 
@@ -167,3 +172,36 @@ def _closest(name: str, among: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there are {', '.join(known[:8])}" if known else ""
+
+
+MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(environ: Mapping[str, str], now: Callable[[], int], mount: Path = MOUNT) -> Access:
+    """Return how a pod reaches its API server. Raises AccessError outside a pod.
+
+    ``now`` is monotonic, in nanoseconds.
+    """
+    host = environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise AccessError(
+            "not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set;"
+            " give a kubeconfig"
+        )
+    authorities = read_secret(mount / "ca.crt")
+    read_secret(mount / "token")
+    namespace = mount / "namespace"
+    name = namespace.read_text(encoding="utf-8").strip() if namespace.exists() else ""
+    bracketed = f"[{host}]" if ":" in host else host
+    server = f"https://{bracketed}:{port}"
+    proxy = proxy_of_environment(server, environ)
+    if proxy and (problem := proxy_problem(proxy)):
+        raise AccessError(f"the environment names a proxy that cannot be used: {problem}")
+    return Access(
+        server=server,
+        trust=Trust(authorities, file=mount / "ca.crt"),
+        credentials=TokenFile(mount / "token", now),
+        proxy=proxy,
+        namespace=name,
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from policy_sched.client.kube.auth.access import Trust
+from policy_sched.client.kube.auth.credentials import Trust
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.source import (

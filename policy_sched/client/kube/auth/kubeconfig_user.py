@@ -6,13 +6,16 @@ import string
 from pathlib import Path
 from typing import Any, Final
 
-from policy_sched.client.kube.auth.access import Anonymous, Certificate, Credentials, Grant
 from policy_sched.client.kube.auth.credentials import (
     VERSIONS,
+    Anonymous,
+    Certificate,
     CertificateFiles,
+    Credentials,
     ExecCommand,
     ExecPlugin,
     Fixed,
+    Grant,
     TokenFile,
     basic,
     bearer,

@@ -3,8 +3,7 @@
 The counterpart of client-go's tools/events.
 """
 
-from policy_sched.client.kube.events.broadcaster import EventWriter
-from policy_sched.client.kube.events.correlator import EventKey, Reference
+from policy_sched.client.kube.events.broadcaster import EventKey, EventWriter, Reference
 
 __all__ = [
     "EventKey",

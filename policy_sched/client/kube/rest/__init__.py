@@ -17,15 +17,18 @@ from policy_sched.client.kube.rest.errors import (
     NOT_FOUND,
     TOO_MANY,
     Malformed,
+    Place,
+    Selection,
     Status,
     Unreachable,
+    collection_path,
     error_of_status,
     expired,
     is_another,
+    object_path,
     wait_of,
 )
 from policy_sched.client.kube.rest.keyed_executor import Begin, KeyedExecutor, at_once
-from policy_sched.client.kube.rest.paths import Place, Selection, collection_path, object_path
 from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, away, first_of
 from policy_sched.client.kube.rest.transport import JSON
 

@@ -19,8 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from policy_sched.client.kube.rest.errors import Malformed, Status
-from policy_sched.client.kube.rest.paths import Place
+from policy_sched.client.kube.rest.errors import Malformed, Place, Status
 from policy_sched.manifests import fit, fit_partly, quantities_valid
 from policy_sched.model import ApiObject, Kind, Pod
 

@@ -1,11 +1,7 @@
-"""What is measured of a queue of work, as of client-go's: how long work waits and takes.
+"""Clocks, metrics of work queues, and back-off.
 
-Nothing is decided here: the owner of a queue tells of each piece of work when it is added, begun
-and done, and the metrics read the numbers.
-
-How long to wait before something is tried again: longer each time, and never quite the same.
-
-The jitter keeps clients that lost one server together from coming back together.
+A work queue measures how long items wait and how long processing takes, as client-go's does. A
+back-off grows with each failure; jitter keeps clients that lost one server from retrying together.
 """
 
 from __future__ import annotations
@@ -15,6 +11,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+Clock = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Wall time (since 1970) and monotonic time, both in nanoseconds."""
+
+    wall: Clock
+    monotonic: Clock
+
+
+SLEW: Final = 10
+"""A second lasts between 1 - 1/SLEW and 1 + 1/SLEW seconds while the wall clock is caught up."""
+
+
+class SteadyClock:
+    """Nanoseconds since 1970; each call returns at least what the one before returned."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._at = clocks.monotonic()
+        self._time = clocks.wall()
+
+    def __call__(self) -> int:
+        """Return the time."""
+        now = self._clocks.monotonic()
+        passed = now - self._at
+        if passed > 0:
+            most = passed // SLEW
+            behind = self._clocks.wall() - (self._time + passed)
+            self._time += passed + max(-most, min(most, behind))
+            self._at = now
+        return self._time
+
 
 SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.client.kube.auth.access import Access, AccessError, Grant
-from policy_sched.client.kube.auth.in_cluster import in_cluster
-from policy_sched.client.kube.auth.kubeconfig import load, paths_in
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.auth.credentials import Access, AccessError, Grant
+from policy_sched.client.kube.auth.kubeconfig import in_cluster, load, paths_in
+from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.errors import PolicyError
 from policy_sched.testing import FakeClock
 from tests.client.kube.stage import WALL

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.client.kube.auth.access import Access, AccessError, Trust
-from policy_sched.client.kube.auth.in_cluster import in_cluster
+from policy_sched.client.kube.auth.credentials import Access, AccessError, Trust
+from policy_sched.client.kube.auth.kubeconfig import in_cluster
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.rest.client import Api, Settings
 from policy_sched.client.kube.rest.errors import Unreachable

@@ -6,7 +6,7 @@ from typing import Any
 
 from policy_sched.client.kube.cache.informers import Informers
 from policy_sched.client.kube.cache.store import Change, ChangeType
-from policy_sched.client.kube.rest.paths import Selection
+from policy_sched.client.kube.rest.errors import Selection
 from policy_sched.model.meta import ApiObject
 from policy_sched.testing import make_node, make_pod
 from tests.client.kube.stage import Stage

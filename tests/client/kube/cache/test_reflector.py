@@ -11,7 +11,7 @@ from typing import Any
 from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings
 from policy_sched.client.kube.cache.store import Change
 from policy_sched.client.kube.rest.client import Api
-from policy_sched.client.kube.rest.paths import Selection
+from policy_sched.client.kube.rest.errors import Selection
 from policy_sched.model.pod import Pod
 from tests.client.kube.stage import (
     Asked,

@@ -16,11 +16,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import NAMESPACE, POD
+from policy_sched.client.apimachinery.resources import NAMESPACE, POD, ApiError
 from policy_sched.client.kube.client import KubeClient
 from policy_sched.client.kube.rest.client import MERGE_PATCH
-from policy_sched.client.kube.rest.paths import Selection, collection_path, object_path
+from policy_sched.client.kube.rest.errors import Selection, collection_path, object_path
 from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind, decoder
 from policy_sched.model.meta import ApiObject

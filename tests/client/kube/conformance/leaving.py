@@ -11,11 +11,9 @@ import asyncio
 import json
 from typing import Any, Final
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import CLAIM, NAMESPACE, POD
+from policy_sched.client.apimachinery.resources import CLAIM, NAMESPACE, POD, ApiError
 from policy_sched.client.kube.rest.client import MERGE_PATCH, Api
-from policy_sched.client.kube.rest.errors import NOT_FOUND
-from policy_sched.client.kube.rest.paths import collection_path, object_path
+from policy_sched.client.kube.rest.errors import NOT_FOUND, collection_path, object_path
 from policy_sched.client.kube.time.work_queue import SECOND
 from policy_sched.errors import ClusterError
 from policy_sched.model.kinds import Kind

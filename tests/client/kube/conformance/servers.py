@@ -19,12 +19,11 @@ from typing import Any, Final
 
 import yaml
 
-from policy_sched.client.apimachinery.errors import Expired
 from policy_sched.client.apimachinery.object import Stored
-from policy_sched.client.apimachinery.resources import CLAIM, POD, VOLUME
-from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.apimachinery.resources import CLAIM, POD, VOLUME, Expired
+from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.auth.kubeconfig import load
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.security.authentication import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 from tests.client.kube.conformance.ground import Acting, Ground, played

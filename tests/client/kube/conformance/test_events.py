@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from policy_sched.client.kube.events.broadcaster import EVENT
-from policy_sched.client.kube.events.correlator import Reference
+from policy_sched.client.kube.events.broadcaster import EVENT, Reference
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
-from policy_sched.client.kube.rest.paths import Selection, object_path
+from policy_sched.client.kube.rest.errors import Selection, object_path
 from tests.client.kube.conformance.ground import Acting, Ground, Plain, played
 from tests.client.kube.conformance.leaving import AT_ONCE
 

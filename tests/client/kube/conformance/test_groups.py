@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import GROUP
-from policy_sched.client.kube.rest.errors import NOT_FOUND
-from policy_sched.client.kube.rest.paths import Selection
+from policy_sched.client.apimachinery.resources import GROUP, ApiError
+from policy_sched.client.kube.rest.errors import NOT_FOUND, Selection
 from policy_sched.model.pod_group import PodGroup
 from tests.client.kube.conformance.ground import Acting, Ground, played, typed
 

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE, Elector, Lease
 from policy_sched.client.kube.leaderelection.state_machine import Election, ElectionSettings
-from policy_sched.client.kube.rest.paths import collection_path, object_path
+from policy_sched.client.kube.rest.errors import collection_path, object_path
 from tests.client.kube.conformance.ground import LONGEST, Ground, played, until
 from tests.client.kube.conformance.servers import CLOCKS
 

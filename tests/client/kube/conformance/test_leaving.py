@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import CLAIM, NAMESPACE, VOLUME
-from policy_sched.client.kube.rest.paths import object_path
+from policy_sched.client.apimachinery.resources import CLAIM, NAMESPACE, VOLUME, ApiError
+from policy_sched.client.kube.rest.errors import object_path
 from policy_sched.client.kube.time.work_queue import SECOND
 from tests.client.kube.conformance import leaving
 from tests.client.kube.conformance.ground import ACCOUNT, Acting, Ground, Plain, played

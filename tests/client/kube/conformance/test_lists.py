@@ -7,12 +7,10 @@ import json
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import POD
+from policy_sched.client.apimachinery.resources import POD, ApiError
 from policy_sched.client.kube.cache.reflector import list_all
 from policy_sched.client.kube.rest.decoding import Decoding
-from policy_sched.client.kube.rest.errors import expired
-from policy_sched.client.kube.rest.paths import Selection, object_path
+from policy_sched.client.kube.rest.errors import Selection, expired, object_path
 from policy_sched.model.pod import Pod
 from tests.client.kube.conformance.ground import Acting, Ground, played
 

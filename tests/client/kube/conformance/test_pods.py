@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.client.kube.rest.client import STRATEGIC_PATCH
-from policy_sched.client.kube.rest.paths import Selection, object_path
+from policy_sched.client.kube.rest.errors import Selection, object_path
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 from tests.client.kube.conformance.ground import Acting, Ground, Plain, info, played

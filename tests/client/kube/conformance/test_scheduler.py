@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.client.kube.events.broadcaster import EVENT
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
-from policy_sched.client.kube.rest.paths import Selection
+from policy_sched.client.kube.rest.errors import Selection
 from tests.client.kube.conformance.ground import Acting, Ground, Plain, played, until
 
 NOWHERE = {"policy-sched.example.com/none": "x"}

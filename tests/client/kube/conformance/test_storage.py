@@ -5,8 +5,7 @@ Controllers write to both as well, so what was seen may be old at any time.
 
 from __future__ import annotations
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.apimachinery.resources import CLAIM, STORAGE_CLASS, VOLUME
+from policy_sched.client.apimachinery.resources import CLAIM, STORAGE_CLASS, VOLUME, ApiError
 from policy_sched.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from tests.client.kube.conformance.ground import Acting, Ground, played, typed, until
 

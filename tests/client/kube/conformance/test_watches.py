@@ -13,7 +13,7 @@ from policy_sched.client.apimachinery.resources import CLAIM, POD
 from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings
 from policy_sched.client.kube.cache.store import Change
 from policy_sched.client.kube.rest.decoding import Decoding, WatchEvent
-from policy_sched.client.kube.rest.paths import Selection
+from policy_sched.client.kube.rest.errors import Selection
 from policy_sched.model.pod import Pod
 from policy_sched.model.storage import PersistentVolumeClaim
 from tests.client.kube.conformance.ground import Acting, Ground, played, until

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.auth.access import Access
+from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.rest.client import Api, Environment, Settings
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Clocks
 
 WRITES = frozenset({"POST", "PUT", "PATCH"})
 Query = Mapping[str, str]

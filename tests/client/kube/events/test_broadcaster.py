@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.events.broadcaster import LOOK, EventWriter
-from policy_sched.client.kube.events.correlator import (
+from policy_sched.client.kube.events.broadcaster import (
     FINISH,
+    LOOK,
     REFRESH,
     EventKey,
     EventSeries,
+    EventWriter,
     Reference,
 )
 from policy_sched.errors import ClusterError

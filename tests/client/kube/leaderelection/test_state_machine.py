@@ -22,7 +22,7 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     NotThere,
     Request,
 )
-from policy_sched.client.kube.time.clock import Clocks
+from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.testing import SECOND, FakeClock
 
 WALL = 1_800_000_000 * SECOND

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.client.kube.rest.errors import Unreachable
 from policy_sched.client.kube.rest.retry import Recovery
-from policy_sched.client.kube.time.clock import Clocks, SteadyClock
-from policy_sched.client.kube.time.work_queue import SECOND
+from policy_sched.client.kube.time.work_queue import SECOND, Clocks, SteadyClock
 from policy_sched.testing import FakeClock
 from tests.client.kube.stage import Asked, Wire, acted, stage
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.kube.auth.access import Grant
-from policy_sched.client.kube.auth.credentials import Fixed
+from policy_sched.client.apimachinery.resources import ApiError
+from policy_sched.client.kube.auth.credentials import Fixed, Grant
 from policy_sched.client.kube.rest.client import Settings
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy

@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
-from policy_sched.client.kube.events.broadcaster import EventWriter
-from policy_sched.client.kube.events.correlator import EventKey, Reference
+from policy_sched.client.apimachinery.resources import ApiError
+from policy_sched.client.kube.events.broadcaster import EventKey, EventWriter, Reference
 from policy_sched.client.kube.rest.client import Settings
 from policy_sched.client.kube.rest.errors import wait_of
 from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy

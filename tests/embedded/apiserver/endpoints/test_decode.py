@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.endpoints.negotiation import YAML, YAML_BYTES, yaml_data
 from tests.embedded.apiserver.world import PODS, serving
 

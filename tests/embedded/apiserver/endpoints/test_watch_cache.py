@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.client.apimachinery.errors import Expired
 from policy_sched.client.apimachinery.object import Key
+from policy_sched.client.apimachinery.resources import Expired
 from policy_sched.embedded.apiserver.endpoints.list import EARLIER, Snapshots, key_of
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.testing import FakeClock

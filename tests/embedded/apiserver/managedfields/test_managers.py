@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.client.apimachinery.errors import ApiError
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.managedfields.fields import (
     as_fields_v1,
     fields_of,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import Key
+from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.security.account_tokens import AUDIENCE, AccountTokens
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.testing import FakeClock

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.client.apimachinery.errors import ApiError
 from policy_sched.client.apimachinery.object import seal
-from policy_sched.client.apimachinery.resources import resource
+from policy_sched.client.apimachinery.resources import ApiError, resource
 from policy_sched.embedded.apiserver.validation.checks import check_change, check_new
 from policy_sched.model.kinds import Kind
 from tests.embedded.apiserver.endpoints.test_write import deployment
