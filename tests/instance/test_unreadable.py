@@ -74,7 +74,7 @@ def test_a_node_that_cannot_be_read_is_left_out_until_it_can_be() -> None:
             condition = await until(lambda: world.condition("second", "PodScheduled"))
             assert condition["message"] == "no nodes available to schedule pods"
             assert unready(instance) == "Node a"
-            assert unreadable_nodes(instance) == "1"
+            assert float(unreadable_nodes(instance)) == 1
             said = [r for r in world.records if r.get("msg") == "Watch failed"]
             assert said[-1]["error"] == (
                 "a: a Node that cannot be read: spec.taints: taints must be a list, not the number"
@@ -83,7 +83,7 @@ def test_a_node_that_cannot_be_read_is_left_out_until_it_can_be() -> None:
             rewrite(world, Key(NODE, "", "a"), "spec", value={})
             await until(lambda: "second" in world.bound())
             assert unready(instance) == ""
-            assert unreadable_nodes(instance) == "0"
+            assert float(unreadable_nodes(instance)) == 0
             assert instance.scheduler.cache.nodes.live_count == 1
             assert instance.scheduler.cache.check() == []
 

@@ -50,7 +50,7 @@ from policy_sched.instance.observability import (
     Verdict,
     answer,
     answer_of_one,
-    pieces,
+    resource_pieces,
 )
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, Result
@@ -241,7 +241,7 @@ class Endpoints:
         response = web.StreamResponse(headers=_headers(METRICS))
         await response.prepare(request)
         if request.method != "HEAD":
-            async for piece in pieces(instance.pods()):
+            async for piece in resource_pieces(instance.pods()):
                 await response.write(piece.encode())
         await response.write_eof()
         return response

@@ -39,7 +39,7 @@ from policy_sched.instance.observability.log import (
 )
 from policy_sched.instance.observability.metric_families import Labels
 from policy_sched.instance.observability.registry import UPSTREAM, Metrics, machine
-from policy_sched.instance.observability.resource_metrics import ClusterMetrics, pieces
+from policy_sched.instance.observability.resource_metrics import ClusterMetrics, resource_pieces
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
 
 __all__ = [
@@ -78,5 +78,5 @@ __all__ = [
     "machine",
     "measured_loop",
     "nothing_wrong",
-    "pieces",
+    "resource_pieces",
 ]

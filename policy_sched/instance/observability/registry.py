@@ -127,13 +127,13 @@ class Metrics:
         return "".join(self.pieces())
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text series by series, so that other tasks can run in between."""
+        """Yield the text in small pieces, so that other tasks can run in between."""
         for look in self.refresh:
             look()
         self.upstream.look_at_queues(self.queues)
         self._fold()
         for family in (*self.upstream.all, *self.policies.all):
-            yield from family.lines()
+            yield from family.pieces()
         yield generate_latest(self.registry).decode()
 
     def _fold(self) -> None:

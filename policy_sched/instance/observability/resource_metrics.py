@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from policy_sched.instance.observability.metric_families import escaped, number
+from policy_sched.instance.observability.metric_families import pieces
 from policy_sched.model import Pod, PodInfo
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _FAMILIES: Final[tuple[tuple[str, str, Callable[[PodInfo], Mapping[str, int]]], 
         lambda pod: pod.requests,
     ),
 )
+_LABELS: Final = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 _BYTES: Final = ("memory", "storage", "ephemeral-storage")
 _UNITS: Final = {"cpu": "cores", **dict.fromkeys(_BYTES, "bytes")}
 _ENDED: Final = ("Succeeded", "Failed")
@@ -51,35 +52,36 @@ def unit(resource: str) -> str:
     return _UNITS.get(resource, "")
 
 
-async def pieces(pods: Iterable[Pod], each: int = EACH) -> AsyncIterator[str]:
+async def resource_pieces(pods: Iterable[Pod], each: int = EACH) -> AsyncIterator[str]:
     """Yield the text of both families, in pieces; a family without series is left out."""
     known: Sequence[Pod] = [pod for pod in pods if not _over(pod)]
     for name, help_, amounts in _FAMILIES:
-        head = f"# HELP {name} {help_} {_HELP}\n# TYPE {name} gauge\n"
+        started = False
         for start in range(0, len(known), each):
-            text = "".join(
-                _lines(name, PodInfo.of(pod), amounts) for pod in known[start : start + each]
-            )
-            if text:
-                yield head + text
-                head = ""
+            family = GaugeMetricFamily(name, f"{help_} {_HELP}", labels=_LABELS)
+            for pod in map(PodInfo.of, known[start : start + each]):
+                _add(family, pod, amounts(pod))
+            if family.samples:
+                text = "".join(pieces(family))
+                yield text.split("\n", 2)[2] if started else text  # the head has two lines
+                started = True
             await asyncio.sleep(0)
 
 
-def _lines(name: str, pod: PodInfo, amounts: Callable[[PodInfo], Mapping[str, int]]) -> str:
-    """Return the lines of one pod in one family."""
+def _add(family: GaugeMetricFamily, pod: PodInfo, amounts: Mapping[str, int]) -> None:
+    """Add the series of one pod."""
     priority = pod.pod.spec.priority
-    named = (
-        f'{name}{{namespace="{escaped(pod.namespace)}",pod="{escaped(pod.name)}"'
-        f',node="{escaped(pod.node_name)}",scheduler="{escaped(pod.scheduler_name)}"'
-        f',priority="{"" if priority is None else priority}"'
+    known = (
+        pod.namespace,
+        pod.name,
+        pod.node_name,
+        pod.scheduler_name,
+        "" if priority is None else str(priority),
     )
-    return "".join(
-        f'{named},resource="{escaped(resource)}",unit="{unit(resource)}"}}'
-        f" {number(amount / 1000 if resource == 'cpu' else amount)}\n"
-        for resource, amount in sorted(amounts(pod).items())
-        if amount
-    )
+    for resource, amount in sorted(amounts.items()):
+        if amount:
+            value = amount / 1000 if resource == "cpu" else amount
+            family.add_metric((*known, resource, unit(resource)), value)
 
 
 def _over(pod: Pod) -> bool:

@@ -271,8 +271,8 @@ def test_the_state_on_request(world: World) -> None:
     (record,) = world.said("State")
     assert record["queues"]["unschedulable"] == 1
     assert 'scheduler_pending_pods{queue="unschedulable"} 1' in record["metrics"]
-    labels = 'result="unschedulable",profile="default-scheduler"'
-    assert f"scheduler_schedule_attempts_total{{{labels}}} 1\n" in record["metrics"]
+    labels = 'profile="default-scheduler",result="unschedulable"'
+    assert f"scheduler_schedule_attempts_total{{{labels}}} 1.0\n" in record["metrics"]
 
 
 def test_the_end_waits_for_bindings_that_were_sent(world: World) -> None:

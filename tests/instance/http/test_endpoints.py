@@ -228,12 +228,12 @@ def test_metrics_are_prometheus_text(served: Served) -> None:
             found = await ask("/metrics", "admin")
             kind = "text/plain; version=0.0.4; charset=utf-8"
             assert found["headers"]["Content-Type"] == kind
-            assert 'scheduler_pending_pods{queue="unschedulable"} 1\n' in found["text"]
+            assert 'scheduler_pending_pods{queue="unschedulable"} 1.0\n' in found["text"]
             found = await ask("/metrics/resources", "admin")
             assert found["headers"]["Content-Type"] == kind
             assert (
-                'kube_pod_resource_request{namespace="default",pod="p",node="a",'
-                'scheduler="default-scheduler",priority="0",resource="cpu",unit="cores"} 1\n'
+                'kube_pod_resource_request{namespace="default",node="a",pod="p",priority="0",'
+                'resource="cpu",scheduler="default-scheduler",unit="cores"} 1.0\n'
             ) in found["text"]
             assert "kube_pod_resource_limit" not in found["text"]
 
@@ -249,10 +249,10 @@ def test_results_of_health_checks_are_counted(served: Served) -> None:
             served.instance.stop()
             await ask("/readyz")
             text = (await ask("/metrics/slis", "admin"))["text"]
-            assert 'kubernetes_healthcheck{name="shutdown",type="readyz"} 0\n' in text
+            assert 'kubernetes_healthcheck{name="shutdown",type="readyz"} 0.0\n' in text
             total = "kubernetes_healthchecks_total"
-            assert f'{total}{{name="shutdown",status="success",type="readyz"}} 1\n' in text
-            assert f'{total}{{name="shutdown",status="error",type="readyz"}} 1\n' in text
+            assert f'{total}{{name="shutdown",status="success",type="readyz"}} 1.0\n' in text
+            assert f'{total}{{name="shutdown",status="error",type="readyz"}} 1.0\n' in text
 
     tell(story)
 

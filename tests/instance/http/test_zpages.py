@@ -43,7 +43,7 @@ def test_metrics_are_compressed_when_the_client_accepts_it(served: Served) -> No
         async with served.session() as ask:
             found = await ask("/metrics", "admin", Accept_Encoding="gzip")
             assert found["headers"]["Content-Encoding"] == "gzip"
-            assert 'scheduler_pending_pods{queue="unschedulable"} 1\n' in found["text"]
+            assert 'scheduler_pending_pods{queue="unschedulable"} 1.0\n' in found["text"]
             found = await ask("/metrics", "admin", Accept_Encoding="identity")
             assert "Content-Encoding" not in found["headers"]
 

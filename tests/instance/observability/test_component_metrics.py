@@ -59,8 +59,8 @@ def test_the_platform_is_as_go_names_it() -> None:
 def test_features_are_reported_with_their_stage() -> None:
     """GA has none, as in component-base."""
     text = Metrics().text()
-    assert 'kubernetes_feature_enabled{name="SchedulerQueueingHints",stage=""} 1\n' in text
-    assert 'kubernetes_feature_enabled{name="SchedulerAsyncAPICalls",stage="BETA"} 0\n' in text
+    assert 'kubernetes_feature_enabled{name="SchedulerQueueingHints",stage=""} 1.0\n' in text
+    assert 'kubernetes_feature_enabled{name="SchedulerAsyncAPICalls",stage="BETA"} 0.0\n' in text
 
 
 def test_sign_pod_and_pre_bind_pre_flight_are_extension_points() -> None:
@@ -71,5 +71,5 @@ def test_sign_pod_and_pre_bind_pre_flight_are_extension_points() -> None:
     name = "scheduler_framework_extension_point_duration_seconds_count"
     profile = 'profile="default-scheduler"'
     for point, status in (("Sign", "Success"), ("PreBindPreFlight", "Skip")):
-        labels = f'extension_point="{point}",status="{status}",{profile}'
-        assert f"{name}{{{labels}}} 1\n" in text, point
+        labels = f'extension_point="{point}",{profile},status="{status}"'
+        assert f"{name}{{{labels}}} 1.0\n" in text, point

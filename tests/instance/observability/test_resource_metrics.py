@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from policy_sched.instance.observability.resource_metrics import pieces, unit
+from policy_sched.instance.observability.resource_metrics import resource_pieces, unit
 from policy_sched.model.pod import Pod
 from policy_sched.testing import make_pod
 
@@ -31,7 +31,7 @@ def text(*pods: Pod, each: int = 250) -> str:
     """Return the page for some pods."""
 
     async def all_of_it() -> str:
-        return "".join([piece async for piece in pieces(pods, each)])
+        return "".join([piece async for piece in resource_pieces(pods, each)])
 
     return asyncio.run(all_of_it())
 
@@ -39,12 +39,13 @@ def text(*pods: Pod, each: int = 250) -> str:
 def test_a_pod_has_a_line_for_each_resource() -> None:
     """Cores with a fraction, no line without a request; limits are separate."""
     pod = make_pod("p", cpu="250m", memory="1Gi", limits={"cpu": "2"}, node_name="n", priority=7)
-    labels = 'namespace="default",pod="p",node="n",scheduler="default-scheduler",priority="7"'
     lines = [line for line in text(pod).splitlines() if not line.startswith("#")]
+    before = 'namespace="default",node="n",pod="p",priority="7"'
+    after, cores, size = 'scheduler="default-scheduler"', 'unit="cores"', 'unit="bytes"'
     assert lines == [
-        f'kube_pod_resource_limit{{{labels},resource="cpu",unit="cores"}} 2',
-        f'kube_pod_resource_request{{{labels},resource="cpu",unit="cores"}} 0.25',
-        f'kube_pod_resource_request{{{labels},resource="memory",unit="bytes"}} 1073741824',
+        f'kube_pod_resource_limit{{{before},resource="cpu",{after},{cores}}} 2.0',
+        f'kube_pod_resource_request{{{before},resource="cpu",{after},{cores}}} 0.25',
+        f'kube_pod_resource_request{{{before},resource="memory",{after},{size}}} 1.073741824e+09',
     ]
 
 
@@ -54,7 +55,7 @@ def test_pods_that_have_ended_are_left_out() -> None:
     waiting = make_pod("waits", cpu="1")
     shown = text(ended, waiting)
     assert 'pod="done"' not in shown
-    assert 'pod="waits",node=""' in shown
+    assert 'node="",pod="waits"' in shown
     assert 'priority=""' in shown
 
 
