@@ -183,7 +183,7 @@ def _policy_set(path: str, max_cost_limit: int) -> PolicySet:
 
 
 def _worse(placements: PlacementDiff | SeedsDiff | None) -> bool:
-    """Tell whether pods become unschedulable; with several seeds, whether that is no noise."""
+    """Return whether pods become unschedulable; with several seeds, whether that is no noise."""
     if isinstance(placements, SeedsDiff):
         placed = next(one for one in placements.measures if one.name == PLACED)
         return placed.values.difference.high < 0

@@ -90,7 +90,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_job(path: Path, text: str, package: str) -> None:
-    """Write the CI job, or tell what to add to the one that exists."""
+    """Write the CI job, or print what to add to the one that exists."""
     if path.exists():
         print(f"kept {path}, which exists already; for this policy it needs the lines")
         print("\n".join(line for line in text.splitlines() if "policy-sched " in line))

@@ -109,7 +109,7 @@ def _decided(
     seed: int,
     output: Output,
 ) -> bool:
-    """Decide all pods once, print the placements, and tell whether every pod has a node."""
+    """Decide all pods once, print the placements, and return whether every pod has a node."""
     scheduler = assemble(plans, seed=seed, objects=objects, now=now)
     set_creation_times(objects, scheduler.handle.now())
     infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
@@ -132,7 +132,7 @@ def _played(
     seed: int,
     output: Output,
 ) -> bool:
-    """Let virtual time run, print what happened, and tell whether every pod had a node."""
+    """Let virtual time run, print what happened, and return whether every pod had a node."""
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
     with progress("deciding", sum(waits(one) for one in objects)) as advance:
@@ -147,7 +147,7 @@ def _played(
 class _Times:
     """How a timeline is cut and how long it is, in nanoseconds, or what time it is without one.
 
-    None where that is not said.
+    None where that is not given.
     """
 
     bucket: int | None

@@ -51,7 +51,7 @@ class Rules:
     """How strictly to compare.
 
     complete: the expectation is a machine's record: what it leaves out did not happen.
-    nominations: the record says, too, when a nomination has changed.
+    nominations: the record states, too, when a nomination has changed.
     """
 
     complete: bool

@@ -338,7 +338,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
 
 
 def _reads_the_moment(core: Core) -> bool:
-    """Tell whether an expression reads raw scores or victims, which are no part of its reads."""
+    """Return whether an expression reads raw scores or victims, which are no part of its reads."""
     if isinstance(core, Var):
         return core.name in ("score", "scores", "victim", "victims", "pdbViolations")
     return any(_reads_the_moment(child) for child in children(core))
@@ -407,9 +407,11 @@ class ProbeRunner:
         """Record the values of a condition in a loop; ``found``: where it is true."""
         assert probe.location is not None, "a condition has a place"
         seen = self._seen.setdefault(probe.location, set())
-        for said, values in ((True, found), (False, self.values(probe.opposite) or ())):
+        for passed, values in ((True, found), (False, self.values(probe.opposite) or ())):
             answers = {value for value, counts in zip(values, mask, strict=True) if counts}
-            seen |= {said if answer is True else ERROR for answer in answers if answer is not False}
+            seen |= {
+                passed if answer is True else ERROR for answer in answers if answer is not False
+            }
 
     def values(self, expression: Expression | None) -> list[Any] | None:
         """Return a value per row, hashable, or `ERROR`; None if there is no expression."""

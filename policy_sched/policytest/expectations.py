@@ -28,7 +28,7 @@ class Matching:
     pattern: str
 
     def fits(self, text: str) -> bool:
-        """Tell whether the text has the pattern in it."""
+        """Return whether the text has the pattern in it."""
         return re2.search(self.pattern, text) is not None
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Between:
     most: int | None = None
 
     def fits(self, number: int) -> bool:
-        """Tell whether the number is within the limits."""
+        """Return whether the number is within the limits."""
         return (self.least is None or number >= self.least) and (
             self.most is None or number <= self.most
         )
@@ -89,7 +89,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One step. ``placed`` False says that the pod fits nowhere; ``chosen`` names a node.
+    """One step. ``placed`` is False where the pod fits nowhere; ``chosen`` names a node.
 
     ``reserve`` and ``permit`` are answered about the node on which the pod is assumed.
     Only people expect: ``not_on``, nodes on which the pod is not placed; ``order``, nodes by
@@ -135,7 +135,7 @@ CODES: Final = get_args(AnswerCode)
 
 
 def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
-    """Return the expectation at ``path``; ``chosen: null`` says that the pod fits nowhere."""
+    """Return the expectation at ``path``; ``chosen: null`` means that the pod fits nowhere."""
     stated = reader.mapping(value, path, KEYS)
     pod = ""
     if reader.require(stated, "pod", path):
@@ -238,8 +238,8 @@ def _words(reader: Reader, value: object, path: FieldPath) -> Words:
 
 
 def _said(error: Exception) -> str:
-    said = error.args[0] if error.args else error
-    return said.decode() if isinstance(said, bytes) else str(said)
+    text = error.args[0] if error.args else error
+    return text.decode() if isinstance(text, bytes) else str(text)
 
 
 def _reasons(reader: Reader, value: object, path: FieldPath) -> tuple[Words, ...]:

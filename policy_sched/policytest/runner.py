@@ -3,7 +3,7 @@
 The whole decision is compared before it is executed: every status and every score. Then the pod
 is assumed and reserved on the node that is expected, so that the steps which follow see the
 cluster that they were written for. What a machine recorded was decided without the plugins that
-are named in `UNRECORDED`, whatever its configuration says. Permit plugins run too, and again
+are named in `UNRECORDED`, whatever its configuration. Permit plugins run too, and again
 at every later step for the waiting pods; the clock does not advance, so none times out.
 """
 
@@ -61,7 +61,7 @@ from policy_sched.simulate import load_cluster
 class ScenarioRun:
     """What is to be compared, and the observers; by default all steps, and none.
 
-    ``wanted`` says of a scenario's and a pod's name whether the step is compared; the other pods
+    ``wanted`` returns whether the step of a scenario's and a pod's name is compared; the other pods
     are placed all the same, for those that follow. ``roots`` are directories below which tests may
     name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
     most that a policy's annotation may let its rules cost.
@@ -149,7 +149,7 @@ def _step(
 ) -> Outcome:
     """Decide one pod, and leave the cluster as the steps that follow expect it.
 
-    In a record a nomination ends only where the expectation says so.
+    In a record a nomination ends only where the expectation states it.
     """
     info = PodInfo.of(pod)
     if watch is not None:
@@ -190,7 +190,7 @@ class Observation:
     def assume(self, expected: Outcome | None) -> str:
         """Assume and reserve the pod on the expected node, else on the first of our best.
 
-        Returns the node if the pod was asked about there, though it may have been sent back.
+        Returns the node on which Reserve and Permit ran, though they may have rejected the pod.
         """
         best = self.outcome.best
         node = expected.chosen if expected is not None and expected.chosen else None

@@ -94,7 +94,7 @@ class Scenario:
     bind: bool = False
     """Whether what is reserved is written, too; then all plugins decide, and none is left out."""
     several: bool = False
-    """Whether the scenario says itself what happens, so that a pod may be decided twice."""
+    """Whether the scenario states what happens, so that a pod may be decided twice."""
 
 
 def decision_name(pod: str, number: int) -> str:
@@ -177,7 +177,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 class _Places:
-    """Finds where a path stands; a JSON line is parsed for its marks only when asked."""
+    """Finds where a path stands; a JSON line is parsed for its marks only when needed."""
 
     def __init__(self, file: SourceFile, document: Marked | None) -> None:
         self._file = file
@@ -245,7 +245,7 @@ def _now(reader: Reader, value: object) -> int:
 
 
 def _is_scenario(reader: Reader, value: object) -> bool:
-    """Tell whether a document is of our kind, or of none; of another kind no more is said."""
+    """Return whether a document is of our kind, or of none; report another kind."""
     fields = reader.mapping(value, ())
     version, kind = fields.get("apiVersion", API_VERSION), fields.get("kind", KIND)
     if kind != KIND:

@@ -126,7 +126,7 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     try:
         content = read_bytes(path)
     except (OSError, EOFError, zlib.error):
-        return  # `load_scenarios` says what is wrong with it
+        return  # `load_scenarios` reports what is wrong with it
     if path.removesuffix(".gz").endswith(".json"):
         yield 1, content
     else:
@@ -182,7 +182,7 @@ class _Run:
         )
 
     def step(self, operation: Operation) -> State:
-        """Do what the operation says and return the state after it."""
+        """Apply the operation and return the state after it."""
         self._now = operation.millis * MILLISECOND
         popped = self._do(operation)
         queue = self._queue

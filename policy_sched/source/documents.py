@@ -369,7 +369,7 @@ def _roots(file: SourceFile, text: str, problems: list[Diagnostic]) -> Iterator[
 
 
 class _RefusedError(Exception):
-    """The document is refused; a diagnostic says why."""
+    """The document is refused; a diagnostic has the reason."""
 
 
 TAG: Final = "tag:yaml.org,2002:"

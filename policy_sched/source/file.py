@@ -60,7 +60,7 @@ class SourceFile:
         return self.lines[row] if 0 <= row < len(self.lines) else ""
 
     def shown_line(self, line: int) -> str:
-        """Return the text of a line as it may be shown; that of the last one asked for is kept.
+        """Return the text of a line as it may be shown; that of the last line is kept.
 
         A line of JSON may be the whole file, and have thousands of problems.
         """

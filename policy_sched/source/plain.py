@@ -7,7 +7,7 @@ an object begins and ends in the file is remembered. An alias is the value that 
 and merge keys copy the keys of such values; how many characters aliases stand for is counted, and
 bounded, before anything is written out. Whatever JSON cannot hold or YAML refuses (unknown tags,
 duplicate keys, NaN) leaves an object without JSON: it is read a second time, alone, with places,
-which says what it means or what is wrong with it.
+which returns its meaning or what is wrong with it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class PlainDocument:
 
     The values below the key ``items`` are records of their own. ``head`` is the rest of the
     mapping, or None where the document is not plain; then ``whole`` has to be looked at, unless
-    ``refused`` says why nothing of the document is read.
+    ``refused`` is the reason why nothing of the document is read.
     """
 
     whole: Record
@@ -214,7 +214,7 @@ class _Anchor:
 
 
 class _Reader:
-    """Makes plain data of events; ``_plain`` tells of the current record whether it is plain."""
+    """Makes plain data of events; ``_plain``: whether the current record is plain."""
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
@@ -280,7 +280,7 @@ class _Reader:
             end = event.end_mark.index
         whole = Record(first.start_mark.index, first.start_mark.column, end)
         if self._merging and end - whole.start <= MAX_LOOK:
-            return PlainDocument(whole)  # merged keys replace each other: a second look tells
+            return PlainDocument(whole)  # merged keys replace each other: a second look finds them
         return PlainDocument(whole, refused=too_large(self._file, whole.start, end))
 
     def _value(self, event: Any, depth: int) -> Any:

@@ -2,7 +2,7 @@
 
 What comes from a file is measured before it fills memory: a sparse file by its size, a compressed
 one while it is unpacked. Reading ends at the first NUL, which no text may hold; the checks of the
-text then tell where it is.
+text then report where it is.
 
 A test names policies, and a directory may hold symbolic links: in CI both come from an untrusted
 change. What they lead to is read only below a directory that the command was given, or if it
@@ -36,7 +36,7 @@ def read_bytes(path: str | Path, most: int = MAX_BYTES, advice: str = "") -> byt
 
     Regular files are read, and the pipes of a shell (``<(command)``). Raises OSError for what
     cannot be read, which includes other kinds of files and what is larger than ``most`` bytes;
-    EOFError and zlib.error for damaged .gz files. ``advice`` says what to do about the size.
+    EOFError and zlib.error for damaged .gz files. ``advice`` is what to do about the size.
     """
     name = str(path)
     advice = advice and f"; {advice}"
@@ -118,12 +118,12 @@ _LARGEST: Final = 8 << 20
 
 
 def is_ours(data: bytes) -> bool:
-    """Tell whether a text, well formed or not, states an apiVersion of ours."""
+    """Return whether a text, well formed or not, states an apiVersion of ours."""
     return _OURS.search(data) is not None
 
 
 def is_file_of_ours(path: str | Path, pattern: re.Pattern[bytes] = _OURS) -> bool:
-    """Tell whether a file can be read and is ours."""
+    """Return whether a file can be read and is ours."""
     try:
         return pattern.search(read_bytes(path, _LARGEST)) is not None
     except (OSError, EOFError):
@@ -131,13 +131,13 @@ def is_file_of_ours(path: str | Path, pattern: re.Pattern[bytes] = _OURS) -> boo
 
 
 def leads_out(path: str | Path, roots: Iterable[str | Path]) -> bool:
-    """Tell whether a path, all symbolic links followed, is below none of the directories."""
+    """Return whether a path, all symbolic links followed, is below none of the directories."""
     real = Path(os.path.realpath(path))
     return not any(real.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
 def is_stray_link(path: Path, root: Path, *, manifest: bool = False) -> bool:
-    """Tell whether a file found below ``root`` is a link out of it to a file that is not ours.
+    """Return whether a file found below ``root`` is a link out of it to a file that is not ours.
 
     ``manifest``: nor one that states any apiVersion.
     """

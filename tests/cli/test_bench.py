@@ -74,7 +74,7 @@ def test_a_dry_run_is_measured_in_milliseconds(capsys: pytest.CaptureFixture[str
     assert lines[1].startswith("  median ")
 
 
-def test_evictions_and_churn_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_evictions_and_churn_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """How many pods came in between, how long theirs took, and how many made room for them."""
     assert run(["bench", "PreemptionAsync", "--nodes", "20", "--pods", "40"]) == 0
     lines = capsys.readouterr().out.splitlines()

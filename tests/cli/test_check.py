@@ -48,7 +48,7 @@ def test_problems_are_exit_code_1_in_every_format(
 def test_a_snapshot_is_another_place_to_be_wrong_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Warnings are about the policy; errors of the snapshot's files are told beside them."""
+    """Warnings are about the policy; errors of the snapshot's files come beside them."""
     policy, cluster = tmp_path / "policy.yaml", tmp_path / "cluster.yaml"
     rule = "  filter: [{expression: 'node.labels[?\"teir\"].hasValue()', onError: Reject}]\n"
     policy.write_text(BROKEN.partition("  filtr")[0] + rule, encoding="utf-8")
@@ -70,7 +70,7 @@ def test_a_snapshot_is_another_place_to_be_wrong_in(
     ids=str,
 )
 def test_exit_codes_of_warnings(flags: list[str], code: int, tmp_path: Path) -> None:
-    """Warnings alone pass, fail, or have a code of their own; an error is 1 whatever is asked."""
+    """Warnings alone pass, fail, or have a code of their own; an error is 1 whatever the options."""
     file = tmp_path / "policy.yaml"
     always = BROKEN.partition("  filtr")[0] + "  filter: [{expression: 'true', message: m}]\n"
     file.write_text(always, encoding="utf-8")
@@ -82,7 +82,7 @@ def test_exit_codes_of_warnings(flags: list[str], code: int, tmp_path: Path) -> 
 def test_standard_input_is_a_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`-`, as in a pipe behind helm or kustomize; what is no text is told."""
+    """`-`, as in a pipe behind helm or kustomize; what is no text is reported."""
     monkeypatch.setattr("sys.stdin", io.StringIO(BROKEN))
     assert run(["check", "-"]) == 1
     assert "-:5:3: error PS702:" in capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_standard_input_is_a_file(
     assert capsys.readouterr().out == "-:1:1: error PS701: what comes in is not UTF-8\n"
 
 
-def test_a_path_without_policies_is_told(
+def test_a_path_without_policies_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipeline that looks in the wrong place must not be green."""
@@ -139,7 +139,7 @@ def test_tests_of_policies_are_looked_at(
         ("kind: Policy\n".encode("utf-16"), "looks like UTF-16: save it as UTF-8"),
     ],
 )
-def test_a_file_that_is_no_text_is_told_with_its_first_byte(
+def test_a_file_that_is_no_text_is_reported_with_its_first_byte(
     verb: str, data: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Latin-1, UTF-16, or a binary file by mistake: all verbs say the same."""

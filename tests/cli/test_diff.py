@@ -168,7 +168,7 @@ def test_seeds_and_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["diff", str(policy), str(POLICIES / "default"), *arguments]) == 0
 
 
-def test_a_regression_fails_where_that_is_asked_for(
+def test_a_regression_fails_with_the_option(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A pod that loses its node is one; the machine format has the counts."""
@@ -195,7 +195,7 @@ def test_without_a_cluster_only_the_policies_are_compared(
 def test_a_configuration_below_the_directory_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`diff before/policies policies` said that nothing changed: no profile has SpotNodes."""
+    """`diff before/policies policies` reported that nothing changed: no profile has SpotNodes."""
     before = tmp_path / "before"
     shutil.copytree(POLICIES, before)
     policy = before / "spot-nodes" / "policy.yaml"

@@ -27,7 +27,7 @@ def without_cost(printed: str) -> str:
 
 
 def test_a_rule_on_each_node(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each part has its place, each node its value; the cost is told in nanoseconds."""
+    """Each part has its place, each node its value; the cost is shown in nanoseconds."""
     text = 'percent(node.requested["cpu"] + pod.requests["cpu"], node.allocatable["cpu"])'
     printed = told(capsys, text, "--cluster", CLUSTER, "--pod", PODS, "--section", "score")
     assert "cost   " in printed
@@ -119,7 +119,7 @@ def test_a_policy_lends_its_names(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_pods_of_the_cluster_are_counted_once_per_pod(capsys: pytest.CaptureFixture[str]) -> None:
-    """No part of such a count is said to be computed for each node."""
+    """No part of such a count is shown as computed for each node."""
     text = 'cluster.pods.filter(p, p.namespace == "shop").size()'
     printed = told(capsys, text, "--cluster", CLUSTER)
     assert "value  3" in printed
@@ -169,9 +169,9 @@ def test_a_section_expects_its_type(capsys: pytest.CaptureFixture[str]) -> None:
         (["1", "--policy", str(POLICIES / "default" / "policy.yaml")], "one policy is needed here"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_what_is_missing_is_reported(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    """A pod, nodes or a policy that is needed and not given is asked for."""
+    """A pod, nodes or a policy that is needed and not given is named."""
     assert run(["eval", *arguments]) == 2
     assert words in capsys.readouterr().err

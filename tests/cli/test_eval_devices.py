@@ -110,6 +110,6 @@ def test_mistakes_are_shown_with_their_place(
 
 
 def test_without_devices(capsys: pytest.CaptureFixture[str]) -> None:
-    """A cluster without slices is said to be one."""
+    """A cluster without slices is reported as one."""
     assert run(["eval", 'device.driver == "a"']) == 2
     assert "give ResourceSlices by --cluster" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The verb `explain`: what is told of pods of the shipped cluster."""
+"""The verb `explain`: explanations of pods of the shipped cluster."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_gang_that_goes_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_pod_of_another_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It said "fits on none of 0 nodes" on a cluster of two nodes."""
+    """It printed "fits on none of 0 nodes" on a cluster of two nodes."""
     spec = "{schedulerName: other, containers: [{name: c, image: i}]}"
     path = Path(racks(tmp_path, 2))
     path.write_text(f"{path.read_text()}---\n{POD.format('z', GROUP, spec)}")
@@ -209,7 +209,7 @@ def test_a_cluster_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_pod_after_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
-    """`explain` said "goes to gpu-2" of a pod that `simulate` leaves without a node."""
+    """`explain` printed "goes to gpu-2" of a pod that `simulate` leaves without a node."""
     lines = told(capsys, "research/train-large").splitlines()
     assert lines[:2] == [
         "research/train-large goes to gpu-2: the best of 1 feasible, 6 nodes in all",

@@ -48,7 +48,7 @@ def away(tmp_path: Path) -> tuple[str, str, int]:
 def test_simulate_tells_how_often_it_failed(
     away: tuple[str, str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pods were placed as if there were no extender, and nothing said so."""
+    """Pods were placed as if there were no extender, and nothing reported it."""
     cluster, config, port = away
     assert run(["simulate", cluster, "--config", config]) == 0
     refused = f'Post "http://127.0.0.1:{port}/filter": dial tcp 127.0.0.1:{port}: connect:'

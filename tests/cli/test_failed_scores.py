@@ -53,7 +53,7 @@ def test_a_score_that_fails_is_reported(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A price of 1e300 made a node the worst one, and neither explain nor simulate said why."""
+    """A price of 1e300 made a node the worst one, and neither explain nor simulate showed why."""
     cluster, policy = tmp_path / "cluster.yaml", tmp_path / "policy.yaml"
     cluster.write_text(CLUSTER, encoding="utf-8")
     score = json.dumps({"expression": expression, "normalize": normalize})

@@ -91,7 +91,7 @@ def test_standard_input_is_printed(
     assert capsys.readouterr().out == AFTER
 
 
-def test_a_slip_is_told_and_the_file_stays(
+def test_a_slip_is_reported_and_the_file_stays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 1, with the place; a path that is not there is 2."""

@@ -118,7 +118,7 @@ def test_what_would_be_a_broken_policy_or_job_is_refused(
 def test_without_an_address_the_ci_job_installs_a_wheel(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job named a package that no index has; now it names a wheel, and the output says so."""
+    """The job named a package that no index has; now it names a wheel, and the output names it."""
     monkeypatch.setattr("policy_sched.cli.init._installed_from", str)
     assert run(["init", "mine"]) == 0
     wheel = f"./policy_sched-{__version__}-py3-none-any.whl"

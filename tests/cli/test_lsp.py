@@ -1,4 +1,4 @@
-"""The verb `lsp`: what it says where its packages are not installed."""
+"""The verb `lsp`: the message where its packages are not installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policy_sched.cli.main import run
 
 
 @pytest.mark.parametrize("package", ["pygls", "lsprotocol"])
-def test_what_is_missing_is_said(
+def test_missing_packages_are_reported(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One sentence with the command that installs it, on standard error; exit code 2."""

@@ -82,7 +82,7 @@ def test_wrong_usage_is_exit_code_2(
 def test_options_may_come_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A flag has the last word; a value that there is not is told with the variable's name."""
+    """A flag has the last word; an unknown value is reported with the variable's name."""
     file = tmp_path / "policy.yaml"
     file.write_text("apiVersion: policysched.dev/v1alpha1\nkind: Policy\n", encoding="utf-8")
     monkeypatch.setenv("POLICY_SCHED_CHECK_OUTPUT", "tap")
@@ -141,7 +141,7 @@ cli.main()
     ("verb", "asked", "code"),
     [("run", "SIGHUP", 0), ("run", "SIGUSR2", 0), ("check", "SIGHUP", -signal.SIGHUP)],
 )
-def test_a_scheduler_that_starts_is_not_ended_by_what_it_is_asked_later(
+def test_a_scheduler_that_starts_is_not_ended_by_later_signals(
     verb: str, asked: str, code: int
 ) -> None:
     """SIGHUP and SIGUSR2 may come at any time; other verbs end as every program does.

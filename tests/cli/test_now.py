@@ -73,7 +73,7 @@ def test_a_test_states_its_time(folder: Path, now: str, chosen: str) -> None:
         ("9999-01-01T00:00:00Z", "is out of range: times run from 1970 to 2262"),
     ],
 )
-def test_what_is_no_time_is_told_where_it_stands(
+def test_what_is_no_time_is_reported_at_its_place(
     folder: Path, capsys: pytest.CaptureFixture[str], verb: str, text: str, why: str
 ) -> None:
     """With line and column, by each verb that reads tests."""
@@ -137,7 +137,7 @@ def test_an_object_without_a_creation_timestamp_is_created_now(
 
 
 def test_a_pod_of_a_test_is_created_at_the_time_of_the_test(folder: Path) -> None:
-    """Pending pods, and nodes, unless ``created`` or creationTimestamp says when."""
+    """Pending pods, and nodes, unless ``created`` or creationTimestamp is given."""
     (folder / "policy.yaml").write_text(AGE)
     for created, chosen in (("", "a"), ('created: "2025-12-31T00:00:00Z"', "null")):
         text = (TEST % ("", chosen)).replace("[p]", f"[{{pod: p, {created}}}]")

@@ -141,7 +141,7 @@ def test_a_config_map_is_swapped(folder: Path) -> None:
 
 
 def test_it_does_not_start_with_mistakes(folder: Path) -> None:
-    """The exit code is 1, and every problem is told with its place."""
+    """The exit code is 1, and every problem is reported with its place."""
     write(folder / "policies" / "keep.yaml", keeping("Keep", "node.nam"))
     process = Process(folder)
     _, errors = process.process.communicate(timeout=BOUND)

@@ -1,4 +1,4 @@
-"""How ``run --kubeconfig`` ends: in order, at once where it is told twice, or without its lease."""
+"""How ``run --kubeconfig`` ends: in order, at once on a second signal, or without its lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOUND = 120.0
 
 
 class Slow:
-    """An API server that answers no binding before it is told to."""
+    """An API server that holds its answers to bindings back."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -112,8 +112,8 @@ def test_what_was_begun_ends_well_before_the_process_does(tmp_path: Path, port: 
     acted(play)
 
 
-def test_who_is_told_twice_ends_at_once(tmp_path: Path) -> None:
-    """Exit code 1, and a line that says why, whatever is half done."""
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    """Exit code 1, and a line with the reason, whatever is half done."""
 
     async def play(world: World) -> None:
         slow = Slow()
@@ -132,7 +132,7 @@ def test_who_is_told_twice_ends_at_once(tmp_path: Path) -> None:
     acted(play)
 
 
-def test_who_loses_the_lease_ends_with_one(tmp_path: Path) -> None:
+def test_losing_the_lease_ends_it_with_one(tmp_path: Path) -> None:
     """Another holder's name is in the lease: the log and standard error say so, exit code 1."""
 
     async def play(world: World) -> None:

@@ -161,7 +161,7 @@ def test_times_are_for_people(cluster: str, capsys: pytest.CaptureFixture[str]) 
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         """Say yes."""
@@ -298,7 +298,7 @@ def test_mistakes_in_traces_and_manifests_come_together(
     assert f"{pod}:6:43: error PS707: 'soon' is not a duration" in text
 
 
-def test_a_policy_that_matches_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_that_matches_nothing_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A slip in a matchCondition looked like a policy that has nothing to say."""
     folder = Path(__file__).parents[2] / "policies"
     manifests = str(folder / "example-cluster" / "manifests")
@@ -333,10 +333,10 @@ def test_a_timeline_tells_what_policies_match(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("manifests", ["", "kind: Node\napiVersion: v1\nmetadata: {name: a}\n"])
-def test_a_cluster_without_pending_pods_is_told(
+def test_a_cluster_without_pending_pods_is_reported(
     manifests: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A snapshot of the wrong thing looks like success; a line on standard error says so."""
+    """A snapshot of the wrong thing looks like success; a line on standard error reports it."""
     file = written(tmp_path / "objects.yaml", manifests)
     assert run(["simulate", file]) == 0
     assert "there are no pending pods" in capsys.readouterr().err

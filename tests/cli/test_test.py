@@ -97,7 +97,7 @@ def test_only_the_wanted_steps_are_compared(
 
 
 def test_all_files_are_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The problems of every file are told, and the other files are run all the same."""
+    """The problems of every file are reported, and the other files are run all the same."""
     broken = written(tmp_path / "broken.yaml", "{name: x, pendign: []}")
     policy = "{name: x, policies: [none.yaml], pending: [a], expect: [{pod: a}]}"
     second = written(tmp_path / "second.yaml", policy)
@@ -159,7 +159,7 @@ def test_a_policy_without_tests_counts(tmp_path: Path, capsys: pytest.CaptureFix
     assert run(["test", str(tmp_path / "old"), "--threshold", "100"]) == 0
 
 
-def test_a_directory_without_tests_is_told(
+def test_a_directory_without_tests_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A pipeline that looks in the wrong place must not be green."""

@@ -86,20 +86,20 @@ OF_TROUBLE = {
 
 @dataclass(frozen=True)
 class Run:
-    """What a run asked for, and what it had to say."""
+    """The requests of a run, and its log."""
 
     asked: frozenset[Attributes]
     records: tuple[Record, ...]
 
     @property
     def rights(self) -> set[tuple[str, str, str]]:
-        """Group, resource and verb of everything that was asked for."""
+        """Group, resource and verb of every request."""
         return {(one.group, one.combined, one.verb) for one in self.asked if one.resource}
 
 
 @pytest.fixture(scope="module")
 def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A scheduler binds, preempts, gives up, provides volumes and is asked for its answer."""
+    """A scheduler binds, preempts, gives up, provides volumes and answers requests."""
     options = Options(namespace="sched", scheduler_name="policy-sched")
     return asyncio.run(_run(tmp_path_factory.mktemp("run"), options, _everything, (RACKS,)))
 

@@ -232,7 +232,7 @@ def test_a_shadow_has_no_right_to_write(capsys: pytest.CaptureFixture[str], poli
     assert config["profiles"][0]["schedulerName"] == "default-scheduler"
 
 
-def test_a_folder_without_policies_is_told_of(
+def test_a_folder_without_policies_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Beside the manifests, which are printed as without it."""
@@ -242,7 +242,7 @@ def test_a_folder_without_policies_is_told_of(
     assert told.out == printed(capsys)
 
 
-def test_policies_of_one_name_are_told_apart_by_their_folders(
+def test_policies_of_one_name_are_distinguished_by_their_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in policies/NAME/policy.yaml."""

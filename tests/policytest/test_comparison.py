@@ -127,7 +127,7 @@ class TestPreemption:
         ],
     )
     def test_each_part_may_be_left_out(self, stated: str, differ: list[str]) -> None:
-        """What is said of claims as well as what is said of victims."""
+        """Messages about claims as well as messages about victims."""
         got = replace(REFUSED, message=UNFIT_TEXT + CLAIMS + "," + TAIL)
         assert fields(Outcome(pod="default/a", message=stated), got, STATED) == differ
 

@@ -43,7 +43,7 @@ def covered(
     return coverage.report()
 
 
-def test_a_rule_is_covered_when_it_said_both(tmp_path: Path) -> None:
+def test_a_rule_is_covered_when_it_was_true_and_false(tmp_path: Path) -> None:
     """Each rule with its place, what was seen and what was not; failing is neither."""
     found = [one for one in covered(tmp_path, "a") if one.location.is_rule]
     assert [(one.location.line, one.location.path, one.seen, one.missing) for one in found] == [
@@ -117,7 +117,7 @@ TAINTS = "objects: [{node: n1, taints: ['a=1:NoSchedule', 'b=2:NoExecute']}], pe
         ),
     ],
 )
-def test_conditions_in_loops_are_asked_about_elements(
+def test_conditions_in_loops_are_evaluated_for_elements(
     rule: str, expected: dict[str, tuple[str, ...]], tmp_path: Path
 ) -> None:
     """True for some element and false for some, of those for which it is reached."""
@@ -148,7 +148,7 @@ FULL = "{{node: {0}, cpu: 1}}, {{pod: on-{0}, node: {0}, cpu: 1, priority: {1}}}
     ("priorities", "missing"),
     [((1, 5), ()), ((1, 2), ("a second value",)), ((1,), ("a value",)), ((), ("a value",))],
 )
-def test_orders_of_nodes_are_asked_by_the_search(
+def test_orders_of_nodes_are_evaluated_by_the_search(
     priorities: tuple[int, ...], missing: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Of candidates, with their victims; with one candidate nothing has to be ordered."""

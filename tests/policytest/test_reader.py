@@ -28,7 +28,7 @@ def expanded(value: object) -> Plain:
 
 
 def messages(value: object) -> list[str]:
-    """Return what is said about a form that has mistakes."""
+    """Return the problems of a form that has mistakes."""
     reader = Reader(nowhere)
     expand(reader, value, ())
     return [problem.message for problem in reader.problems]

@@ -34,7 +34,7 @@ def test_text_shows_every_difference_and_ends_with_the_count() -> None:
     ]
 
 
-def test_nothing_to_run_is_said_plainly() -> None:
+def test_nothing_to_run_is_reported() -> None:
     """No steps are no failure, and no silence."""
     assert list(ScenarioReport([]).text_lines()) == ["0 of 0 steps as expected"]
 

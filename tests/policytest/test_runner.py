@@ -42,7 +42,7 @@ def differences(folder: Path, expect: str) -> list[Difference]:
 
 
 def test_what_happens_can_be_expected(tmp_path: Path) -> None:
-    """Placement, rejections, scores, messages, gates: all as this scenario says."""
+    """Placement, rejections, scores, messages, gates: all as in this scenario."""
     results = run(
         tmp_path,
         TWO_NODES

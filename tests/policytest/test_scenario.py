@@ -1,4 +1,4 @@
-"""Scenario files: two forms of one thing, and what is said about mistakes in them."""
+"""Scenario files: two forms of one thing, and the problems of mistakes in them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TestRecords:
         assert len(found) == 2
 
     def test_a_broken_archive_is_a_problem_of_the_file(self, tmp_path: Path) -> None:
-        """What is called .gz and is none is said to be so."""
+        """What is called .gz and is none is reported."""
         (found,) = problems(written(tmp_path, "a.jsonl.gz", "plain"))
         assert found.startswith("1:1 PS701 the file cannot be unpacked: Not a gzipped file")
 
@@ -109,7 +109,7 @@ class TestRecords:
 class TestTests:
     """The form that a person writes."""
 
-    def test_what_is_there_twice_is_told(self, tmp_path: Path) -> None:
+    def test_what_is_there_twice_is_reported(self, tmp_path: Path) -> None:
         """A node, or a pending pod; objects of two kinds or two namespaces may be namesakes."""
         text = (
             "name: x\n"
@@ -122,7 +122,7 @@ class TestTests:
         ]
 
     @pytest.mark.parametrize("name", ["a.yaml", "a.jsonl"])
-    def test_a_file_without_a_test_is_told(self, name: str, tmp_path: Path) -> None:
+    def test_a_file_without_a_test_is_reported(self, name: str, tmp_path: Path) -> None:
         """A file without a test is a mistake."""
         assert problems(written(tmp_path, name, "\n")) == [
             "1:1 PS704 there is no test in this file"
@@ -214,7 +214,7 @@ expect:
             '11:30 PS705 there is no code "Nope"',
         ]
 
-    def test_a_document_of_another_kind_is_said_to_be_one(self, tmp_path: Path) -> None:
+    def test_a_document_of_another_kind_is_reported(self, tmp_path: Path) -> None:
         """One sentence, and nothing about keys that this kind would not have."""
         text = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nspec: {}\n---\n- 1\n"
         assert problems(written(tmp_path, "tests.yaml", text)) == [
@@ -234,7 +234,7 @@ def test_a_yaml_file_of_more_than_a_mebibyte_is_refused(tmp_path: Path) -> None:
         load_scenarios(written(tmp_path, "tests.yaml", text))
 
 
-def test_a_mistake_in_a_long_line_is_told_with_the_line(tmp_path: Path) -> None:
+def test_a_mistake_in_a_long_line_is_reported_with_the_line(tmp_path: Path) -> None:
     """A line of JSON of many megabytes was read again as YAML, only to find the column."""
     long = {**RECORD, "pending": 1, "objects": [NODE] * 20_000}
     path = written(tmp_path, "a.jsonl", json.dumps(RECORD) + "\n" + json.dumps(long))
@@ -256,8 +256,10 @@ expect: []
 """
 
 
-def test_a_mistake_in_a_configuration_of_the_test_is_told_with_its_place(tmp_path: Path) -> None:
-    """`test` said <configuration>:1:1 and named no file, `check` found no problem."""
+def test_a_mistake_in_a_configuration_of_the_test_is_reported_with_its_place(
+    tmp_path: Path,
+) -> None:
+    """`test` reported <configuration>:1:1 and named no file, `check` found no problem."""
     path = written(tmp_path, "tests.yaml", CONFIGURED)
     (problem,) = problems(path)
     assert problem == '8:5 PS702 unknown field "profiles[0].pluginz"'

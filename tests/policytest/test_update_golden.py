@@ -22,7 +22,7 @@ pending: [{pod: a, cpu: 2}, {pod: b, cpu: 8}]
 
 
 def updated(folder: Path, text: str) -> str:
-    """Update a file with that text, see that it holds then, and return what it says."""
+    """Update a file with that text, see that it holds then, and return its text."""
     file = folder / "tests.yaml"
     file.write_text(HEAD + text, encoding="utf-8")
     assert update_file(str(file), ScenarioRun())

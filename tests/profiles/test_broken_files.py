@@ -36,7 +36,7 @@ def test_there_are_enough() -> None:
 
 
 def test_a_directory_is_checked_as_a_whole() -> None:
-    """Every broken file is found in its directory, but for what cannot be told to be ours."""
+    """Every broken file is found in its directory, but for what cannot be recognised as ours."""
     found = {problem.file for problem in check_files([str(BROKEN)])}
     expected = {str(BROKEN / path) for path in FILES}
     assert expected - found == {str(BROKEN / "config" / "not-a-mapping.yaml")}

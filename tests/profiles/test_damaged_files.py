@@ -1,4 +1,4 @@
-"""Damaged files: every problem is told at a place of the file, and nothing raises.
+"""Damaged files: every problem is reported at a place of the file, and nothing raises.
 
 Point 4 of the language's test plan, for whole files: YAML, its positions, and the rules inside.
 """
@@ -62,14 +62,14 @@ def promise(text: str, problems: list[Diagnostic]) -> None:
 @example("\ufeff")
 @example("apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: P}\nspec: ~\n")
 def test_a_damaged_policy_is_refused_in_words(text: str) -> None:
-    """Checking it tells what is wrong, or finds nothing; it never raises."""
+    """Checking it reports problems, or none; it never raises."""
     promise(text, check_open("policy.yaml", text))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=80) | st.text("ab:-?[]{}'\"|>#&*!,\n \t", max_size=40))
 def test_any_text_is_refused_in_words(text: str) -> None:
-    """A text that is no policy at all is told so."""
+    """A text that is no policy at all is reported as such."""
     promise(text, check_open("policy.yaml", text))
 
 

@@ -1,4 +1,4 @@
-"""Documents with odd values in odd places: every one is told as a problem of the file."""
+"""Documents with odd values in odd places: each is reported as a problem of the file."""
 
 from __future__ import annotations
 

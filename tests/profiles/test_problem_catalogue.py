@@ -1,4 +1,4 @@
-"""Promises of the catalogue of files' problems: each fails, almost fails, says its words."""
+"""Promises of the catalogue of files' problems: each fails, almost fails, has its words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def title(entry: dict[str, Any]) -> str:
 
 
 def told(folder: Path, text: str, nodes: str | None) -> str:
-    """Return everything that is said of a file, held against a snapshot if there is one."""
+    """Return the problems of a file, held against a snapshot if there is one."""
     file = folder / "rules.yaml"
     file.write_text(text, encoding="utf-8")
     against = None
@@ -41,7 +41,7 @@ def told(folder: Path, text: str, nodes: str | None) -> str:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=title)
 def test_the_failing_file_gets_exactly_these_words(entry: dict[str, Any], tmp_path: Path) -> None:
-    """What is wrong is told with place, caret, context and hint."""
+    """A problem is reported with place, caret, context and hint."""
     said = told(tmp_path, entry["fails"], entry.get("snapshot"))
     assert said == entry["says"]
     assert set(re.findall(r"(PS\d{3}):", said)) == {entry["code"]}

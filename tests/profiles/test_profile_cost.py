@@ -43,7 +43,7 @@ def rules(count: int, first: int) -> str:
 
 
 def found(folder: Path, count: int, note: str = "") -> list[str]:
-    """Check a profile of two policies with so many rules each; return what is said of costs."""
+    """Check a profile of two policies with so many rules each; return the problems about costs."""
     for name, first in (("One", 0), ("Other", count)):
         head = HEAD.replace("NAME", name).replace("NOTE", note)
         (folder / f"{name}.yaml").write_text(head + rules(count, first), encoding="utf-8")

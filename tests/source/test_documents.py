@@ -179,7 +179,7 @@ class TestMistakes:
         assert found.source_line == SourceFile("", text).line_text(place[0])
 
     def test_all_are_reported(self) -> None:
-        """Documents before and after a bad one are read, and every mistake is told."""
+        """Documents before and after a bad one are read, and every mistake is reported."""
         documents, problems = parse("a: 1\n---\nb: !x 1\n---\nc: 1\nc: 2\n---\nd: ]\n---\ne: 1\n")
         assert [d.value for d in documents] == [{"a": 1}, {"c": 2}]
         assert [(p.line, p.column) for p in problems] == [(3, 4), (6, 1), (8, 4)]

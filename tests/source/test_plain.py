@@ -124,7 +124,7 @@ class TestAliases:
             "---\n".join(f"a: &a {'x' * 3000}\nb: [{'*a, ' * 9}]\n" for _ in range(12)),
         ],
     )
-    def test_mistakes_are_told_in_the_same_words(self, text: str) -> None:
+    def test_mistakes_are_reported_in_the_same_words(self, text: str) -> None:
         """What is wrong with anchors, or what they blow up, is refused by both readers alike."""
         compared(text)
 

@@ -55,7 +55,7 @@ class EmbeddedDoor:
         return Caller(user.name, user.uid, user.groups, user.extra)
 
     async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
-        """Tell whether the roles of the cluster allow it."""
+        """Return whether the roles of the cluster allow it."""
         if self._rbac is None:
             return Permission(allowed=caller is not ANONYMOUS)
         user = User(caller.name, caller.uid, caller.groups, caller.extra)

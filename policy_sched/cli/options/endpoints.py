@@ -114,7 +114,7 @@ class EndpointFlags:
         _ = self.ttls
 
     def wanted(self, *, remote: bool) -> bool:
-        """Tell whether endpoints are served: unless they are turned off, or not requested.
+        """Return whether endpoints are served: unless they are turned off, or not requested.
 
         Raises ClusterError for a server of reviews where nothing is reviewed.
         """

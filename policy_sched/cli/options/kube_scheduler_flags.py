@@ -140,8 +140,8 @@ class Overrides:
         connection = settings.client_connection
         if not self.configured:
             given = {"qps": self.client.kube_api_qps, "burst": self.client.kube_api_burst}
-            said = {name: value for name, value in given.items() if value is not None}
-            connection = connection.model_copy(update=said)
+            stated = {name: value for name, value in given.items() if value is not None}
+            connection = connection.model_copy(update=stated)
         changed = {"leader_election": election, "client_connection": connection}
         return settings.model_copy(update=changed)
 

@@ -17,7 +17,7 @@ FAILED: Final = 1
 UNUSABLE: Final = 2
 """Wrong usage, a file that cannot be read, or a mistake of ours."""
 LINTED: Final = 3
-"""Warnings and nothing worse, where they are asked to be fatal."""
+"""Warnings and nothing worse, where they are to be fatal."""
 
 STDIN: Final = "-"
 

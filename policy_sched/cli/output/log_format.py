@@ -30,15 +30,15 @@ def writer(logging_format: str) -> Write:
     """Return what writes records to standard output, at the end of the turn they are from."""
     form = as_json if logging_format == "json" else as_text
     lines = LineWriter(sys.stdout.buffer)
-    told = 0
+    reported = 0
 
     def write(record: Record) -> None:
-        nonlocal told
-        if lines.lost > told and lines.writable:
+        nonlocal reported
+        if lines.lost > reported and lines.writable:
             text = "Lines of the log are lost: there was no room for them"
             facts = {"ts": record["ts"], "level": WARNING, "msg": text}
-            lines(form({**facts, "lines": lines.lost - told}))
-            told = lines.lost
+            lines(form({**facts, "lines": lines.lost - reported}))
+            reported = lines.lost
         lines(form(record))
 
     return write
@@ -83,8 +83,8 @@ def as_text(record: Record) -> bytes:
     seconds, level, message = facts.pop("ts"), facts.pop("level"), facts.pop("msg")
     at = datetime.fromtimestamp(seconds, UTC).strftime("%m%d %H:%M:%S.%f")
     head = f"{_LETTERS[level]}{at} {os.getpid():7d} policy_sched] {json.dumps(message)}"
-    told = "".join(f" {key}={_value(value)}" for key, value in facts.items())
-    return f"{head}{told}\n".encode()
+    shown = "".join(f" {key}={_value(value)}" for key, value in facts.items())
+    return f"{head}{shown}\n".encode()
 
 
 def _value(value: object) -> str:

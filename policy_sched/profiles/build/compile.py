@@ -21,7 +21,7 @@ Outcome = tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]
 
 
 class PluginHash(NamedTuple):
-    """Hashes of what a plugin says: of all of it, and of what may reject a pod."""
+    """Hashes of a plugin: of all of its content, and of what may reject a pod."""
 
     whole: str
     rejecting: str
@@ -29,7 +29,7 @@ class PluginHash(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A policy's source; equal to every other one that says the same."""
+    """A policy's source; equal to every other one of the same content."""
 
     digest: str
     source: PolicySource = field(compare=False)

@@ -34,7 +34,7 @@ from policy_sched.profiles.models import UNKNOWN_PLUGIN, Problem, default_polici
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
 
 Key: TypeAlias = tuple[str, str, str]
-"""Profile, plugin, and the hash of what it says: of a policy, or of arguments."""
+"""Profile, plugin, and the hash of its content: of a policy, or of arguments."""
 
 
 class PluginCache:
@@ -132,7 +132,7 @@ def _plugin_hashes(plan: ProfilePlan) -> dict[str, PluginHash]:
 
 
 def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
-    """Return the hash of everything that a plan says."""
+    """Return the hash of the content of a plan."""
     return content_hash(
         [
             plan.scheduler_name,

@@ -171,7 +171,7 @@ def check_all(
     Tests of policies are looked at for their shape. Documents of other kinds are refused in a file
     that is named, and passed over in a directory; but a path without anything to check is a
     problem. Without ``refuse_others`` they are passed over in files that are named, too.
-    ``further``: what else is asked of policies without errors. ``each``: how policies are gone
+    ``further``: further checks of policies without errors. ``each``: how policies are gone
     through. ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     """
     found = _Found()
@@ -312,7 +312,7 @@ def _policy(
 
 
 def _about_placeholder(one: Diagnostic, policy: LoadedPolicy) -> bool:
-    """Tell whether a problem of a rule is about its placeholder, not about the rule."""
+    """Return whether a problem of a rule is about its placeholder, not about the rule."""
     text = one.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
     return any(
         text == path or text.startswith((f"{path}.", f"{path}["))

@@ -53,7 +53,7 @@ class Snapshot:
         checked: CheckedPolicy,
         args: Sequence[Mapping[str, Any]],
     ) -> list[Diagnostic]:
-        """Return what the snapshot says of a policy without errors.
+        """Return the warnings of the snapshot about a policy without errors.
 
         ``args``: the parameters that configurations give it, one entry each. A rule is warned
         about if it rejects all with the arguments of each; without configurations, with the
@@ -149,7 +149,7 @@ def _closed(policy: LoadedPolicy, args: Mapping[str, Any], snapshot: Snapshot) -
     try:
         source = policy_source(policy, args)
     except PolicyError:
-        return set()  # the configuration is told what is wrong with it
+        return set()  # another check reports what is wrong with it
     checked, _ = check_policy(source)
     program, _ = compiled(source)
     if checked is None or program is None or not checked.filter or not snapshot.cache.nodes.n:

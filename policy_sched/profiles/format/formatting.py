@@ -96,7 +96,7 @@ def _rule_edit(marked: Marked, path: Path, node: ScalarNode) -> list[_Edit]:
 
 
 def _in_flow(marked: Marked, path: Path) -> bool:
-    """Tell whether a value is inside ``{}`` or ``[]``."""
+    """Return whether a value is inside ``{}`` or ``[]``."""
     nodes = (marked.node(path[:i]) for i in range(len(path)))
     return any(getattr(node, "flow_style", False) for node in nodes)
 

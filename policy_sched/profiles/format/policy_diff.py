@@ -1,6 +1,6 @@
 """What two policy sets say differently: profiles, weights, parameters and rules, not their form.
 
-Rules are compared by meaning as far as their trees tell it: blanks, needless parentheses and
+Rules are compared by meaning as far as their trees show it: blanks, needless parentheses and
 comments make no difference. Values come as text, with the path that leads to them. Policies that
 no profile enables are compared, too, as they stand in their files.
 """

@@ -1,10 +1,10 @@
 """One document of a configuration or policy file: its data, its place, and its checked model.
 
 Every loader of this package goes the same way: the model accepts a document at once, or the JSON
-Schema says everything that is wrong with its shape, and the document is mended so that the
+Schema reports everything that is wrong with its shape, and the document is mended so that the
 checks of meaning go on over the rest.
 
-Files that are meant for policy_sched are told from the many others of a repository by content.
+Files that are meant for policy_sched are recognised by content among the others of a repository.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
 def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
     """Return the documents of a text; slips that rules invite come with a way out.
 
-    Of more than `MAX_DOCUMENTS` only the first are returned, and an error says so.
+    Of more than `MAX_DOCUMENTS` only the first are returned, with an error.
     """
     documents, problems = _parsed(source.path, source.text, source.first_line)
     return list(documents), list(problems)
@@ -327,7 +327,7 @@ def _below(path: str) -> Iterator[str]:
 
 
 def _is_ours(source: SourceFile) -> bool:
-    """Tell whether a text holds a document of ours, or is a broken one of ours.
+    """Return whether a text holds a document of ours, or is a broken one of ours.
 
     A template of Helm is none: it becomes YAML when it is rendered.
     """
@@ -339,7 +339,7 @@ def _is_ours(source: SourceFile) -> bool:
 
 
 def _is_our_document(value: Any) -> bool:
-    """Tell whether a document has an apiVersion of ours, a misspelt one, or a kind and none."""
+    """Return whether a document has an apiVersion of ours, a misspelt one, or a kind and none."""
     version, kind = kind_of(value)
     if version.startswith(GROUPS) or has_device_objects(value):
         return True
@@ -367,5 +367,5 @@ def device_objects(value: object, root: Path = ()) -> Iterator[tuple[Path, Mappi
 
 
 def has_device_objects(value: object) -> bool:
-    """Tell whether a document has an object that may have selectors over devices."""
+    """Return whether a document has an object that may have selectors over devices."""
     return any(True for _ in device_objects(value))

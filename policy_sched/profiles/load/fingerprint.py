@@ -1,4 +1,4 @@
-"""What files hold, as hashes of their contents: two fingerprints tell whether anything changed.
+"""What files hold, as hashes of their contents: comparing two shows whether anything changed.
 
 Times of files are not looked at: a mounted ConfigMap may change without touching them, and an
 editor may touch them without changing anything.

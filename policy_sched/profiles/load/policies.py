@@ -310,7 +310,7 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
 
 
 def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagnostic]:
-    """Return a diagnostic for each policy whose annotation asks for more than ``ceiling``."""
+    """Return a diagnostic for each policy whose annotation exceeds ``ceiling``."""
     found: list[Diagnostic] = []
     for policy in policies:
         stated = cost_limit(policy.model.metadata.annotations)
@@ -323,7 +323,7 @@ def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagn
 
 
 def too_large(spec: PolicySpec) -> Iterator[Problem]:
-    """Yield what is beyond a limit of the language; nothing else is told of such a policy."""
+    """Yield what is beyond a limit of the language; nothing else of such a policy is checked."""
     yield from too_many_params(spec.params, ("spec", "params"))
     for i, function in enumerate(spec.functions):
         if len(function.params) > MAX_FUNCTION_PARAMS:
@@ -334,7 +334,7 @@ def too_large(spec: PolicySpec) -> Iterator[Problem]:
 
 
 def cost_limit(annotations: Mapping[str, str]) -> int | None:
-    """Return what a policy lets its rules cost; None where it says nothing, or what it may not."""
+    """Return what a policy lets its rules cost; None without a valid annotation."""
     stated = annotations.get(ANNOTATION, "")
     if not (stated.isascii() and stated.isdecimal() and len(stated) < _DIGITS):
         return None

@@ -56,7 +56,7 @@ from policy_sched.source import Marked
 LIMIT: Final = 512
 
 
-#: The shipped policy that says what a preemption section leaves open.
+#: The shipped policy that has the defaults of the preemption section.
 DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
 
@@ -254,7 +254,7 @@ class _Texts:
 
 
 def _default_preemption() -> _Texts:
-    """Return the texts of the policy that says what kube-scheduler does."""
+    """Return the texts of the policy that does what kube-scheduler does."""
     shipped, _ = load_policies([str(default_policies())])
     return next(_Texts(policy) for policy in shipped if policy.name == DEFAULT_PREEMPTION)
 

@@ -184,9 +184,9 @@ class CompilerProcess:
         return self._process.is_alive()
 
     def compile(self, files: PolicyFiles) -> Compilation:
-        """Return what the files hold now; `compile_consistently` says the same.
+        """Return what the files hold now; `compile_consistently` returns the same.
 
-        Where that cannot be worked out within the limits, a problem says so.
+        Where that cannot be worked out within the limits, a problem reports it.
         """
         if files != self._files:
             return self._work(files)
@@ -198,11 +198,11 @@ class CompilerProcess:
         if not self.alive and not self._ended:
             self._close()
             self._start()
-        with suppress(OSError):  # `answer` tells what went wrong
+        with suppress(OSError):  # `answer` reports what went wrong
             self._pipe.send_bytes(b"")
 
     def answered(self) -> bool:
-        """Tell whether `answer` comes at once."""
+        """Return whether `answer` comes at once."""
         return self._pipe.poll(0)
 
     def answer(self) -> Compilation:
@@ -283,7 +283,7 @@ def _bound_time(seconds: int) -> None:
 
 
 def _bound_memory(memory: int) -> None:
-    """Limit the address space, where the system tells how large it is."""
+    """Limit the address space, where the system shows how large it is."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             pages = int(statm.read().split()[0])

@@ -1,8 +1,8 @@
 """The active policies: the loaded set, the result of the last reload, and how to reload.
 
 Theory of operation. A set is frozen: plans, generation and content hash never change. A reload
-compiles everything beside the set in force; any problem keeps that set, and all problems are
-told. Where nothing that decides has changed (comments and places do not decide), there is no new
+compiles everything beside the set in force; any problem keeps that set, and all are reported.
+Where nothing that decides has changed (comments and places do not decide), there is no new
 generation. Otherwise the new set is offered to `enact`, which builds and swaps, or refuses by
 raising; only then does it become the set in force. `prepare` touches nothing that runs, so it may
 work in a thread; `commit` belongs between two cycles.
@@ -51,7 +51,7 @@ class Result(StrEnum):
     LOADED = "loaded"
     """A new set is active."""
     UNCHANGED = "unchanged"
-    """The files say what they said before."""
+    """The files have the same content as before."""
     REFUSED = "refused"
     """There are problems; the old set stays."""
 
@@ -75,7 +75,7 @@ class StoreStatus:
     """Status for operators; times are nanoseconds since 1970.
 
     ``loaded_at``: since when the set is in force; ``succeeded_at``: when files last loaded without
-    an error, whether they said anything new or not. ``problems`` are those of the last reload if
+    an error, whether their content was new or not. ``problems`` are those of the last reload if
     it was refused at ``refused_at``, else empty. ``restart``: settings of the files that wait for
     a restart.
     """

@@ -1,4 +1,4 @@
-"""Watches files and directories, and says when what they hold has changed.
+"""Watches files and directories, and reports when what they hold has changed.
 
 Theory of operation. Editors write a temporary file and rename it, and the kubelet swaps the
 ``..data`` link of a mounted ConfigMap: the file itself sees no event, its directory does. So
@@ -146,7 +146,7 @@ async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[
 
 
 def _identities(watched: Iterable[Watched]) -> list[tuple[str, tuple[int, int]]]:
-    """Return the directories with what tells whether one is still the same."""
+    """Return the directories with what identifies each."""
     found: dict[str, tuple[int, int]] = {}
     for one in watched:
         for path in one.directories():

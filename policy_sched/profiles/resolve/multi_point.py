@@ -88,7 +88,7 @@ def expand(
 ) -> Expansion:
     """Expand a profile.
 
-    ``sets``: what the profile says per point, multiPoint included; absent points say nothing.
+    ``sets``: what the profile has per point, multiPoint included; absent points have nothing.
     ``implements``: the points of every plugin that exists. All troubles are collected; the
     points of a profile with troubles must not be used.
     """

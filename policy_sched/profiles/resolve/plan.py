@@ -242,7 +242,7 @@ def resolve(
 
 
 def _lists(profile: KubeSchedulerProfile) -> dict[str, Lists]:
-    """Return what the profile says at each point, with places for diagnostics."""
+    """Return what the profile has at each point, with places for diagnostics."""
     lists: dict[str, Lists] = {}
     for point in (*POINTS, MULTI_POINT):
         chosen = plugin_set(profile, point)

@@ -150,7 +150,7 @@ _REMOVED: Final = (
 
 
 def plugin_set(profile: KubeSchedulerProfile, point: str) -> PluginSet:
-    """Return what a profile says about ``point``, a field of ``plugins``."""
+    """Return the entry of a profile for ``point``, a field of ``plugins``."""
     found = getattr(profile.plugins, _SET_FIELDS[point])
     assert isinstance(found, PluginSet)
     return found

@@ -29,7 +29,7 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_all_unknown_names_are_reported_at_once() -> None:
-    """Each is told with the name that was meant, or with all names."""
+    """Each is reported with the name that was meant, or with all names."""
     with pytest.raises(PolicySchedError) as error:
         policy_paths(["gnag", "gang", "zzzzzzzz"])
     lines = str(error.value).splitlines()

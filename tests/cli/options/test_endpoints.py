@@ -69,7 +69,7 @@ async def asking(records: list[Record]) -> AsyncIterator[Ask]:
         yield ask
 
 
-def test_an_api_server_says_who_may(tmp_path: Path, port: int) -> None:
+def test_an_api_server_decides_about_callers(tmp_path: Path, port: int) -> None:
     """By TokenReview and SubjectAccessReview; before the cluster is read we are not ready."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")
@@ -142,7 +142,7 @@ def test_the_embedded_clusters_tokens_are_those_of_its_file(tmp_path: Path, port
     instance.close()
 
 
-def test_beside_a_cluster_with_roles_they_say_who_may(tmp_path: Path, port: int) -> None:
+def test_beside_a_cluster_with_roles_they_decide_about_callers(tmp_path: Path, port: int) -> None:
     """Tokens of the file and of service accounts; nodes are named to users that may read nodes."""
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKENS, encoding="utf-8")

@@ -83,7 +83,7 @@ def test_the_configuration_may_name_the_kubeconfig(tmp_path: Path) -> None:
         chosen("mine", str(config), {"--serve": "8080"})
 
 
-def test_a_bad_kubeconfig_and_a_missing_pod_are_said(
+def test_a_bad_kubeconfig_and_a_missing_pod_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong file is a Diagnostic; outside a pod there is no cluster to be in."""

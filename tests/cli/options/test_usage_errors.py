@@ -1,4 +1,4 @@
-"""Wrong usage: one sentence that says what, a suggestion, and where to read on."""
+"""Wrong usage: one sentence with the mistake, a suggestion, and where to read on."""
 
 from __future__ import annotations
 

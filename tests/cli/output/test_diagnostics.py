@@ -15,7 +15,7 @@ WARNING = Diagnostic("b.yaml", 1, 1, "PS900", "odd", severity=Severity.WARNING)
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         """Say yes."""

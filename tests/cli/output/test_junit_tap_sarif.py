@@ -19,7 +19,7 @@ FILES = ["a.yaml", "b.yaml", "c#.yaml"]
 
 @pytest.mark.parametrize(("strict", "failed"), [(False, 1), (True, 2)])
 def test_junit_has_a_suite_per_file(strict: bool, failed: int) -> None:
-    """Files without a problem are there, too; warnings fail only if that is asked for.
+    """Files without a problem are there, too; warnings fail only with the option.
 
     Build servers showed neither the time of a case nor its file.
     """

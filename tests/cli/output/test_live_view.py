@@ -76,7 +76,7 @@ def test_a_failed_reload_is_shown_until_it_is_mended(tmp_path: Path) -> None:
 
 
 def test_the_view_draws_on_a_terminal(tmp_path: Path) -> None:
-    """Pictures are drawn when asked for, and the last one stays."""
+    """Pictures are drawn on request, and the last one stays."""
     stream = io.StringIO()
     with Dashboard(stream) as view:
         view.show(started(tmp_path, view))

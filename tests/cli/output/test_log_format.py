@@ -42,7 +42,7 @@ def test_text_is_as_klog_writes_it() -> None:
 def test_lines_are_there_at_once_outside_of_an_event_loop(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """In the form that was asked for."""
+    """In the form of the option."""
     writer("json")(RECORD)
     writer("text")(RECORD)
     first, second = capsysbinary.readouterr().out.splitlines()

@@ -11,7 +11,7 @@ from policy_sched.cli.output.progress import progress
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal, and tells when something is written."""
+    """A stream that is a terminal, and records when something is written."""
 
     def __init__(self) -> None:
         super().__init__()

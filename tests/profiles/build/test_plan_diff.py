@@ -89,7 +89,7 @@ def test_a_placement(tmp_path: Path, domain: str, score: int, hope: bool) -> Non
 
 
 def test_a_gate(tmp_path: Path) -> None:
-    """The profile's pods have to be asked anew."""
+    """The profile's pods have to be decided anew."""
     found = changes(tmp_path, gate_yaml=gating("Gate", "true"))
     assert found.gates == ("one",)
     assert found.helps("one", ["Gate"])

@@ -93,7 +93,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
 def test_policies_beyond_a_limit_are_refused_first(tmp_path: Path, text: str) -> None:
-    """20,000 parameters took longer than 30 s to check; their number alone is told now."""
+    """20,000 parameters took longer than 30 s to check; their number alone is reported now."""
     path = tmp_path / "policy.yaml"
     path.write_text(text, encoding="utf-8")
     assert [one.code for one in check_files([str(path)])] == ["PS501"]
@@ -109,7 +109,7 @@ def test_arguments_beyond_a_limit_are_refused(tmp_path: Path) -> None:
     assert "PS501" in [one.code for one in check_files([policy, config])]
 
 
-def test_duplicate_keys_are_told_a_hundred_times(tmp_path: Path) -> None:
+def test_duplicate_keys_are_reported_a_hundred_times(tmp_path: Path) -> None:
     """20,000 duplicate keys filled the terminal; the first hundred and their number do."""
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY + "a: 1\n" * 20_000, encoding="utf-8")

@@ -22,7 +22,7 @@ TENANTS = 'cluster.pods.filter(p, p.labels["tenant"] == pod.labels["tenant"]).si
     ids=["a label that a pod may lack", "a comma in braces", "a negation"],
 )
 def test_hints_name_the_cure(rule: str, code: str, hint: str, tmp_path: Path) -> None:
-    """The hint spoke of costs where `[?"tenant"]` was the cure, and none said "quote it"."""
+    """The hint spoke of costs where `[?"tenant"]` was the cure, and none named quotes."""
     file = tmp_path / "policy.yaml"
     file.write_text(f"{HEAD}  filter:\n{rule}", encoding="utf-8")
     found = [one for one in check_files([str(file)]) if one.code == code]

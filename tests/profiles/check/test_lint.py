@@ -13,7 +13,7 @@ HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: A}\
 
 
 def told(tmp_path: Path, body: str) -> list[tuple[int, int, str]]:
-    """Return line, column and code of what is said about a policy with these sections."""
+    """Return line, column and code of the problems of a policy with these sections."""
     file = tmp_path / "policy.yaml"
     file.write_text(HEAD + body, encoding="utf-8")
     found = check_files([str(file)])
@@ -21,7 +21,7 @@ def told(tmp_path: Path, body: str) -> list[tuple[int, int, str]]:
     return [(one.line, one.column, one.code) for one in found]
 
 
-def test_a_parameter_that_nothing_reads_is_told_at_its_key(tmp_path: Path) -> None:
+def test_a_parameter_that_nothing_reads_is_reported_at_its_key(tmp_path: Path) -> None:
     """The others are read."""
     filters = "  filter: [{expression: node.podCount > params.used}]\n"
     body = f"  params:\n    used: 1\n    unused: 2\n{filters}"
@@ -61,7 +61,7 @@ def test_a_comment_silences_what_is_on_its_line_or_below(tmp_path: Path, rules: 
 def test_a_suppression_has_a_code_a_reason_and_an_effect(
     tmp_path: Path, comment: str, codes: list[str]
 ) -> None:
-    """Otherwise it is told itself."""
+    """Otherwise it is reported itself."""
     body = f"  filter:\n  - expression: node.podCount >= 0 # policy-sched: {comment}\n"
     assert [code for _, _, code in told(tmp_path, body)] == codes
 

@@ -67,7 +67,7 @@ def fixture_cluster(tmp_path: Path) -> Snapshot:
 def told(
     tmp_path: Path, spec: dict[str, object], snapshot: Snapshot, config: str = ""
 ) -> list[str]:
-    """Return code, words under the caret and message of what is said about a policy."""
+    """Return code, words under the caret and message of the problems of a policy."""
     file = tmp_path / "policy.yaml"
     body = yaml.safe_dump({"spec": spec}, width=1000).removeprefix("spec:\n")
     text = HEAD + body + (f"---\n{config}" if config else "")
@@ -80,7 +80,7 @@ def told(
 
 
 def filtered(tmp_path: Path, rule: str, snapshot: Snapshot) -> list[str]:
-    """Return what is said about a policy with one filter rule."""
+    """Return the problems of a policy with one filter rule."""
     rules = [{"expression": rule, "onError": "Allow"}]
     return told(tmp_path, {"filter": rules}, snapshot)
 
@@ -160,7 +160,7 @@ def filtered(tmp_path: Path, rule: str, snapshot: Snapshot) -> list[str]:
 def test_a_name_that_the_snapshot_has_not(
     tmp_path: Path, cluster: Snapshot, rule: str, words: str
 ) -> None:
-    """It is told under the name, with the name that was meant."""
+    """It is reported under the name, with the name that was meant."""
     found = filtered(tmp_path, rule, cluster)
     assert set(found) == {f"PS410 {words}"}
 
@@ -243,7 +243,7 @@ def test_a_rule_that_rejects_the_whole_snapshot(
     assert [line for line in found if "PS421" not in line] == expected
 
 
-def test_rules_are_told_apart(tmp_path: Path, cluster: Snapshot) -> None:
+def test_rules_are_distinguished(tmp_path: Path, cluster: Snapshot) -> None:
     """Each rule is taken as if it were alone, for the pods that the policy is about."""
     small, large = 'node.labels[?"tier"] == optional.of("iron")', "node.podCount > pod.priority"
     rules = [{"expression": small}, {"expression": large}]

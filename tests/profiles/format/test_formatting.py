@@ -133,7 +133,7 @@ def test_other_documents_stay_as_they_are() -> None:
     assert formatted(f"{other}---\n{HEAD}  filter: []") == f"{other}---\n{HEAD}  filter: []\n"
 
 
-def test_what_does_not_parse_is_told_and_left() -> None:
+def test_what_does_not_parse_is_reported_and_left() -> None:
     """Every slip of every rule, with its place; the file is not touched."""
     text = f"{HEAD}  filter:\n  - expression: a &&\n  - expression: and b\n"
     shown, problems = format_file("p.yaml", text)

@@ -56,7 +56,7 @@ def test_form_makes_no_difference(tmp_path: Path) -> None:
     assert found(tmp_path, OLD, new) == []
 
 
-def test_each_value_is_told_at_its_place(tmp_path: Path) -> None:
+def test_each_value_is_reported_at_its_place(tmp_path: Path) -> None:
     """Parameters, messages, rules, and rules that came."""
     new = """\
   params: {limit: 4}
@@ -151,7 +151,7 @@ def test_a_policy_that_is_enabled_on_one_side_only_is_compared(tmp_path: Path) -
     assert Difference("profile default-scheduler: filter Mine", "", "enabled") in told
 
 
-def test_extenders_are_told_in_the_words_of_the_configuration(tmp_path: Path) -> None:
+def test_extenders_are_shown_in_the_words_of_the_configuration(tmp_path: Path) -> None:
     """Each setting at its place, sets in order; a whole extender by what it sets.
 
     The comparison showed ``frozenset({...})`` and ``Selector(requirements=(), ...)``.

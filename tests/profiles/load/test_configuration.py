@@ -79,7 +79,7 @@ def test_all_problems_at_once() -> None:
 
 
 def test_places_in_a_file(tmp_path: Path) -> None:
-    """A problem is shown with file, line, column and what the line says."""
+    """A problem is shown with file, line, column and the text of the line."""
     path = tmp_path / "scheduler.yaml"
     path.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\n"
@@ -120,7 +120,7 @@ def test_schema_key_is_for_editors_only() -> None:
     assert not problems
 
 
-def test_default_configuration_enables_what_is_asked() -> None:
+def test_the_default_configuration_enables_the_named_policies() -> None:
     """Without a file, given policies join the default plugins, or take the place of one."""
     config = default_config(["Mine", "TaintToleration"])
     assert [p.name for p in config.model.profiles[0].plugins.multi_point.enabled] == ["Mine"]

@@ -119,7 +119,7 @@ def put(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(places(CONFIGURATION)), VALUES)
 def test_any_value_anywhere_in_a_configuration(path: tuple[Any, ...], value: Any) -> None:
-    """A configuration loads, or its problems are said; with the marks of a file, too."""
+    """A configuration loads, or its problems are reported; with the marks of a file, too."""
     changed = put(CONFIGURATION, path, value)
     loaded, problems = config_from_value(changed)
     assert (loaded is None) == any(p.severity is Severity.ERROR for p in problems)
@@ -136,7 +136,7 @@ def test_any_value_anywhere_in_a_configuration(path: tuple[Any, ...], value: Any
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(places(POLICY)), VALUES)
 def test_any_value_anywhere_in_a_policy(path: tuple[Any, ...], value: Any) -> None:
-    """A policy loads, or its problems are said, each inside the file."""
+    """A policy loads, or its problems are reported, each inside the file."""
     text = yaml.safe_dump(put(POLICY, path, value), allow_unicode=True)
     documents, _ = parse(SourceFile("x.yaml", text))
     for marked in documents:

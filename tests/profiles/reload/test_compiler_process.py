@@ -151,7 +151,7 @@ def test_other_files_are_compiled_here(store: PolicyStore, tmp_path: Path) -> No
 
 
 def test_a_configuration_that_is_data_is_understood(tmp_path: Path) -> None:
-    """The child is told files and data alike."""
+    """The child gets files and data alike."""
     write(tmp_path / "config.yaml", config({"mine": ["Mine"]}))
     write(tmp_path / "policy.yaml", keeping("Mine", "true"))
     for given in (str(tmp_path / "config.yaml"), {"apiVersion": "x", "kind": "y"}):

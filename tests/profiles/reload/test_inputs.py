@@ -1,4 +1,4 @@
-"""The files of a scheduler: what is wrong with them is told at once, and what they lack."""
+"""The files of a scheduler: all of their problems are reported at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ kind: KubeSchedulerConfiguration
 
 
 def told(*paths: Path, config: Path | None = None) -> list[str]:
-    """Return what is said of files: severity, code and message."""
+    """Return the problems of files: severity, code and message."""
     named = None if config is None else str(config)
     found = PolicyFiles(named, tuple(map(str, paths))).compile()
     return [f"{one.severity.value} {one.code} {one.message}" for one in found.problems]

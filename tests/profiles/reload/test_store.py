@@ -1,4 +1,4 @@
-"""The set in force: all or nothing, and a status that says which and since when."""
+"""The set in force: all or nothing, and a status with which and since when."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def store(folder: Path) -> PolicyStore:
 
 
 def test_a_broken_set_is_never_loaded_first(tmp_path: Path) -> None:
-    """There is no store without a set in force: every problem is told instead."""
+    """There is no store without a set in force: every problem is reported instead."""
     write(tmp_path / "policy.yaml", keeping("Mine", "node.nam == pod.nme"))
     with pytest.raises(PolicyError) as caught:
         PolicyStore(PolicyFiles(None, (str(tmp_path),)), Clock())
@@ -73,7 +73,7 @@ def test_the_same_in_other_words(folder: Path, store: PolicyStore) -> None:
 
 
 def test_a_broken_set_keeps_the_old_one(folder: Path, store: PolicyStore) -> None:
-    """All problems are told with their places, and nothing else happens."""
+    """All problems are reported with their places, and nothing else happens."""
     before, status = store.current, store.status
     write(folder / "policy.yaml", keeping("Mine", "node.nam == pod.nme"))
     write(folder / "other.yaml", "kind: Policy\nmetadata: [")
@@ -92,7 +92,7 @@ def test_a_broken_set_keeps_the_old_one(folder: Path, store: PolicyStore) -> Non
 
 
 def test_a_good_set_after_a_broken_one(folder: Path, store: PolicyStore) -> None:
-    """The status is healthy again, even where the files say what they said at first."""
+    """The status is healthy again, even where the files have their first content."""
     write(folder / "policy.yaml", "{")
     assert store.reload().result is Result.REFUSED
     write(folder / "policy.yaml", FIRST)

@@ -37,8 +37,8 @@ class TestWatched:
         os.utime(file, (1, 1))
         assert watched.look() == ()
 
-    def test_a_change_is_told_once(self, tmp_path: Path) -> None:
-        """What came, went or says something else is named; the next look compares with this."""
+    def test_a_change_is_reported_once(self, tmp_path: Path) -> None:
+        """What came, went or changed is named; the next look compares with this."""
         for name in "abc":
             (tmp_path / f"{name}.yaml").write_text("x: 1", encoding="utf-8")
         watched = Watched((str(tmp_path),))
@@ -50,7 +50,7 @@ class TestWatched:
         assert watched.look() == ()
 
     def test_a_temporary_file_that_is_renamed(self, tmp_path: Path) -> None:
-        """The editor's own file says nothing; the rename does."""
+        """The editor's own file is no event; the rename is."""
         file = tmp_path / "a.yaml"
         file.write_text("x: 1", encoding="utf-8")
         watched = Watched((str(tmp_path),))
@@ -100,7 +100,7 @@ def test_a_fingerprint_is_of_contents(tmp_path: Path) -> None:
 
 
 def test_a_file_mounted_by_itself_is_warned_of(tmp_path: Path) -> None:
-    """subPath mounts never change, which a warning says."""
+    """subPath mounts never change, which a warning reports."""
     file = tmp_path / "my policy.yaml"
     file.write_text("x: 1", encoding="utf-8")
     mount = str(file).replace(" ", "\\040")
@@ -112,7 +112,7 @@ def test_a_file_mounted_by_itself_is_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("poll", [20, 60_000], ids=["by polling", "by events"])
 def test_changes_arrive(tmp_path: Path, poll: int) -> None:
-    """Renames, swapped links and replaced directories are told soon, by events and by polling."""
+    """Renames, swapped links and replaced directories are noticed, by events and by polling."""
     plain, mount = tmp_path / "plain", tmp_path / "mount"
     plain.mkdir()
     (plain / "a.yaml").write_text("x: 1", encoding="utf-8")

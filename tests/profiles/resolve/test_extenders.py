@@ -1,4 +1,4 @@
-"""Extenders of a configuration: what their clients are told, and what the profiles are."""
+"""Extenders of a configuration: what their clients get, and what the profiles get."""
 
 from __future__ import annotations
 

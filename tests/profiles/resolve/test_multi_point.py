@@ -31,7 +31,7 @@ DEFAULTS = (("Sort", 0), ("A", 3), ("B", 2), ("Bind", 0))
 
 
 def lists(*enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()) -> Lists:
-    """Return what a point says, with places as a file would give them."""
+    """Return the entry of a point, with places as in a file."""
     pairs = [(e, 0) if isinstance(e, str) else e for e in enabled]
     entries = tuple(Entry(name, weight, "point", i) for i, (name, weight) in enumerate(pairs))
     return Lists(entries, frozenset(disabled))
@@ -49,7 +49,7 @@ def names(expansion: Expansion, point: str) -> list[str]:
 
 
 class TestDefaults:
-    """A profile that says nothing."""
+    """An empty profile."""
 
     def test_every_plugin_runs_where_it_can(self) -> None:
         """Default plugins expand in their order, with their weights where they score."""
