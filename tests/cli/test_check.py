@@ -70,7 +70,7 @@ def test_a_snapshot_is_another_place_to_be_wrong_in(
     ids=str,
 )
 def test_exit_codes_of_warnings(flags: list[str], code: int, tmp_path: Path) -> None:
-    """Warnings alone pass, fail, or have a code of their own; an error is 1 whatever the options."""
+    """Warnings alone pass, fail, or have a code of their own; an error is always 1."""
     file = tmp_path / "policy.yaml"
     always = BROKEN.partition("  filtr")[0] + "  filter: [{expression: 'true', message: m}]\n"
     file.write_text(always, encoding="utf-8")
