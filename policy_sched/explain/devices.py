@@ -68,8 +68,10 @@ class RefusedStep:
     def __str__(self) -> str:
         if self.selector is None:
             return f"{self.count} {_WORDS[self.why]}"
-        verb = "failed in" if self.error else "rejected by"
-        return f"{self.count} {verb} {self.selector}"
+        if self.error:
+            why = self.error.removeprefix("CEL runtime error: ").partition("\n")[0]
+            return f"{self.count} failed in {self.selector} ({why})"
+        return f"{self.count} rejected by {self.selector}"
 
 
 @dataclass(slots=True)
@@ -199,7 +201,7 @@ def _devices_text(step: DevicesStep, count: int) -> str:
     text = f"{counted(step.devices, 'device')}: {', '.join(parts)}"
     if count and 0 < step.fit < count:
         text += f"; {count} are needed"
-    elif count and step.fit >= count:
+    elif count and step.fit >= count and not any(one.error for one in step.refused):
         text += "; enough for this request alone"
     return text
 

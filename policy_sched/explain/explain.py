@@ -312,6 +312,9 @@ def _explained(
     found.message = "" if isinstance(decision, Bind) else decision.message
     if not isinstance(decision, Bind) and decision.diagnosis is None:
         found.failed = True
+        if pod.pod.spec.resource_claims:
+            rows = np.flatnonzero(table.live.values[: table.n])
+            _add_devices(found, scheduler, pod, rows, rows)
         return found
     _add_victims(found, decision)
     evaluation = (
@@ -342,10 +345,22 @@ def _add_claims(
     for part, alone in zip(parts, sole, strict=True):
         if part.plugin == DEVICES:
             rejected = np.flatnonzero(part.rejected(table.n) & table.live.values[: table.n])
-            explained = explain_claims(scheduler.handle, pod, np.flatnonzero(alone).tolist())
-            found.claims = claim_steps(explained, {table.names[row] for row in rejected.tolist()})
+            _add_devices(found, scheduler, pod, rejected, np.flatnonzero(alone))
             # A pod cannot do without its devices.
             found.alternatives = [one for one in found.alternatives if one.name != DEVICES]
+
+
+def _add_devices(
+    found: Explanation,
+    scheduler: Scheduler,
+    pod: PodInfo,
+    rejected: NDArray[np.intp],
+    alone: NDArray[np.intp],
+) -> None:
+    """Add the devices of the rows that reject the pod; ``alone``: that only its claims reject."""
+    names = scheduler.handle.nodes.names
+    explained = explain_claims(scheduler.handle, pod, alone.tolist())
+    found.claims = claim_steps(explained, {names[row] for row in rejected.tolist()})
 
 
 def _add_together(

@@ -110,6 +110,8 @@ def told(
         printed = capsys.readouterr().out
         if output == "json":
             return json.loads(printed)
+        if "the attempt fails" in printed:
+            return printed
         assert "cannot allocate all claims" in printed or "resourceclaim not" in printed
         return printed[printed.index("would let every node pass") + 27 :]
 
@@ -228,3 +230,20 @@ spec:
         "Devices for request gpu/one of claim default/big (1 device of class gpu):",
         "  gpu-1  1 device: 1 rejected by selector at claim.yaml:12",
     ]
+
+
+def test_a_selector_that_fails(told: Any) -> None:
+    """An attribute that a device lacks ends the attempt; the selector and its place are named."""
+    plain = pool("gpu-1", {"name": "gpu-0"}, device("gpu-1"))
+    found = told(CLAIM, plain, node("gpu-1"))
+    assert "claim default/big: selector #0: CEL runtime error: no such key: model" in found
+    assert (
+        found[found.index("Devices") :]
+        == """\
+Devices for request gpu of claim default/big (1 device of class gpu):
+  gpu-1  2 devices: 1 failed in selector at claim.yaml:12 (no such key: model), 1 fits
+
+What would change that:
+  without the selector at claim.yaml:12 it would fit on 1 node: gpu-1
+"""
+    )

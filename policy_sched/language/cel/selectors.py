@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -91,7 +91,8 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     tree, problems = parse_cel(text)
     if tree is None:
         syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
-        return Selector(text, None, None, _compilation_failed(text, syntax), tuple(problems))
+        found = tuple(map(_of_selector, problems))
+        return Selector(text, None, None, _compilation_failed(text, syntax), found)
     checker = Checker(new=new)
     result = checker.check(tree)
     found = tuple(one.problem for one in checker.mistakes)
@@ -106,6 +107,13 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     if cost > MAX_COST:
         found = (*found, _cost_problem(text, cost))
     return Selector(text, tree, result, "", found, cost > MAX_COST)
+
+
+def _of_selector(problem: Problem) -> Problem:
+    """Return a problem of the text with a way out that selectors have."""
+    if problem.code != "PS501":
+        return problem
+    return replace(problem, hint="divide it into several selectors: all of them must be true")
 
 
 def _cost_problem(text: str, cost: float) -> Problem:

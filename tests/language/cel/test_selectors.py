@@ -6,7 +6,12 @@ from typing import Final
 
 import pytest
 
-from policy_sched.language.cel import CelError, compile_selector, device_record
+from policy_sched.language.cel import (
+    CelError,
+    check_selector,
+    compile_selector,
+    device_record,
+)
 
 DEVICE: Final = device_record(
     "d.io",
@@ -111,3 +116,11 @@ def test_attributes_that_selectors_do_not_know() -> None:
         device_record("d", {"x": None}, {}, allow_multiple_allocations=False)
     with pytest.raises(CelError, match="attribute v: parse semantic version: "):
         device_record("d", {"v": ("version", "x")}, {}, allow_multiple_allocations=False)
+
+
+def test_a_long_selector_is_divided() -> None:
+    """The limit of length is kube-apiserver's; there is no limit of parts beside it."""
+    (found,) = check_selector(f"device.driver == '{'a' * 10_240}'")
+    assert found.code == "PS501"
+    assert found.hint == "divide it into several selectors: all of them must be true"
+    assert check_selector(f"1 in [{','.join('1' * 3_000)}]") == ()
