@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
-from policy_sched.client.kube.auth import in_cluster, load, paths_in
+from policy_sched.client.kube.auth import in_cluster_config, load, paths_in
 from policy_sched.client.kube.leaderelection import Election, ElectionSettings
 from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
 from policy_sched.client.kube.time import SECOND, Clocks
@@ -109,7 +109,7 @@ def connected(
     clocks = Clocks(time.time_ns, time.monotonic_ns)
     random = Random()  # noqa: S311 - jitter; nothing here is a secret
     if kubeconfig == IN_CLUSTER:
-        access = in_cluster(os.environ, clocks.monotonic)
+        access = in_cluster_config(os.environ, clocks.monotonic)
     else:
         access = load(paths_in(kubeconfig), clocks)
     store = PolicyStore(files, clocks.wall)

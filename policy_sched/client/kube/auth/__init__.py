@@ -15,7 +15,7 @@ from policy_sched.client.kube.auth.credentials import (
     read_secret,
     tls_context,
 )
-from policy_sched.client.kube.auth.kubeconfig import in_cluster, load, paths_in
+from policy_sched.client.kube.auth.kubeconfig import in_cluster_config, load, paths_in
 from policy_sched.client.kube.auth.proxies import SOCKS
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Certificate",
     "Grant",
     "Trust",
-    "in_cluster",
+    "in_cluster_config",
     "load",
     "paths_in",
     "read_secret",

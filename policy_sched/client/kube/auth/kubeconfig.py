@@ -177,7 +177,9 @@ def _closest(name: str, among: Iterable[str]) -> str:
 MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def in_cluster(environ: Mapping[str, str], now: Callable[[], int], mount: Path = MOUNT) -> Access:
+def in_cluster_config(
+    environ: Mapping[str, str], now: Callable[[], int], mount: Path = MOUNT
+) -> Access:
     """Return how a pod reaches its API server. Raises AccessError outside a pod.
 
     ``now`` is monotonic, in nanoseconds.

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Grant
-from policy_sched.client.kube.auth.kubeconfig import in_cluster, load, paths_in
+from policy_sched.client.kube.auth.kubeconfig import in_cluster_config, load, paths_in
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.errors import PolicyError
 from policy_sched.testing import FakeClock
@@ -365,14 +365,14 @@ def test_in_cluster(tmp_path: Path) -> None:
     for name, text in (("token", "t1"), ("ca.crt", "PEM"), ("namespace", "kube-system\n")):
         (tmp_path / name).write_text(text)
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    access = in_cluster(environ, FakeClock(), tmp_path)
+    access = in_cluster_config(environ, FakeClock(), tmp_path)
     assert access.server == "https://[fd00::1]:443"
     assert access.trust.authorities == b"PEM"
     assert access.trust.file == tmp_path / "ca.crt"
     assert access.namespace == "kube-system"
     assert granted(access).authorization == "Bearer t1"
     with pytest.raises(AccessError, match="give a kubeconfig"):
-        in_cluster({}, FakeClock(), tmp_path)
+        in_cluster_config({}, FakeClock(), tmp_path)
 
 
 def test_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

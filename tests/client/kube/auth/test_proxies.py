@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Trust
-from policy_sched.client.kube.auth.kubeconfig import in_cluster
+from policy_sched.client.kube.auth.kubeconfig import in_cluster_config
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.rest.client import Api, Settings
 from policy_sched.client.kube.rest.errors import Unreachable
@@ -256,7 +256,7 @@ def test_a_pod_may_need_a_proxy_as_well(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x", encoding="utf-8")
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     proxied = {**environ, "HTTPS_PROXY": "http://proxy:3128"}
-    assert in_cluster(proxied, int, tmp_path).proxy == "http://proxy:3128"
-    assert in_cluster({**proxied, "NO_PROXY": "10.0.0.0/8"}, int, tmp_path).proxy == ""
+    assert in_cluster_config(proxied, int, tmp_path).proxy == "http://proxy:3128"
+    assert in_cluster_config({**proxied, "NO_PROXY": "10.0.0.0/8"}, int, tmp_path).proxy == ""
     with pytest.raises(AccessError, match="the environment names a proxy that cannot be used"):
-        in_cluster({**environ, "HTTPS_PROXY": "gopher://proxy"}, int, tmp_path)
+        in_cluster_config({**environ, "HTTPS_PROXY": "gopher://proxy"}, int, tmp_path)
