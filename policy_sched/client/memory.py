@@ -1,4 +1,4 @@
-"""A client whose cluster is this process: it remembers what it was asked to do."""
+"""A client whose cluster is this process: it records its calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class MemoryClient:
-    """Keeps what it was told, by UID of the pod, and the events.
+    """Keeps the calls by UID of the pod, and the events.
 
     ``conditions`` are reason and message of PodScheduled=False, ``disruptions`` the message of
     DisruptionTarget, ``group_conditions`` reason and message of PodGroupScheduled, by the group.

@@ -1,4 +1,4 @@
-"""What a scheduler asks of a cluster; every way of reaching one stands behind this protocol."""
+"""The client of a scheduler; every way of reaching a cluster implements this protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Done: TypeAlias = Callable[[ClusterError | None], None]
 class Client(Protocol):
     """Effects of decisions. Implementations raise ClusterError when the cluster refuses.
 
-    No call waits: a binding may be answered later, the others are told and done.
+    No call waits: a binding may report its result later.
     """
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:

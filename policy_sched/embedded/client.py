@@ -41,7 +41,7 @@ class EmbeddedClient:
     """Carries decisions out on an `EmbeddedCluster`.
 
     ``latency``: nanoseconds that a binding takes; it is answered by a step of the cluster then,
-    and at once if that is 0. ``fault``: for tests, asked before each call. A call that fails
+    and at once if that is 0. ``fault``: for tests, called before each call. A call that fails
     raises ClusterError, but a binding tells its callback. ``beside`` runs what is delegated.
     """
 
@@ -61,7 +61,7 @@ class EmbeddedClient:
         self.beside: Beside = _at_once
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
-        """Bind the pod (by UID) to the node; `done` is told how it went, whatever it was."""
+        """Bind the pod (by UID) to the node; `done` is called with the result."""
         if self.latency:
             due = self._store.now() + self.latency
             self.cluster.later(due, partial(self._bind_and_tell, pod, node, done))
@@ -79,7 +79,7 @@ class EmbeddedClient:
         done(failed)
 
     def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:  # noqa: ARG002 - see Client
-        """Have the work done; ``done`` is told afterwards."""
+        """Run the work; ``done`` is called afterwards."""
         self.beside(work, partial(done, None))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
@@ -104,7 +104,7 @@ class EmbeddedClient:
     def set_group_scheduled(
         self, group: PodGroup, reason: str, message: str, *, scheduled: bool
     ) -> None:
-        """Set condition PodGroupScheduled; a group that has gone is no error."""
+        """Set condition PodGroupScheduled; a deleted group is no error."""
         namespace, name = group.metadata.namespace or "default", group.metadata.name
         self._ask("set_group_scheduled", f"{namespace}/{name}")
         stored = self._store.find(GROUP, namespace, name)
@@ -120,7 +120,7 @@ class EmbeddedClient:
         self._store.revise(stored, data)
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Set condition DisruptionTarget=True; a pod that has gone is no error."""
+        """Set condition DisruptionTarget=True; a deleted pod is no error."""
         self._ask("set_disruption_target", pod.key)
         stored = self._find(pod)
         if stored is not None:
@@ -129,7 +129,7 @@ class EmbeddedClient:
             self._set_status(stored, condition, None)
 
     def delete_pod(self, pod: PodInfo) -> None:
-        """Delete the pod (by UID), gracefully; one that has gone is no error."""
+        """Delete the pod (by UID), gracefully; a deleted one is no error."""
         self._ask("delete_pod", pod.key)
         stored = self._find(pod)
         if stored is not None:

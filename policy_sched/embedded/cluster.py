@@ -116,7 +116,7 @@ class EmbeddedCluster:
         """Do everything that follows from what changed, and what is due, until all is at rest.
 
         It ends earlier when the time is ``over``; `next_wakeup` returns the present time then.
-        The time is looked at after each object that a component has changed.
+        The time is checked after each object that a component has changed.
         """
         if self.store.recovered():
             self._begin()  # what was given up meanwhile, or put off for long, is done now

@@ -52,7 +52,7 @@ class Occurrence:
 
 
 class EventLog:
-    """Writes events into the store, and forgets old ones."""
+    """Writes events into the store, and deletes old ones."""
 
     kinds = frozenset({EVENT})
 
@@ -117,7 +117,7 @@ class EventLog:
         data["metadata"]["name"] = event_name
         try:
             self._store.create(data)
-        except ApiError:  # the namespace has gone, or is no longer one
+        except ApiError:  # the namespace is deleted or terminating
             return
         key = Key(EVENT, namespace, event_name)
         self._names[occurrence] = key

@@ -16,7 +16,7 @@ from policy_sched.testing import SECOND, FakeClock
 from tests.embedded.world import START, World, node, pod, workload
 
 
-def test_apply_creates_changes_and_removes_what_the_file_no_longer_says() -> None:
+def test_apply_creates_changes_and_removes_fields() -> None:
     """What others have written besides stays."""
     world = World(nodes=0)
     given = node("n", labels={"a": "1", "b": "2"}, taints=[{"key": "t", "effect": "NoSchedule"}])
@@ -209,7 +209,7 @@ def test_calls_about_a_pod_that_has_gone_do_no_harm() -> None:
     assert world.pod("p").status.conditions == ()
 
 
-def test_events_that_are_said_again_are_counted() -> None:
+def test_repeated_events_are_counted() -> None:
     """One object per thing that is said; it is forgotten an hour after it was last said."""
     world = World()
     world.cluster.apply(pod("p"))

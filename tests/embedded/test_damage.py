@@ -94,7 +94,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_each_kind_of_damage_is_told_with_what_to_do(kind: str, tmp_path: Path) -> None:
+def test_each_kind_of_damage_is_reported_with_a_remedy(kind: str, tmp_path: Path) -> None:
     """`run --data` ended with a traceback of sqlite3, or with nothing but its words."""
     damage, words = DAMAGE[kind]
     path = tmp_path / "cluster.db"
@@ -114,9 +114,7 @@ def test_each_kind_of_damage_is_told_with_what_to_do(kind: str, tmp_path: Path) 
         "name = 'other'", "name = x'ff'", "namespace = 'other'", "kind = 'Service'", "kind = 5",
     ],
 )  # fmt: skip
-def test_objects_that_are_not_what_their_row_says_are_set_aside(
-    change: str, tmp_path: Path
-) -> None:
+def test_objects_that_contradict_their_row_are_set_aside(change: str, tmp_path: Path) -> None:
     """They were served under one name and written under another, and controllers failed."""
     path = tmp_path / "cluster.db"
     made(path, 2)
@@ -153,7 +151,7 @@ def killed(path: Path, copy: Path) -> int:
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged", "cut"])
-def test_what_a_damaged_log_costs_is_told(damage: str, tmp_path: Path) -> None:
+def test_lost_changes_of_a_damaged_log_are_reported(damage: str, tmp_path: Path) -> None:
     """SQLite goes on with what is left, and says nothing; versions do not go back."""
     path = tmp_path / "copy.db"
     version = killed(tmp_path / "cluster.db", path)

@@ -63,7 +63,7 @@ async def ask(pair: Pair, path: str = "/", *headers: str, body: bytes = b"") -> 
     return await reader.readline()
 
 
-def test_idle_clients_that_nobody_knows_give_way() -> None:
+def test_idle_anonymous_clients_are_closed_first() -> None:
     """An administrator was locked out by clients that had asked once, and then did nothing."""
 
     async def run() -> None:
@@ -84,7 +84,7 @@ def test_idle_clients_that_nobody_knows_give_way() -> None:
     asyncio.run(run())
 
 
-def test_known_clients_that_are_served_stay() -> None:
+def test_authenticated_clients_are_kept() -> None:
     """Of known clients the one that has been idle for longest gives way; none that is served."""
 
     async def run() -> None:
@@ -122,7 +122,7 @@ def test_an_unknown_client_that_is_served_gives_way_to_others() -> None:
     asyncio.run(run())
 
 
-def test_what_is_no_request_gets_a_status_that_repeats_nothing_of_it(
+def test_malformed_requests_get_a_status_without_their_content(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """`Authorization: Bearer TOKEN\\x01` put the token into the log."""
@@ -160,7 +160,7 @@ def test_connections_during_shutdown_are_closed(turns: int) -> None:
     asyncio.run(play())
 
 
-def test_many_that_come_at_once_are_counted_as_well() -> None:
+def test_simultaneous_connections_are_counted() -> None:
     """They are accepted in one turn, before the first of them is known."""
 
     async def run() -> None:
@@ -179,7 +179,7 @@ def test_many_that_come_at_once_are_counted_as_well() -> None:
     asyncio.run(run())
 
 
-def test_a_client_that_says_nothing_is_cut() -> None:
+def test_a_silent_client_is_disconnected() -> None:
     """One whose first request is not complete, too; not one that has asked something."""
 
     async def run() -> None:

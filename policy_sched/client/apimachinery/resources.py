@@ -45,7 +45,7 @@ class ApiError(ClusterError):
 
 
 class Expired(ApiError):  # noqa: N818 - the API's own name of the reason
-    """A watch asked for changes that are not remembered any more; list again."""
+    """A watch at a version that has expired; list again."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(410, "Expired", f"too old resource version: {asked} ({oldest})")

@@ -125,7 +125,7 @@ Failed = Callable[[str, str, ClusterError], None]
 """Told of a call that failed: its name, the object, why."""
 
 RECORD_EVENT: Final = "record_event"
-"""The call that ``failed`` is told of when an event could not be written."""
+"""The call that ``failed`` gets when an event could not be written."""
 DELEGATED: Final = 100
 """Bindings that extenders perform at the same time; each has a thread."""
 CONFLICTS: Final = 5
@@ -183,11 +183,11 @@ class KubeClient:
         self._settling = BindConfirmation(api, self._check_lead)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
-        """Bind the pod (by UID) to the node; ``done`` is told later how it went."""
+        """Bind the pod (by UID) to the node; ``done`` is called with the result."""
         self.lanes.add(pod.uid, partial(self._bind, pod, node, done))
 
     def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:
-        """Have the work done beside everything else, in a thread; ``done`` is told later."""
+        """Run the work in a thread; ``done`` is called with the result."""
         self.lanes.add(pod.uid, partial(self._delegate, work, done))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
@@ -210,7 +210,7 @@ class KubeClient:
     def set_group_scheduled(
         self, group: PodGroup, reason: str, message: str, *, scheduled: bool
     ) -> None:
-        """Set condition PodGroupScheduled; a group that has gone is no error."""
+        """Set condition PodGroupScheduled; a deleted group is no error."""
         meta, state = group.metadata, str(scheduled)
         condition = self._changed(group.status.conditions, GROUP_SCHEDULED, state, reason, message)
         path = object_path(GROUP, meta.namespace, meta.name, "status")
@@ -221,13 +221,13 @@ class KubeClient:
         self.lanes.add(meta.uid or key, work)
 
     def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Set condition DisruptionTarget=True; a pod that has gone is no error."""
+        """Set condition DisruptionTarget=True; a deleted pod is no error."""
         reason = "PreemptionByScheduler"
         changed = self._condition(pod, "DisruptionTarget", "True", reason, message)
         self._status("set_disruption_target", pod, changed)
 
     def delete_pod(self, pod: PodInfo) -> None:
-        """Delete the pod (by UID), gracefully; one that has gone is no error."""
+        """Delete the pod (by UID), gracefully; a deleted one is no error."""
         path = object_path(POD, pod.namespace, pod.name)
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
         self._send("delete_pod", pod, ("DELETE", path, options, JSON))
@@ -271,7 +271,7 @@ class KubeClient:
         self._patch("update_claim", CLAIM, claim, {SELECTED_NODE: chosen}, {})
 
     def send(self, request: ObjectRequest, done: Answered) -> None:
-        """Send a request about an object; ``done`` is told later."""
+        """Send a request about an object; ``done`` is called with the result."""
         key = f"{request.kind.__name__}/{request.namespace}/{request.name}"
         self.lanes.add(key, partial(self._request, request, done))
 
@@ -393,7 +393,7 @@ class KubeClient:
 
 
 def _gone(error: ClusterError) -> bool:
-    """Tell whether the object that was meant is there no more."""
+    """Return whether an error says that the object is deleted."""
     return isinstance(error, ApiError) and (error.code == NOT_FOUND or is_another(error))
 
 

@@ -1,4 +1,4 @@
-"""What a scheduler asks of an API server: resources and verbs, and what each is for.
+"""The RBAC rules of a scheduler: resources and verbs, and what each is for.
 
 The informers' part follows from what they read. The rest is a table; a test compares it with the
 requests that the client really sends. Deployment manifests grant this, and nothing else.
@@ -37,7 +37,7 @@ def _reading() -> tuple[Right, ...]:
 
 
 READING: Final[tuple[Right, ...]] = tuple(dict.fromkeys(_reading()))
-"""On the whole cluster, for every instance; all that a shadow asks for."""
+"""On the whole cluster, for every instance; all that a shadow needs."""
 
 WRITING: Final[tuple[Right, ...]] = (
     Right("", "pods/binding", "create", why="a pod gets its node"),

@@ -27,13 +27,13 @@ def not_found(resource: Resource, name: str) -> ApiError:
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """Return the refusal of an object that is there already."""
+    """Return the error of an object that exists already."""
     message = f'{resource.qualified} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _details(name, resource, resource.plural))
 
 
 def conflict(resource: Resource, name: str, why: str, subresource: str = "") -> ApiError:
-    """Return the refusal of a change to something that is not as the client believes."""
+    """Return the error of a change to an object of another version."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     what = f"{plural}.{resource.group}" if resource.group else plural
     message = f'Operation cannot be fulfilled on {what} "{name}": {why}'

@@ -141,7 +141,7 @@ def create(store: ObjectStore, data: Mapping[str, Any]) -> Stored | None:
 
 
 def remove(store: ObjectStore, stored: Stored) -> None:
-    """Delete an object, unless it has gone or is going already."""
+    """Delete an object, unless it is deleted or terminating already."""
     present = store.find(stored.resource.key, *stored.place)
     if present is not None and present.uid == stored.uid and not present.deleting:
         key = Key(stored.resource.key, *stored.place)
@@ -219,7 +219,7 @@ class Revisions:
         return self._forget(data, found, {name, *live}) or acted
 
     def forget(self, uid: str) -> None:
-        """Forget a set that has gone."""
+        """Remove a deleted set."""
         self._last.pop(uid, None)
 
     def _new(self, owner: Stored, data: Plain, name: str, digest: str) -> Plain:

@@ -57,7 +57,7 @@ class PodGarbageCollector(Controller):
             self._node(change)
 
     def _pod_gone(self, node: str, key: Key) -> None:
-        """Forget a pod, and a node that is gone with its last one."""
+        """Remove a pod, and a deleted node with its last pod."""
         pods = self._pods.get(node, {})
         pods.pop(key, None)
         if not pods:

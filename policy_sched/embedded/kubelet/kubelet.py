@@ -65,7 +65,7 @@ class Usage:
             self.amounts[name] = self.amounts.get(name, 0) + amount
 
     def remove(self, pod: PodInfo) -> None:
-        """Let a pod go that was taken in."""
+        """Remove an admitted pod."""
         self.pods -= 1
         for name, amount in pod.requests.items():
             self.amounts[name] -= amount

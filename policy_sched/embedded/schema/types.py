@@ -220,7 +220,7 @@ def _leaf(wanted: type, value: Any) -> Any:
 
 
 def _refusal(kind: Kind, message: str, data: Plain, said: str) -> ApiError:
-    """Say what msgspec found as kube-apiserver says it: field, type, and what is there."""
+    """Return the refusal of kube-apiserver for what msgspec found: field, type and value."""
     match = _AT.search(said)
     path = match[1] if match else ""
     value, owner, field, inside, shown = _found(message, data, path)

@@ -44,7 +44,7 @@ KEYS: Final = {
     "volumes": "name",
     "webhooks": "name",
 }
-"""By which field the items of a list are told apart; taints and tolerations are replaced whole."""
+"""The merge key of a list's items; taints and tolerations are replaced whole."""
 _SETS: Final = frozenset({"finalizers", "podCIDRs"})
 _ORDER: Final = "$setElementOrder/"
 _RETAIN: Final = "$retainKeys"
@@ -58,9 +58,9 @@ SHIFTED: Final = 50_000_000
 
 
 def key_of(field: str, items: Any) -> str | None:
-    """Return by which field the items of a list are told apart, None if it is replaced whole.
+    """Return the merge key of a list's items, None if the list is replaced whole.
 
-    Ports are told apart by their number, which containers and services call differently.
+    The merge key of ports is their number, which containers and services call differently.
     """
     if field != "ports":
         return KEYS.get(field)

@@ -1,4 +1,4 @@
-"""Objects in an SQLite file: whatever was answered is there again after the process was killed.
+"""Objects in an SQLite file: acknowledged changes survive a killed process.
 
 Theory of operation: every change is one transaction in the write-ahead log, written to the
 operating system before it is answered. A killed process loses nothing that way, since the system
@@ -157,7 +157,7 @@ class Storage(Protocol):
         """Return the uids of deleted objects that are `owners` yet; forget the others."""
 
     def secret(self, name: str) -> bytes:
-        """Return the secret of a name: random bytes that were made when it was first asked for."""
+        """Return the secret of a name: random bytes, made at the first call."""
 
     def close(self) -> None:
         """Let go of the file."""

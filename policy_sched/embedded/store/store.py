@@ -90,7 +90,7 @@ def uid_of(seed: str) -> str:
 
 _LOG: Final = logging.getLogger("policy_sched.store")
 HISTORY: Final = 20_000
-"""Changes that are remembered for watches, unless another number is asked for."""
+"""Changes that are kept for watches by default."""
 STATUS: Final = "status"
 EPHEMERAL: Final = "ephemeralcontainers"
 FINALIZE: Final = "finalize"
@@ -280,7 +280,7 @@ class ObjectStore:
     def update(self, given: Mapping[str, Any], subresource: str = "") -> Stored:
         """Replace an object, or what a subresource is; its version must be the present one.
 
-        An object without resourceVersion replaces whatever is there.
+        An object without resourceVersion replaces any version.
         """
         found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
         data = typed(found.key, copied(given))

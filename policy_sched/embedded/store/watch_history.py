@@ -2,8 +2,8 @@
 
 Theory of operation: every change has a version of its own, one more than the one before, so a
 version is a place in the history. A watch is a version and a filter; it holds nothing else, and
-nothing waits: `Watch.drain` returns what came since it was last asked. A watch that fell behind
-the history is told so (`Expired`) and must list again.
+nothing waits: `Watch.drain` returns the changes since the last call. A watch that fell behind
+the history gets `Expired` and must list again.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class History:
         self._changes.clear()
 
     def since(self, version: int, limit: int) -> Sequence[Change]:
-        """Return up to `limit` changes after `version`. Raises Expired if some are forgotten."""
+        """Return up to `limit` changes after `version`. Raises Expired if some are dropped."""
         start = version - self.oldest
         if start < 0:
             raise Expired(version, self.oldest)
@@ -127,7 +127,7 @@ class Watch:
 
     @property
     def behind(self) -> bool:
-        """Whether there is something that was not looked at yet."""
+        """Whether there are changes that were not read yet."""
         return bool(self._initial) or self.version != self._history.version
 
     def pass_over(self, version: int) -> None:
@@ -137,7 +137,7 @@ class Watch:
     def drain(self, limit: int = 2**31) -> list[Change]:
         """Return the changes since the last call, at most `limit` of all kinds looked at.
 
-        Raises Expired if some of them are forgotten; the watch is of no use then.
+        Raises Expired if some of them are dropped; the watch cannot continue then.
         """
         found = [Change(ADDED, one.version, one) for one in self._initial[:limit]]
         del self._initial[:limit]

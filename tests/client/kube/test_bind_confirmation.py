@@ -70,7 +70,7 @@ def test_a_binding_that_never_takes_is_refused_in_the_end() -> None:
     assert [asked.method for asked in here.asked] == ["POST", "GET"] * 5
 
 
-def test_who_ceases_to_lead_does_not_send_a_binding_again() -> None:
+def test_a_former_leader_does_not_retry_a_binding() -> None:
     """Its fate is read all the same: bound is bound."""
     leads = [True, False]
 

@@ -99,7 +99,7 @@ def test_a_binding_names_the_pod_by_uid() -> None:
     assert told.woken == 1
 
 
-def test_who_does_not_lead_writes_nothing() -> None:
+def test_a_client_that_does_not_lead_writes_nothing() -> None:
     """Without the lease a binding fails before it is sent, and so does everything else."""
 
     def act(client: KubeClient, told: Told) -> None:
@@ -303,7 +303,7 @@ def test_events_are_counted_in_series() -> None:
     assert series.json["series"]["count"] == 2
 
 
-def test_what_is_said_of_a_pod_that_has_changed_is_said_anew() -> None:
+def test_a_status_patch_that_conflicts_is_sent_again() -> None:
     """Events name the version of their pods, as client-go's do: another one is another event."""
     result: list[Stage] = []
     changed, other = (make_pod("web", uid="u1") for _ in range(2))
@@ -371,7 +371,7 @@ def _said(api: Api, lost: int) -> Coroutine[Any, Any, None]:
     return say()
 
 
-def test_who_is_asked_to_bind_keeps_nobody_waiting() -> None:
+def test_bindings_in_threads_do_not_block_the_loop() -> None:
     """The work is done in a thread, after what is under way for the pod; others are not held."""
     order: list[str] = []
     over = Event()
@@ -405,7 +405,7 @@ async def _when(ready: Callable[[], bool], client: KubeClient, told: Told) -> No
     client.bind(PodInfo.of(make_pod("other", uid="u2")), "node-a", told.bound.append)
 
 
-def test_who_does_not_lead_asks_nobody_to_bind() -> None:
+def test_a_client_that_does_not_lead_calls_no_binder() -> None:
     """A call to another server is a write as well."""
     asked: list[str] = []
     refused: list[ClusterError | None] = []

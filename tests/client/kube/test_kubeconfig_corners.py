@@ -33,7 +33,7 @@ from tests.client.kube.auth.test_kubeconfig import (
 PEM = "-----BEGIN CERTIFICATE-----"
 
 
-def test_plugins_are_told_of_the_cluster_as_it_is_reached(tmp_path: Path) -> None:
+def test_exec_plugins_receive_the_cluster(tmp_path: Path) -> None:
     """Server name, proxy, compression, checks, and what the file says for plugins alone."""
     plugin(tmp_path, credential("t"))
     extensions = [
@@ -61,7 +61,7 @@ def test_plugins_are_told_of_the_cluster_as_it_is_reached(tmp_path: Path) -> Non
     }
 
 
-def test_plugins_are_told_nothing_they_did_not_ask_for(tmp_path: Path) -> None:
+def test_exec_plugins_receive_only_what_they_request(tmp_path: Path) -> None:
     """Without provideClusterInfo; and the program is the one beside the file, not one in PATH."""
     plugin(tmp_path, credential("t"))
     here = Path.cwd()
@@ -115,14 +115,14 @@ def test_servers_are_read_as_client_go_reads_them(tmp_path: Path, server: str, u
         ({"tokenFile": "t", "client-certificate": "a", "client-key": "b"}, {}, "beside files"),
     ],
 )
-def test_values_that_cannot_be_used_are_told(
+def test_unusable_values_are_reported(
     tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any], words: str
 ) -> None:
     """One problem of each."""
     assert any(words in one for one in problems(tmp_path, config(user, **cluster)))
 
 
-def test_a_proxy_of_the_environment_that_cannot_be_used_is_told(
+def test_an_unusable_proxy_of_the_environment_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the server for which it would be used."""
@@ -150,7 +150,7 @@ def test_contexts_must_name_what_there_is(tmp_path: Path) -> None:
     assert "there is no context 'd'" in one
 
 
-def test_a_context_without_a_user_is_nobody(tmp_path: Path) -> None:
+def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
     """No credentials are sent, and a refusal leaves nothing to try."""
     value = config({})
     del value["contexts"][0]["context"]["user"]
@@ -224,7 +224,7 @@ def test_plugins_that_do_not_end_are_ended(tmp_path: Path) -> None:
         "tokenFile: {SECRET: SECRET}",
     ],
 )
-def test_what_is_wrong_in_a_kubeconfig_repeats_no_secret(tmp_path: Path, line: str) -> None:
+def test_errors_of_a_kubeconfig_contain_no_secret(tmp_path: Path, line: str) -> None:
     """`token: !x SECRET` was refused with a message, and a source line, that held the secret."""
     path = tmp_path / "config"
     path.write_text(f"{HEAD}users:\n- name: me\n  user:\n    {line}\n")
@@ -252,7 +252,7 @@ def test_a_server_with_a_password_is_refused_without_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["SECRET\x01", "SECRET\nx", "SECRET\u20ac"])
-def test_a_token_that_no_header_can_have_is_refused_where_it_comes_from(
+def test_a_token_that_is_no_header_value_is_rejected_with_its_source(
     tmp_path: Path, token: str
 ) -> None:
     """From a file or a plugin; the HTTP library's error would repeat it."""

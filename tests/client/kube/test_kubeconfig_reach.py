@@ -54,7 +54,7 @@ def reached(
     return found[0]
 
 
-def test_whom_one_acts_as_is_in_the_headers(tmp_path: Path) -> None:
+def test_impersonation_is_in_the_headers(tmp_path: Path) -> None:
     """User, UID, each group, each value of each extra; keys escaped as client-go escapes them."""
     extra = {"scopes": ["view", "edit"], "acme.com/project%": ["x"]}
     user = {"token": "t", "as": "ann", "as-uid": "7", "as-groups": ["a", "b"]}
@@ -161,9 +161,7 @@ def test_authorities_are_read_again(tmp_path: Path, authority: Authority) -> Non
     played(play, authority)
 
 
-def test_a_server_with_another_authority_is_believed_soon(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_a_rotated_authority_is_trusted_soon(tmp_path: Path, authority: Authority) -> None:
     """A failed verification rereads the authorities before the next try."""
     ca = tmp_path / "ca.pem"
     ca.write_bytes(authority.read("stranger.pem"))

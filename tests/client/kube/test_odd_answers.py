@@ -69,7 +69,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("odd", LISTS.values(), ids=LISTS)
-def test_a_list_that_comes_wrong_is_asked_for_again(odd: Odd) -> None:
+def test_a_malformed_list_is_retried(odd: Odd) -> None:
     """What comes then is all there is; nothing was made of the wrong one."""
     tries: list[str] = []
 
@@ -102,7 +102,7 @@ def test_compressed_lists_are_read() -> None:
     assert follower.words == ["ADDED a@1", "ADDED b@2"]
 
 
-def test_a_compressed_answer_is_no_bigger_than_others_may_be() -> None:
+def test_a_compressed_response_has_the_limit_of_others() -> None:
     """What comes out counts, not what came in."""
 
     async def script(asked: Asked, wire: Wire) -> None:
@@ -152,7 +152,7 @@ LINES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
-def test_a_line_that_comes_wrong_costs_nothing(line: bytes) -> None:
+def test_a_malformed_line_loses_no_change(line: bytes) -> None:
     """Changes before it count, the watch goes on behind them, and nothing is told twice."""
     watches: list[str] = []
 
@@ -185,7 +185,7 @@ WATCHES: dict[str, Odd] = {
 
 @pytest.mark.parametrize("odd", WATCHES.values(), ids=WATCHES)
 @pytest.mark.parametrize("streaming", [True, False])
-def test_a_watch_that_is_no_watch_is_begun_again(odd: Odd, *, streaming: bool) -> None:
+def test_a_response_that_is_no_watch_is_retried(odd: Odd, *, streaming: bool) -> None:
     """From where it was, or with all that there is."""
     tries: list[dict[str, str]] = []
 
@@ -208,7 +208,7 @@ def test_a_watch_that_is_no_watch_is_begun_again(odd: Odd, *, streaming: bool) -
     assert len(tries) == 2
 
 
-def test_a_streaming_list_that_breaks_off_tells_nothing() -> None:
+def test_a_broken_streaming_list_changes_nothing() -> None:
     """Half of what there is is no list: nothing is taken for deleted that did not come."""
     tries: list[str] = []
 
@@ -233,7 +233,7 @@ def test_a_streaming_list_that_breaks_off_tells_nothing() -> None:
     assert len(here.slept) == 1, "after a version that was too old the list follows at once"
 
 
-def test_a_server_that_forgets_at_once_is_not_asked_without_end() -> None:
+def test_a_server_that_expires_every_version_is_not_asked_endlessly() -> None:
     """Versions that are too old as soon as they are told: after the first list there are pauses."""
     lists: list[str] = []
 
@@ -252,7 +252,7 @@ async def _cut(asked: Asked, wire: Wire) -> None:
     wire.cut()
 
 
-def test_what_breaks_off_is_said_in_words() -> None:
+def test_broken_responses_have_readable_errors() -> None:
     """No names of classes, no codes of unknown origin."""
 
     async def play(script: Script, words: str) -> None:
@@ -268,7 +268,7 @@ def test_what_breaks_off_is_said_in_words() -> None:
     acted(play(_cut, "GET /x: Server disconnected"))
 
 
-def test_a_kind_that_is_not_served_is_empty_and_asked_for_again() -> None:
+def test_a_kind_that_is_not_served_is_empty_and_retried() -> None:
     """What a server begins to serve later is seen then."""
     lists: list[str] = []
 
@@ -287,7 +287,7 @@ def test_a_kind_that_is_not_served_is_empty_and_asked_for_again() -> None:
     assert len(here.slept) == 2
 
 
-def test_pages_that_expire_again_and_again_give_way_to_one_piece() -> None:
+def test_pages_that_keep_expiring_are_replaced_by_one_list() -> None:
     """Three times begun in pages, then asked for at once; if that is refused, too, later."""
     asks: list[tuple[str, str]] = []
 
@@ -306,7 +306,7 @@ def test_pages_that_expire_again_and_again_give_way_to_one_piece() -> None:
     assert asks[:7] == [("1", ""), ("1", "more")] * 3 + [("", "")]
 
 
-def test_objects_that_cannot_be_read_are_left_out_and_named() -> None:
+def test_unreadable_objects_are_left_out_and_reported() -> None:
     """In a list: known by name, reported, and not tried with what was known of them before."""
     bad = pod("b", 3)
     bad["spec"] = {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}
@@ -340,7 +340,7 @@ ODD_VALUES = {
 
 
 @pytest.mark.parametrize("odd", ODD_VALUES.values(), ids=ODD_VALUES)
-def test_an_object_with_a_value_that_nothing_can_hold_hides_no_other(odd: bytes) -> None:
+def test_an_object_with_an_impossible_value_hides_no_other(odd: bytes) -> None:
     """The task that followed a kind ended: nothing of that kind was seen from then on."""
     bound = b'{"metadata": {"name": "b", "namespace": "default", "labels": {"a": %s}},'
     bound += b' "spec": {"nodeName": "n", "containers": [{"image": %s}]}}'
@@ -359,6 +359,6 @@ def test_an_object_with_a_value_that_nothing_can_hold_hides_no_other(odd: bytes)
 
 
 @pytest.mark.parametrize("body", [b'{"message": "\xff"}', b"[" * 5000], ids=["bytes", "depth"])
-def test_a_refusal_that_cannot_be_read_is_a_refusal(body: bytes) -> None:
+def test_an_unreadable_error_response_is_an_error(body: bytes) -> None:
     """Its code counts, as with the page of a proxy."""
     assert error_of_answer(503, body).code == 503

@@ -87,6 +87,6 @@ def test_all_that_is_read_may_be_listed_and_watched() -> None:
     }
 
 
-def test_every_right_says_what_it_is_for() -> None:
+def test_every_rbac_rule_has_a_reason() -> None:
     """The administrator sees what to grant."""
     assert all(right.why for right in (*READING, *WRITING))

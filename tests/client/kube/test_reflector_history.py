@@ -30,7 +30,7 @@ def test_a_version_that_lies_ahead_is_left_after_a_silence() -> None:
     assert follower.words == ["ADDED a@1", "DELETED a@1", "ADDED b@2"]
 
 
-def test_a_stream_that_said_something_is_gone_on_with_after_a_silence() -> None:
+def test_a_stream_that_sent_something_is_resumed_after_a_timeout() -> None:
     """A connection that died has nothing to do with versions."""
     watched: list[str] = []
 
@@ -74,7 +74,7 @@ def back(version: int) -> tuple[list[str], list[str]]:
     return asked_for, follower.words
 
 
-def test_a_server_that_was_away_is_asked_how_far_it_is() -> None:
+def test_after_an_outage_the_version_of_the_server_is_read() -> None:
     """It has a history of its own if that is less far than we are: everything is read anew."""
     asked, told = back(3)
     assert asked[:4] == ["list 500", "watch 5", "list 1", "list 500"]

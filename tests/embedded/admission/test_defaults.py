@@ -37,7 +37,7 @@ QUARTERS = {"maxUnavailable": "25%", "maxSurge": "25%"}
         ("ConfigMap", {"a": 1}, {"a": 1}),
     ],
 )  # fmt: skip
-def test_what_is_not_said_is_filled_in(kind: str, given: Plain, filled: Plain) -> None:
+def test_missing_fields_get_their_defaults(kind: str, given: Plain, filled: Plain) -> None:
     """And what is said stays."""
     data = {"spec": given}
     fill_in(kind, data)
@@ -47,7 +47,7 @@ def test_what_is_not_said_is_filled_in(kind: str, given: Plain, filled: Plain) -
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "StatefulSet"])
-def test_what_is_not_shaped_like_its_kind_is_left_to_others(kind: str) -> None:
+def test_malformed_objects_are_left_to_validation(kind: str) -> None:
     """It is refused when it is read."""
     for spec in (None, 5, [], {"strategy": 5, "updateStrategy": [1], "ports": [5]}, {"ports": 5}):
         fill_in(kind, {"spec": spec})

@@ -62,7 +62,7 @@ def test_an_update_that_changes_nothing_is_none_where_nulls_are_written() -> Non
     assert first.typed.metadata.name == "x"
 
 
-def test_null_is_absent_in_what_is_created() -> None:
+def test_null_is_absent_in_created_objects() -> None:
     """A Deployment with matchLabels: null and a pod without containers' limits are taken."""
     store = ObjectStore(time.time_ns)
     store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})

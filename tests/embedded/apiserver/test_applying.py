@@ -30,7 +30,7 @@ async def apply(world: World, path: str, data: Any, by: str = "me", **named: str
     return await world.ask("PATCH", f"{path}{joint}fieldManager={by}", data, type=APPLY, **named)
 
 
-def test_a_file_is_applied_changed_and_taken_back() -> None:
+def test_a_manifest_is_applied_changed_and_unapplied() -> None:
     """Created, then updated; YAML as well as JSON; other managers' fields stay."""
 
     async def run() -> None:
@@ -130,7 +130,7 @@ def test_force_is_for_applying_only() -> None:
     asyncio.run(run())
 
 
-def test_who_may_only_patch_creates_nothing(tmp_path: Path) -> None:
+def test_a_user_that_may_only_patch_creates_nothing(tmp_path: Path) -> None:
     """Applying what is not there needs the right to create it."""
 
     async def run() -> None:

@@ -11,7 +11,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SETS = "/apis/apps/v1/namespaces/default/replicasets"
 
 
-def test_each_policy_does_what_it_says() -> None:
+def test_each_propagation_policy_is_followed() -> None:
     """In the foreground the object is shown as it waits, and a watch sees it go last."""
 
     async def run() -> None:

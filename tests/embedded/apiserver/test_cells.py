@@ -30,7 +30,7 @@ def test_spans_have_at_most_two_units(seconds: int, shown: str) -> None:
     assert span(seconds) == shown
 
 
-def test_what_is_no_time_has_no_age() -> None:
+def test_malformed_times_have_no_age() -> None:
     """Nothing, another type, another text."""
     assert [ago(text, NOW) for text in (None, "", 5, "yesterday")] == ["<unknown>"] * 4
     assert ago(BORN, NOW) == "24h"
@@ -178,7 +178,7 @@ def test_rows_have_the_cells_of_their_kind(kind: str, data: Plain, cells: list[A
     assert len(cells) == len(definitions(kind))
 
 
-def test_rows_hold_their_objects_as_far_as_asked_for() -> None:
+def test_rows_contain_the_requested_form_of_their_objects() -> None:
     """All of it, or the metadata."""
     data = {"kind": "ConfigMap", "metadata": META, "data": {"a": "b"}}
     assert row("ConfigMap", data, NOW, "Object")["object"] == data

@@ -150,7 +150,7 @@ def test_pods_that_are_not_ready_go_while_others_are_enough() -> None:
     asyncio.run(run())
 
 
-def test_what_a_budget_knows_of_evictions_it_forgets_with_the_pods() -> None:
+def test_disrupted_pods_of_a_budget_are_removed_with_the_pods() -> None:
     """It does not grow for ever."""
 
     async def run() -> None:
@@ -167,7 +167,7 @@ def test_what_a_budget_knows_of_evictions_it_forgets_with_the_pods() -> None:
     asyncio.run(run())
 
 
-def test_a_budget_that_nobody_has_looked_at_yet_allows_nothing() -> None:
+def test_an_unobserved_budget_allows_no_eviction() -> None:
     """The client may try again."""
     store = ObjectStore(FakeClock(START))
     meta = {"name": "default"}

@@ -85,7 +85,7 @@ async def make(world: World, path: str, data: Plain) -> Plain:
     return found
 
 
-def test_it_learns_whom_to_believe(tmp_path: Path) -> None:
+def test_it_reads_the_authorities_of_the_cluster(tmp_path: Path) -> None:
     """It reads the ConfigMap of the cluster's authorities, and follows it by name."""
 
     async def story(world: World, client: GoClient) -> None:
@@ -102,7 +102,7 @@ def test_it_learns_whom_to_believe(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_it_asks_who_somebody_is_and_what_that_one_may(tmp_path: Path) -> None:
+def test_it_creates_token_and_access_reviews(tmp_path: Path) -> None:
     """TokenReview and SubjectAccessReview, for callers of its own endpoints."""
 
     async def story(world: World, client: GoClient) -> None:
@@ -221,7 +221,7 @@ async def bind(client: GoClient, name: str, where: str) -> tuple[int, Plain]:
     return await client.ask("POST", f"{PODS}/{name}/binding", body)
 
 
-def test_it_binds_and_tells(tmp_path: Path) -> None:
+def test_it_binds_and_writes_an_event(tmp_path: Path) -> None:
     """A binding, its event; a second binding is refused; its informer sees the pod's node."""
 
     async def story(world: World, client: GoClient) -> None:
@@ -240,7 +240,7 @@ def test_it_binds_and_tells(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def test_it_says_why_a_pod_waits(tmp_path: Path) -> None:
+def test_it_writes_the_condition_of_an_unschedulable_pod(tmp_path: Path) -> None:
     """A patch of the status as Go's two-way merge writes it; an event, and its series."""
 
     async def story(world: World, client: GoClient) -> None:

@@ -130,7 +130,7 @@ def test_a_node_is_drained_as_budgets_allow(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_what_is_there_is_explained_and_slips_are_told(tmp_path: Path) -> None:
+def test_explain_works_and_typing_errors_are_reported(tmp_path: Path) -> None:
     """``explain``, field validation, logs without a kubelet, metrics that are not there."""
     file = tmp_path / "pod.json"
     data = {**pod("p"), "spec": {**pod("p")["spec"], "nodSelector": {"a": "b"}}}

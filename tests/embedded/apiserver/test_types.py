@@ -116,7 +116,7 @@ def test_every_way_to_change_an_object_is_checked(
         ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": "9" * 5000 + "%"}}}),
     ],
 )  # fmt: skip
-def test_odd_values_of_right_types_end_nothing(kind: str, spec: dict[str, Any]) -> None:
+def test_odd_values_of_right_types_end_no_process(kind: str, spec: dict[str, Any]) -> None:
     """``volumeClaimTemplates: [{metadata: {}}]`` ended the process; here no controller fails."""
 
     async def run() -> None:

@@ -32,7 +32,7 @@ def put(world: World, kind: str, spec: dict[str, Any]) -> Key:
         ("Deployment", {"strategy": 5}), ("Job", {"backoffLimit": []}),
     ],
 )  # fmt: skip
-def test_an_object_that_cannot_be_worked_on_stays_alone_with_that(
+def test_an_object_that_fails_blocks_no_other(
     kind: str, spec: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """One object ended the process; now it is logged, counted and tried again, ever more rarely."""

@@ -34,7 +34,7 @@ def test_a_deployment_is_available_once_enough_pods_are_ready() -> None:
     assert last["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_roll_out_that_stands_still_is_told() -> None:
+def test_a_stalled_rollout_is_reported() -> None:
     """After progressDeadlineSeconds; the pods that are there stay available."""
     world = World(nodes=1)
     world.cluster.apply(deployed(1, progressDeadlineSeconds=30))
@@ -54,7 +54,7 @@ def test_a_roll_out_that_stands_still_is_told() -> None:
     assert said(world)["Progressing"] == ("True", "NewReplicaSetAvailable")
 
 
-def test_a_paused_deployment_says_so() -> None:
+def test_a_paused_deployment_has_a_condition() -> None:
     """And goes on when it is resumed."""
     world = World()
     world.cluster.apply(deployed(2))
@@ -67,7 +67,7 @@ def test_a_paused_deployment_says_so() -> None:
     assert said(world)["Progressing"] == ("True", "NewReplicaSetAvailable")
 
 
-def test_without_a_deadline_nothing_is_said_of_progress() -> None:
+def test_without_a_deadline_there_is_no_progressing_condition() -> None:
     """As the deployment controller has it."""
     world = World()
     data = deployed(1)

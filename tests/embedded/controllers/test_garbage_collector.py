@@ -98,9 +98,7 @@ def test_pods_of_a_deleted_namespace_end_in_their_grace_period() -> None:
 
 
 @pytest.mark.parametrize("deleted", ["owner", "namespace"])
-def test_a_process_that_ends_in_the_middle_deletes_the_others_later(
-    deleted: str, tmp_path: Path
-) -> None:
+def test_an_interrupted_deletion_continues_after_a_restart(deleted: str, tmp_path: Path) -> None:
     """The file tells which owners have gone, and keeps that only as long as dependents are left."""
     path = str(tmp_path / "cluster.db")
     world = World(nodes=0, path=path)
@@ -120,7 +118,7 @@ def test_a_process_that_ends_in_the_middle_deletes_the_others_later(
     third.close()
 
 
-def test_pods_of_a_snapshot_whose_owners_are_missing_stay() -> None:
+def test_pods_of_a_snapshot_without_their_owners_are_kept() -> None:
     """Their owners were never deleted here."""
     world = World()
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}
@@ -162,7 +160,7 @@ def test_a_deployment_waits_for_its_sets_and_these_for_their_pods() -> None:
     assert world.cluster.next_wakeup() is None
 
 
-def test_what_owns_nothing_goes_at_once() -> None:
+def test_an_object_without_dependents_is_deleted_at_once() -> None:
     """As in the background."""
     world = World()
     world.cluster.apply(deployed(0))
@@ -182,7 +180,7 @@ def test_the_pods_of_a_job_are_counted_and_go() -> None:
     assert world.store.select(JOB) == world.store.select(POD) == []
 
 
-def test_what_others_own_too_stays() -> None:
+def test_an_object_with_another_owner_is_kept() -> None:
     """It forgets the owner that goes."""
     world = World()
     made = {}
@@ -202,7 +200,7 @@ def test_what_others_own_too_stays() -> None:
     assert [one.name for one in left.typed.metadata.owner_references] == ["b"]
 
 
-def test_what_has_two_owners_stays_until_both_have_gone() -> None:
+def test_an_object_with_two_owners_is_deleted_with_the_last_one() -> None:
     """And the chain goes on: what it owns goes with it."""
     world = World(nodes=0)
     head = {"apiVersion": CONFIG_MAP[0], "kind": CONFIG_MAP[1]}
@@ -221,7 +219,7 @@ def test_what_has_two_owners_stays_until_both_have_gone() -> None:
     assert [(c.type, c.new.name) for c in watch.drain()] == [(DELETED, n) for n in "bcd"]
 
 
-def test_a_process_that_ends_meanwhile_goes_on(tmp_path: Path) -> None:
+def test_foreground_deletion_continues_after_a_restart(tmp_path: Path) -> None:
     """What waits is written in the objects."""
     path = str(tmp_path / "cluster.db")
     world = World(path=path)

@@ -25,7 +25,7 @@ MOST = 2**31 - 1
         ("Job", {"parallelism": MOST, "completions": MOST, "completionMode": "Indexed"}),
     ],
 )
-def test_replicas_without_end_come_in_rounds(kind: str, spec: dict[str, Any]) -> None:
+def test_endless_replicas_are_created_in_batches(kind: str, spec: dict[str, Any]) -> None:
     """``replicas: 2147483647`` was one turn of the event loop, without an end."""
     world = World(nodes=0)
     template = pod_spec(restartPolicy="Never") if kind == "Job" else None
@@ -71,7 +71,7 @@ def test_one_step_without_time_does_the_least(monkeypatch: pytest.MonkeyPatch) -
     assert min(owners.values()) >= 50
 
 
-def test_pods_that_are_large_come_one_by_one() -> None:
+def test_large_pods_are_created_one_by_one() -> None:
     """A round of a hundred pods of a megabyte each would hold everything up."""
     world = World(nodes=0)
     world.cluster.step()

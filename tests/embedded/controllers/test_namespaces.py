@@ -24,7 +24,7 @@ def test_every_namespace_has_a_default_account() -> None:
     assert world.cluster.next_wakeup() is None
 
 
-def test_it_comes_back_unless_its_namespace_goes() -> None:
+def test_the_default_account_is_recreated_unless_its_namespace_is_deleted() -> None:
     """One that is deleted is made anew, with another uid."""
     world = World()
     world.store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})

@@ -118,7 +118,7 @@ def test_recreate_waits_until_the_old_pods_have_gone() -> None:
     assert images(world) == ["app:2"] * 3
 
 
-def test_a_template_that_comes_back_finds_its_replica_set() -> None:
+def test_a_restored_template_reuses_its_replica_set() -> None:
     """A roll-back uses the old set again; empty sets beyond the limit go."""
     world = World(stop=0)
     for image in ("app:1", "app:2", "app:1"):
@@ -144,7 +144,7 @@ def test_a_paused_deployment_is_scaled_but_not_rolled_out() -> None:
     assert images(world) == ["app:2"] * 3
 
 
-def test_what_a_deployment_owns_goes_with_it() -> None:
+def test_dependents_of_a_deployment_are_deleted() -> None:
     """Sets in the next step, pods after their grace period; nothing is made anew."""
     world = World()
     world.cluster.apply(deployed())
@@ -200,7 +200,7 @@ def test_a_set_that_is_orphaned_leaves_its_pods_alone() -> None:
     assert all(not one.typed.metadata.owner_references for one in world.pods())
 
 
-def test_many_pods_come_and_go_in_several_rounds() -> None:
+def test_many_pods_are_created_and_deleted_in_batches() -> None:
     """An owner that has no more time gets its turn between two of them."""
     world = World(nodes=0, stop=0)
     counts = [0]

@@ -18,7 +18,7 @@ def images(world: World) -> list[str]:
     return [one.data["spec"]["containers"][0]["image"] for one in world.pods()]
 
 
-def test_pods_come_one_after_the_other() -> None:
+def test_pods_are_created_in_order() -> None:
     """The next one is made when the one before it is ready."""
     world = World()
     world.cluster.apply(stateful())
@@ -33,7 +33,7 @@ def test_pods_come_one_after_the_other() -> None:
     assert world.cluster.next_wakeup() is None
 
 
-def test_parallel_pods_come_at_once() -> None:
+def test_parallel_pods_are_created_at_once() -> None:
     """podManagementPolicy Parallel."""
     world = World()
     world.cluster.apply(stateful(podManagementPolicy="Parallel", ordinals={"start": 5}))
@@ -42,7 +42,7 @@ def test_parallel_pods_come_at_once() -> None:
     assert world.phases() == ["Running"] * 3
 
 
-def test_a_pod_comes_back_under_its_name_once_it_has_gone() -> None:
+def test_a_deleted_pod_is_recreated_under_its_name() -> None:
     """There are never two of one name; a failed one is deleted and made again."""
     world = World()
     world.cluster.apply(stateful(2))
@@ -72,7 +72,7 @@ def test_the_last_pods_go_first_one_at_a_time() -> None:
     assert world.names() == ["db-0"]
 
 
-def test_a_changed_template_renews_pods_from_the_last_to_the_partition() -> None:
+def test_a_changed_template_replaces_pods_down_to_the_partition() -> None:
     """One at a time; those below the partition stay."""
     world = World(stop=0)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}

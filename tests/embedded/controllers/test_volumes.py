@@ -134,7 +134,7 @@ def test_a_claim_of_no_class_gets_the_default_one() -> None:
     assert bound(world)[0] == "Bound"
 
 
-def test_what_becomes_of_a_volume_whose_claim_has_gone() -> None:
+def test_the_reclaim_policy_decides_about_released_volumes() -> None:
     """It is released, or deleted if that is its policy."""
     world = World()
     for name, policy in (("a", "Retain"), ("b", "Delete")):

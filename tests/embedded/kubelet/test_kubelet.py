@@ -126,7 +126,7 @@ def test_other_reasons_of_rejection(spec: dict[str, object], reason: str) -> Non
     assert (status["phase"], status["reason"]) == ("Failed", reason)
 
 
-def test_a_node_that_comes_late_starts_the_pods_that_wait_for_it() -> None:
+def test_a_late_node_starts_the_pods_bound_to_it() -> None:
     """Without a node there is no kubelet."""
     world = World(nodes=0)
     world.cluster.apply(pod("p"))

@@ -104,7 +104,7 @@ def test_the_words_are_those_of_kube_apiserver(spec: Plain, words: str) -> None:
         (("v1", "Pod"), {"kind": 5}, "number into Go struct field Pod.kind of type string"),
     ],
 )  # fmt: skip
-def test_texts_that_cannot_be_read_are_told_with_their_field(
+def test_unreadable_texts_are_reported_with_their_field(
     kind: tuple[str, str], data: Plain, words: str
 ) -> None:
     """A quantity, a time or base64 has the right JSON type and says nothing."""
@@ -131,7 +131,7 @@ def test_null_is_what_go_reads() -> None:
     }
 
 
-def test_what_has_the_right_types_stays() -> None:
+def test_objects_of_right_types_are_unchanged() -> None:
     """Numbers as quantities, times with fractions, base64 in lines, anything where it may be."""
     data = {
         "metadata": {"name": "s", "creationTimestamp": "2026-01-02T03:04:05.123456+01:00"},

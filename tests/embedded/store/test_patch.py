@@ -191,7 +191,7 @@ def test_strategic_merge_patches_are_linear(patch: Any, containers: int, finaliz
     assert (len(result["containers"]), len(result["finalizers"])) == (containers, finalizers)
 
 
-def test_items_stay_in_their_order() -> None:
+def test_items_keep_their_order() -> None:
     """Changed in place, new ones last, ordered if the patch says so."""
     target = {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
     patch = {"containers": [{"name": "d"}, {"name": "b", "image": "x"}]}

@@ -17,7 +17,7 @@ KILLS = 5
 """More of them by hand: python -m tests.embedded.kill_run 50."""
 
 
-def test_a_cluster_that_was_closed_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_closed_cluster_continues_where_it_was(tmp_path: Path) -> None:
     """Objects, versions, and what the kubelets and controllers were about to do."""
     path = str(tmp_path / "cluster.db")
     world = World(path=path)

@@ -152,7 +152,7 @@ Requests.TestCase.settings = settings(max_examples=60, stateful_step_count=40, d
 TestRequests = Requests.TestCase
 
 
-def test_a_watch_that_fell_behind_is_told_so() -> None:
+def test_a_watch_behind_the_history_expires() -> None:
     """And nothing is left out in silence."""
     store = new_store(history=5)
     watch = store.watch()
@@ -221,7 +221,7 @@ def test_generations_count_changes_of_the_spec() -> None:
     assert store.get(POD, "default", "p").data["metadata"]["generation"] == 2
 
 
-def test_a_pod_keeps_what_is_fixed() -> None:
+def test_immutable_fields_of_a_pod_are_kept() -> None:
     """Its spec can hardly be changed, and gates can only be taken away."""
     store = new_store()
     store.create(pod("p"))

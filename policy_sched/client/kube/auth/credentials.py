@@ -165,7 +165,7 @@ TIMEOUT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """How a plugin is called. ``cluster`` is what it is told of the server, if it asks for it."""
+    """How a plugin is called. ``cluster`` is passed to plugins with provideClusterInfo."""
 
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)

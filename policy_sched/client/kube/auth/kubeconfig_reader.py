@@ -52,7 +52,7 @@ A key or a token may stand where the name of its file should.
 def shown(problem: Diagnostic) -> Diagnostic:
     """Return a diagnostic without its source line, unless that line can hold no secret.
 
-    What is wrong as YAML is told without the text that is wrong: it may be a token.
+    Errors of YAML do not contain the text in question: it may be a token.
     """
     if problem.code == YAML_SYNTAX:
         problem = replace(problem, message=_without_values(problem.message))
@@ -322,7 +322,7 @@ def _proxy(reader: Reader, where: tuple[str | int, ...], server: str) -> str:
 
 
 def cluster_info(entry: Entry, server: Server) -> dict[str, Any]:
-    """Return what an exec plugin with provideClusterInfo is told."""
+    """Return the cluster of ExecCredential, for plugins with provideClusterInfo."""
     where, trust = ("clusters", entry.index, "cluster"), server.trust
     info: dict[str, Any] = {"server": server.url}
     if trust.server_name:

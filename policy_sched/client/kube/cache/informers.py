@@ -1,4 +1,4 @@
-"""Informers: all collections that a scheduler reads, followed side by side and told in one order.
+"""Informers: all collections that a scheduler reads, watched concurrently, delivered in one order.
 
 Theory of operation. Each kind has a reflector; what they tell is kept until `drain` hands it on,
 so nothing changes while a pod is being decided. Until every collection has been read once nothing

@@ -56,7 +56,7 @@ PageT = TypeVar("PageT", bound=ApiObject)
 PAGE: Final = 500
 """Objects of a page (client-go's default)."""
 BEGINNINGS: Final = 3
-"""How often a list is begun in pages; after that it is asked for in one piece."""
+"""How often a list is tried in pages before it is requested as a whole."""
 
 
 @dataclass(slots=True)
@@ -200,7 +200,7 @@ class Reflector(Generic[T]):
 
     @property
     def version(self) -> str:
-        """The version up to which the mirror is; "" if everything is to be asked for again."""
+        """The version of the store; "" if a new list is needed."""
         return self._version
 
     async def run(self) -> None:

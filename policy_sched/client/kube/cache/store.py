@@ -1,4 +1,4 @@
-"""Store: what we believe a collection of the cluster holds, and what changes as we learn more.
+"""Store: the known state of a collection, and the changes that events and lists make to it.
 
 Theory of operation. Two things are told to a mirror: an object that came, changed or went (a line
 of a watch), and all that there is (a list). Both are answered with the changes that lead from what
@@ -75,7 +75,7 @@ class Store(Generic[T]):
         return self._objects.get((namespace, name))
 
     def upsert(self, thing: T) -> list[Change[T]]:
-        """Take an object that is there; return what that changes: usually one change."""
+        """Add or update an object; return the changes, usually one."""
         key = place(thing)
         old = self._objects.get(key)
         self._objects[key] = thing
@@ -93,7 +93,7 @@ class Store(Generic[T]):
         return [Change(ChangeType.MODIFIED, old, thing)]
 
     def delete(self, thing: T) -> list[Change[T]]:
-        """Take the last state of an object that is there no more."""
+        """Remove an object; its last state is given."""
         old = self._objects.pop(place(thing), None)
         if old is None:
             return []

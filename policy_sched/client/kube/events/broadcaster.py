@@ -35,7 +35,7 @@ FINISH: Final = 6 * 60 * SECOND
 MOST: Final = 100_000
 """Things that were said lately; beyond that the oldest end early."""
 REFRESH: Final = 30 * 60 * SECOND
-"""How often a series that goes on is written."""
+"""How often a continued series is written."""
 NOTE_LIMIT: Final = 1024
 """The longest note, in bytes (events.k8s.io validation)."""
 NAME_LIMIT: Final = 253
@@ -91,7 +91,7 @@ class Write:
 
     @property
     def series(self) -> Plain | None:
-        """The series to write into an event that is there; None for a new event."""
+        """The series to write into an existing event; None for a new event."""
         found: Plain | None = self.event.get("series")
         return found
 
@@ -200,7 +200,7 @@ PAUSE: Final = 10.0
 LOOK: Final = 10.0
 """Seconds between two looks for series that have ended."""
 AT_A_TIME: Final = 1000
-"""Things that are forgotten in one turn of the event loop."""
+"""Series that are dropped in one turn of the event loop."""
 
 Lost = Callable[[str, ClusterError], None]
 """Told of an event that could not be written: its object, and why."""

@@ -85,7 +85,7 @@ def record_of(lease: Plain) -> LeaseRecord:
 class Lease:
     """One lease; it is written as it was read or written last, or not at all.
 
-    ``trouble`` is told of what is neither a lease that is not there, nor one that others wrote.
+    ``trouble`` gets failures other than a missing lease and a conflict.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Lease:
         return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0], version)
 
     async def answer(self, request: Request, timeout: float | None = None) -> Answer:
-        """Do what an attempt asks for. ``timeout``: seconds for each request."""
+        """Send the requests of an attempt. ``timeout``: seconds for each request."""
         try:
             if isinstance(request, Get):
                 path = object_path(LEASE, self.namespace, self.name)

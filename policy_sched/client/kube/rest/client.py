@@ -90,7 +90,7 @@ class Settings:
     open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
     and once for all else, as kube-scheduler has a client of its own for events. An answer has at
     most ``longest_answer`` bytes.
-    ``read_only``: whatever asks for a write is refused here, and nothing is sent.
+    ``read_only``: requests that write fail here, and nothing is sent.
     """
 
     qps: float = QPS
@@ -113,7 +113,7 @@ class Environment:
 
 
 class Traffic(Protocol):
-    """Is told what requests wait for, and how large they are; ``verb`` is the method."""
+    """Observes what requests wait for, and how large they are; ``verb`` is the method."""
 
     def throttled(self, verb: str, host: str, seconds: float) -> None:
         """A request waited for the client's own limit."""
@@ -126,7 +126,7 @@ def nothing() -> None:
     """Check nothing."""
 
 
-class WriteRefused(ClusterError):  # noqa: N818 - it is what was asked for, not a mistake
+class WriteRefused(ClusterError):  # noqa: N818 - intended, no mistake
     """This client only reads."""
 
 
@@ -227,7 +227,7 @@ class Api:
     async def pause(self, seconds: float, *, asked: bool = False) -> bool:
         """Wait before something is tried again; not longer than the server is away.
 
-        ``asked``: the server named the time, and it is waited for whatever happens. Returns
+        ``asked``: the server named the time, and the wait is not cut short. Returns
         whether the server came back meanwhile.
         """
         if not asked:

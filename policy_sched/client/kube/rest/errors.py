@@ -98,7 +98,7 @@ class Unreachable(ClusterError):  # noqa: N818 - what is wrong is the connection
 
 
 class Malformed(ClusterError):  # noqa: N818 - what is wrong is the answer
-    """An answer that cannot be read: it is not JSON, or not of the form that was asked for."""
+    """An unreadable response: it is not JSON, or has another form than expected."""
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -155,7 +155,7 @@ def retry_after(value: str | None, now: datetime | None = None) -> float | None:
 
 
 def wait_of(error: ClusterError) -> float | None:
-    """Return the seconds that an answer asks to wait before the next try; None if it does not."""
+    """Return the seconds of Retry-After, None if the response has none."""
     if not isinstance(error, ApiError):
         return None
     seconds = error.details.get("retryAfterSeconds")

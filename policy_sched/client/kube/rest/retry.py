@@ -44,7 +44,7 @@ class TokenBucket:
         self._at = now()
 
     def take(self) -> float:
-        """Take a token; return how many seconds to wait until it is there."""
+        """Take a token; return the seconds until it is available."""
         if not self._qps:
             return 0.0
         now = max(self._now(), self._at)
@@ -92,7 +92,7 @@ def pause_before_retry(
 
 
 AWAY: Final = SECOND // 4
-"""A server that has not answered for so long (and was asked) was away."""
+"""A server that has not answered requests for so long was unavailable."""
 
 
 def away(error: ClusterError) -> bool:

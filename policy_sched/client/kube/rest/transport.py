@@ -184,7 +184,7 @@ def connector_of(proxy: str) -> aiohttp.TCPConnector:
 
 
 def proxy_argument(proxy: str) -> str | None:
-    """Return what a request is told of a proxy: nothing of one that connections go through."""
+    """Return the proxy options of a request: none for a proxy of connections."""
     return None if _is_socks(proxy) else proxy or None
 
 
@@ -202,7 +202,7 @@ def translated(sending: OutgoingRequest) -> Iterator[None]:
 
 
 def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
-    """Return what aiohttp has raised as ours, and let go of the connection that it came from."""
+    """Return an exception of aiohttp as one of ours, without references to its connection."""
     _untraced(error)
     if isinstance(error, aiohttp.ClientSSLError):
         return AccessError(f"{sending}: no trust in the server: {_certificate_problem(error)}")

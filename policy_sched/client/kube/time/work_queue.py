@@ -137,7 +137,7 @@ class WorkQueue:
             self.took.append((self._now() - began) / 1e9)
 
     def given_up(self) -> None:
-        """Forget the work that waits or goes on."""
+        """Forget queued and running work."""
         self.depth = 0
         self._running.clear()
 

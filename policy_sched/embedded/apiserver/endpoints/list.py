@@ -91,7 +91,7 @@ class Snapshots:
         return found
 
     def at(self, kind: Kind, version: int) -> Snapshot:
-        """Return the objects of a kind as they were. Raises Expired if that is forgotten."""
+        """Return the objects of a kind at a version. Raises Expired if it is too old."""
         history = self._store.history
         if version != history.version:
             history.since(version, 0)  # which is refused if it is too long ago
@@ -107,7 +107,7 @@ class Snapshots:
         return found
 
     def _changes(self, kind: Kind, version: int) -> list[Change] | None:
-        """Return the changes of a kind after a version, None if some are forgotten."""
+        """Return the changes of a kind after a version, None if some have expired."""
         history = self._store.history
         if version < history.oldest:
             return None
@@ -132,7 +132,7 @@ def _before(found: Snapshot, changes: Sequence[Change]) -> Snapshot:
 
 
 def _put(keys: list[str], objects: list[Stored], one: Stored, *, there: bool) -> None:
-    """Let an object be there, in the place of the one of its key, or not."""
+    """Insert, replace or remove the object of a key."""
     key = key_of(one)
     place = bisect_left(keys, key)
     known = place < len(keys) and keys[place] == key
@@ -148,7 +148,7 @@ def _put(keys: list[str], objects: list[Stored], one: Stored, *, there: bool) ->
 PIECE: Final = 500
 """Objects that are written at once; other requests have their turn in between."""
 LOOKED_AT: Final = 1000
-"""Objects that are looked at without a turn for others."""
+"""Objects that are filtered without yielding to other requests."""
 PIECE_BYTES: Final = 1024 * 1024
 """And bytes, unless one object has more: what a slow reader keeps waiting in memory."""
 _LIST_EXPIRED: Final = "The resourceVersion for the provided list is too old."
@@ -204,7 +204,7 @@ class Lists:
         return _selected(found, found.span(wanted.namespace, ""), wanted)
 
     async def page(self, target: Target, options: Options) -> Listed:
-        """Return what a list request asks for. Raises ApiError."""
+        """Return the result of a list request. Raises ApiError."""
         wanted = selection(target, options)
         limit = max(options.number("limit") or 0, 0)
         token = options.text("continue")
@@ -253,7 +253,7 @@ class Lists:
 
 
 class _PageExpired(ApiError):  # noqa: N818 - the API's own name of the reason
-    """The history has forgotten a list's version; the token leads on at the present one."""
+    """The version of a list has expired; the token continues at the present one."""
 
     def __init__(self, token: str) -> None:
         super().__init__(410, "Expired", _PAGE_EXPIRED)
@@ -265,7 +265,7 @@ class _PageExpired(ApiError):  # noqa: N818 - the API's own name of the reason
 
 
 def _expired(start: str) -> ApiError:
-    """Return what is said of a version that is forgotten; ``start``: where its list goes on."""
+    """Return the error of an expired version; ``start``: the key at which its list continues."""
     if not start:
         return ApiError(410, "Expired", _LIST_EXPIRED)
     return _PageExpired(_encoded_token(-1, start))
@@ -357,7 +357,7 @@ def _item(served: Served, stored: Stored, form: Accepted, now: int, included: st
 
 
 def _selected(found: Snapshot, span: tuple[int, int], wanted: Filter) -> Iterator[Stored | None]:
-    """Yield what is wanted of a part of a snapshot, and None after some that were looked at."""
+    """Yield the selected objects of a part of a snapshot, and None after each batch."""
     for begin in range(*span, LOOKED_AT):
         objects = found.objects[begin : min(begin + LOOKED_AT, span[1])]
         yield from (one for one in objects if wanted.selects(one))

@@ -282,7 +282,7 @@ def _inside(field: Field, value: Any, place: str) -> Iterator[str]:
 
 
 def check_fields(sent: Sent, data: Plain) -> None:
-    """Look at the fields of what is sent, as the request asks for. Raises ApiError if Strict."""
+    """Check for unknown fields, as fieldValidation demands. Raises ApiError if Strict."""
     mode = sent.options.text(OPTION)
     if not mode:
         return

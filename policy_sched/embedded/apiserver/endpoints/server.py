@@ -194,7 +194,7 @@ class Answers:
                 await asyncio.sleep(0)
             await response.write_eof()
         except ConnectionError:
-            _LOG.debug("The reader of a list has gone")
+            _LOG.debug("The client of a list has disconnected")
         return response
 
     async def _watch(
@@ -211,7 +211,7 @@ class Answers:
                 await response.write(lines)
             await response.write_eof()
         except ConnectionError:
-            _LOG.debug("The reader of a watch has gone")
+            _LOG.debug("The client of a watch has disconnected")
         return response
 
     # Writing.
@@ -264,7 +264,7 @@ class Answers:
     def _object(
         self, status: int, target: Target, stored: Stored, accept: str, included: str = ""
     ) -> web.Response:
-        """Answer with one object in the form that is asked for."""
+        """Answer with one object in the accepted form."""
         form = accepted(accept, (TABLE, METADATA))
         served = target.served
         if form.shown_as == TABLE:

@@ -2,7 +2,7 @@
 
 Theory of operation: a watch is a cursor over the store's history, and a task that is woken when
 there is something new. What a slow reader has not taken waits in the history, not in memory of
-its own; a reader that falls behind it is told so (410) and has to list again. Bookmarks tell how
+its own; a reader that falls behind it gets 410 and has to list again. Bookmarks report how
 far a watch has come when nothing of its own happens.
 """
 
@@ -137,7 +137,7 @@ def _done(waiting: asyncio.Future[int], version: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a watch was asked for."""
+    """The parameters of a watch."""
 
     target: Target
     wanted: Filter
@@ -150,7 +150,7 @@ class Asked:
 
 
 def asked(target: Target, options: Options, form: Accepted) -> Asked:
-    """Return what a watch request asks for. Raises ApiError."""
+    """Return the parameters of a watch request. Raises ApiError."""
     match, text = options.text(MATCH), options.text("resourceVersion")
     initial = options.flag("sendInitialEvents")
     forbidden = ""
@@ -203,7 +203,7 @@ class Stream:
             yield _line("ERROR", encoded(error.status()))
 
     def _initial(self) -> Iterable[bytes]:
-        """Begin; yield what is there already, if that was asked for, and b"" between looks."""
+        """Begin; yield the initial events, if requested, and b"" between batches."""
         asked, version = self._asked, self._store.version
         if asked.since is not None:
             self._begin(asked.since or version)

@@ -214,7 +214,7 @@ class Writing:
 
 
 def deleted(target: Target, last: Stored) -> Plain:
-    """Return what is said of an object that has gone."""
+    """Return the Status of a deletion."""
     served = target.served
     details: Plain = {"name": last.name}
     if served.group:

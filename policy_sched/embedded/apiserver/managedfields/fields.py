@@ -23,7 +23,7 @@ from policy_sched.embedded.apiserver.registry import too_large
 from policy_sched.manifests import Plain
 
 SET: Final = ("",)
-"""Instead of keys: a list of values that are told apart by themselves."""
+"""Instead of keys: a set, whose values are their own keys."""
 
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "addresses": ("type",), "conditions": ("type",), "containers": ("name",),
@@ -51,7 +51,7 @@ Names = tuple[str, ...]
 
 
 def keys_of(kind: str, names: Names) -> tuple[str, ...] | None:
-    """Return by which fields a list's items are told apart, None if it is one value."""
+    """Return the key fields of a list's items, None if the list is atomic."""
     last = names[-1] if names else ""
     if last == "ports":
         holder = names[-2] if len(names) > 1 else ""
@@ -95,7 +95,7 @@ _ITSELF: Final = "."
 def fields_of(kind: str, data: Plain, *, strict: bool = False) -> Fields:
     """Return the fields of an object that hold values.
 
-    A list whose items cannot be told apart is one value; with ``strict`` ApiError is raised, as it
+    A list whose items have equal keys is atomic; with ``strict`` ApiError is raised, as it
     is if the paths are too long together.
     """
     found = _Found()
@@ -141,7 +141,7 @@ def _walk(kind: str, value: Any, place: tuple[Path, Names], found: Fields, *, st
 
 
 def elements(items: Iterable[Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the items of a list by their elements, None if they cannot be told apart."""
+    """Return the items of a list by their path elements, None if two have the same."""
     found: dict[str, Any] = {}
     for item in items:
         if keys == SET:
@@ -281,7 +281,7 @@ def _removed(kind: str, value: Any, gone: _Tree, names: Names) -> Any:
 
 
 def _shrink(kind: str, values: Plain, gone: tuple[str, _Tree], names: Names) -> None:
-    """Take out of one value, in place, what is gone; the whole value if it is named itself."""
+    """Remove fields from a value, in place; the whole value if it is named itself."""
     name, tree = gone
     left = None if _HERE in tree else _removed(kind, values[name], tree, names)
     if left is None:

@@ -1,4 +1,4 @@
-"""What a request asks for, and the user that sends it.
+"""The attributes of a request, and its user.
 
 The counterpart of RequestInfo and user.Info.
 """

@@ -200,7 +200,7 @@ class Options:
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing shall change. Raises ApiError if it is asked for in other words."""
+        """Whether the request is a dry run. Raises ApiError if the option has another value."""
         text = self.text("dryRun")
         if text not in ("", "All"):
             why = f'Unsupported value: "{text}": supported values: "All"'

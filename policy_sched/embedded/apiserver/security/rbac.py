@@ -1,4 +1,4 @@
-"""RBAC: which rules apply to a user, and whether they allow what it asks for.
+"""RBAC: which rules apply to a user, and whether they allow a request.
 
 Theory of operation: roles and bindings are read from the store and kept as they were decoded for
 as long as none of them changes. A question is answered by going through the bindings that name
@@ -302,7 +302,7 @@ class Granted:
 
 
 def allows(rule: Rule, asked: Attributes) -> bool:
-    """Tell whether a rule allows what is asked for."""
+    """Return whether a rule allows a request."""
     if not _has(rule.verbs, asked.verb):
         return False
     if not asked.resource:

@@ -1,4 +1,4 @@
-"""Reviews: questions that are asked by creating an object, and answered in its status.
+"""Reviews: virtual objects that are created, and returned with their status.
 
 TokenReview and SelfSubjectReview return a user; the access reviews what a user may do.
 Nothing of this is stored.

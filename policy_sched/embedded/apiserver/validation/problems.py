@@ -36,7 +36,7 @@ class Problems:
             self.causes[at, reason, f"{text}: {why}" if why else text] = None
 
     def required(self, at: str, why: str = "") -> None:
-        """Something has to be there."""
+        """A required value is missing."""
         self._add(at, "FieldValueRequired", "Required value", why)
 
     def invalid(self, at: str, value: object, why: str) -> None:
@@ -49,7 +49,7 @@ class Problems:
         self._add(at, "FieldValueNotSupported", f"Unsupported value: {shown(value)}", why)
 
     def duplicate(self, at: str, value: object) -> None:
-        """A value is there twice."""
+        """A value is duplicate."""
         self._add(at, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
 
     def unknown(self, at: str, value: object) -> None:

@@ -103,7 +103,7 @@ def test_server_trust_proxy_and_namespace(tmp_path: Path) -> None:
     assert SECRET not in f"{access!r} {access} {granted(access)!r} {access.credentials!r}"
 
 
-def test_another_context_can_be_asked_for(tmp_path: Path) -> None:
+def test_another_context_can_be_chosen(tmp_path: Path) -> None:
     """A context by name; one that is not there is a problem of the file."""
     value = config({"token": "t"})
     other = {"name": "dev", "context": {"cluster": "k2", "user": "u"}}
@@ -302,7 +302,7 @@ SOCKS = (
 )
 
 
-def test_all_problems_are_told_with_places_and_without_secrets(tmp_path: Path) -> None:
+def test_all_problems_have_places_and_no_secrets(tmp_path: Path) -> None:
     """Every mistake of the chosen context at once, each with line and column."""
     assert problems(tmp_path, TEXT) == [
         "7:9 PS708 contexts has two entries named 'prod'",

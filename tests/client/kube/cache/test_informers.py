@@ -32,7 +32,7 @@ def test_no_more_is_handed_on_when_the_time_is_over() -> None:
     assert (told, informers.behind) == (list("abcde"), False)
 
 
-def test_pods_come_last_at_first() -> None:
+def test_pods_are_delivered_last_at_first() -> None:
     """Nodes are delivered before the pods on them."""
     informers = Informers(Stage("http://127.0.0.1:1").api(), ())
     for thing in (make_pod("p"), make_node("n")):
@@ -71,7 +71,7 @@ def test_what_came_to_light_is_handed_on_before_anything_counts_as_followed() ->
     assert not informers.following
 
 
-def test_what_comes_wakes_once_there_is_somebody_to_tell() -> None:
+def test_changes_wake_the_consumer_once_it_has_subscribed() -> None:
     """Until everything was read once nothing could be handed on."""
     woken: list[int] = []
     api = Stage("http://127.0.0.1:1").api()

@@ -164,7 +164,7 @@ def test_pages_that_expire_begin_again() -> None:
     assert len(begun) == 2
 
 
-def test_a_cut_watch_goes_on_from_its_last_version() -> None:
+def test_a_cut_watch_resumes_at_its_last_version() -> None:
     """After a cut, even within a line, the watch resumes; bookmarks count as versions."""
 
     async def script(asked: Asked, wire: Wire) -> None:
@@ -219,7 +219,7 @@ def test_a_version_that_is_too_old_is_listed_again_and_compared() -> None:
     ]
 
 
-def test_lines_that_cannot_be_read_are_asked_for_again_then_listed() -> None:
+def test_unreadable_lines_resume_the_watch_then_list_again() -> None:
     """Garbage is not skipped: the watch resumes before it, and if it comes again, lists."""
     watches: list[str] = []
 

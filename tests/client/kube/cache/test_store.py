@@ -27,7 +27,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_changes_lead_from_what_was_believed_to_what_is(
+def test_changes_lead_from_the_old_state_to_the_new_one(
     steps: list[tuple[str, ApiObject | list[ApiObject]]],
 ) -> None:
     """The changes alone give the content of the store, and fit each other."""
@@ -69,7 +69,7 @@ def hear(heard: dict[tuple[str, str], ApiObject], change: Change[ApiObject]) -> 
         del heard[key]
 
 
-def test_a_list_that_says_nothing_new_changes_nothing() -> None:
+def test_a_list_without_news_changes_nothing() -> None:
     """Objects of the same version are the ones that are held already."""
     mirror: Store[ApiObject] = Store()
     first = thing("a", "u", 1)

@@ -108,7 +108,7 @@ def test_an_event_may_be_about_a_lease(server: str) -> None:
     played(server, play)
 
 
-def test_an_event_that_is_refused_is_lost_and_told(server: str) -> None:
+def test_a_refused_event_is_dropped_and_reported(server: str) -> None:
     """One with a type that there is not; nothing waits for it."""
 
     async def play(ground: Ground) -> None:

@@ -122,7 +122,7 @@ async def _synced(informers: Informers) -> bool:
     return informers.synced
 
 
-def test_what_is_read_is_what_was_written(server: str) -> None:
+def test_informers_read_what_was_written(server: str) -> None:
     """The fields that decisions are made of, after the server's defaults."""
 
     async def play(ground: Ground) -> None:

@@ -67,7 +67,7 @@ async def _leads(elector: Elector) -> bool:
     return elector.election.leading
 
 
-def test_what_others_note_in_a_lease_stays(server: str) -> None:
+def test_fields_of_others_in_a_lease_are_kept(server: str) -> None:
     """Labels and annotations; and the leader finds its lease changed, and renews it."""
 
     async def play(ground: Ground) -> None:

@@ -58,7 +58,7 @@ def test_a_play_that_fails_is_cleared_too() -> None:
     assert grounds[0].made == []
 
 
-def test_a_namespace_that_nobody_looks_after_is_ended() -> None:
+def test_a_namespace_without_a_controller_is_finalized() -> None:
     """After a while in which no controller has said anything; one that is at work has time."""
     ended: list[Plain] = []
 

@@ -47,7 +47,7 @@ def test_conditions_and_nominations(server: str) -> None:
     played(server, play)
 
 
-def test_what_others_say_of_a_pod_stays(server: str) -> None:
+def test_conditions_of_others_are_kept(server: str) -> None:
     """Conditions of others, and what else is in the status, are not touched by ours."""
 
     async def play(ground: Ground) -> None:
@@ -106,7 +106,7 @@ def test_changes_by_uid_leave_another_pod_of_the_name_alone(server: str) -> None
     played(server, play)
 
 
-def test_what_is_said_of_a_pod_that_has_gone_is_no_failure(server: str) -> None:
+def test_a_status_of_a_deleted_pod_is_no_failure(server: str) -> None:
     """A victim may go by itself; of a pod that waits it is told."""
 
     async def play(ground: Ground) -> None:

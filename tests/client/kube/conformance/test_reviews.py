@@ -31,7 +31,7 @@ def _reviews(ground: Ground) -> DelegatingAuthorizer:
     return DelegatingAuthorizer(review, time.monotonic)
 
 
-def test_a_token_of_nobody_is_nobodys(server: str) -> None:
+def test_an_invalid_token_is_not_authenticated(server: str) -> None:
     """It is no error to show one."""
 
     async def play(ground: Ground) -> None:
@@ -44,7 +44,7 @@ def test_a_token_of_nobody_is_nobodys(server: str) -> None:
     played(server, play)
 
 
-def test_who_may_do_what_is_answered(server: str) -> None:
+def test_access_reviews_are_answered(server: str) -> None:
     """On paths and on resources; masters may everything."""
 
     async def play(ground: Ground) -> None:

@@ -86,7 +86,7 @@ def test_volumes_are_kept_for_claims(server: str) -> None:
     played(server, play)
 
 
-def test_the_rest_of_a_volume_stays(server: str) -> None:
+def test_other_fields_of_a_volume_are_kept(server: str) -> None:
     """Whatever our client does not read of a volume is there after it wrote."""
 
     async def play(ground: Ground) -> None:

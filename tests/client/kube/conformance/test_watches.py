@@ -147,7 +147,7 @@ def test_objects_as_large_as_they_may_be_are_read(server: str, *, streaming: boo
     played(server, play)
 
 
-def test_a_reflector_goes_on_after_its_watch_has_ended(one_server: str) -> None:
+def test_a_reflector_resumes_after_its_watch_has_ended(one_server: str) -> None:
     """Watches that last a second: every pod is told once, none is missed, nothing is read again.
 
     The next watch begins where the last one was, and versions do not go back.
@@ -213,7 +213,7 @@ def test_a_version_that_is_too_old_leads_to_all_that_there_is(server: str) -> No
     played(server, play)
 
 
-def test_a_quiet_watch_says_nothing_but_bookmarks(one_server: str) -> None:
+def test_a_quiet_watch_sends_bookmarks_only(one_server: str) -> None:
     """Each is readable, is no object, and no older than where the watch began."""
 
     async def play(ground: Ground) -> None:

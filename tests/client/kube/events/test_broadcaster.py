@@ -39,7 +39,7 @@ def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
         assert {len(one.event["metadata"]["name"]) for one in (first, second)} == {length}
 
 
-def test_what_was_said_is_kept_for_six_minutes_and_no_more_than_so_much() -> None:
+def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
     """The oldest ends first; what is said again is young again."""
     series = EventSeries(most=3)
     for number in range(5):
@@ -95,7 +95,7 @@ def test_a_series_is_written_when_it_ends_and_from_time_to_time() -> None:
     acted(play())
 
 
-def test_a_series_that_goes_on_is_refreshed() -> None:
+def test_a_continued_series_is_refreshed() -> None:
     """Its count so far."""
 
     async def play() -> None:
@@ -113,7 +113,7 @@ def test_a_series_that_goes_on_is_refreshed() -> None:
     acted(play())
 
 
-def test_what_finds_no_room_is_lost_and_what_is_cancelled_too(
+def test_a_full_queue_and_a_cancellation_drop_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server that does not answer costs no memory without end."""
@@ -143,7 +143,7 @@ def test_what_finds_no_room_is_lost_and_what_is_cancelled_too(
     acted(play())
 
 
-def test_what_cannot_be_written_is_told_with_its_object() -> None:
+def test_a_failed_write_is_reported_with_its_object() -> None:
     """With the words of the refusal."""
     told: list[tuple[str, Any]] = []
 

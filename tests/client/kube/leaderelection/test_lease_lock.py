@@ -138,7 +138,7 @@ def test_a_running_elector_waits_between_its_attempts() -> None:
     acted(play())
 
 
-def test_a_lease_that_is_given_back_is_taken_as_soon_as_that_is_heard() -> None:
+def test_a_released_lease_is_acquired_on_its_watch_event() -> None:
     """The watch of the lease wakes the other candidate, whose next try is not due for long."""
     told: list[str] = []
 
@@ -188,7 +188,7 @@ def test_a_leader_does_not_stir_for_what_it_wrote_itself() -> None:
     acted(play())
 
 
-def test_a_lease_is_given_back_to_a_server_that_was_away() -> None:
+def test_a_lease_is_released_after_an_outage() -> None:
     """A release that fails is tried again for a moment."""
 
     async def play() -> None:
@@ -225,7 +225,7 @@ def test_an_answer_that_is_no_lease_is_a_failure() -> None:
     acted(play())
 
 
-def test_what_keeps_from_the_lease_is_told() -> None:
+def test_failures_to_acquire_are_reported() -> None:
     """No right to it, no server: said; a lease that is not there, or others wrote, is neither."""
     codes = [403, 404, 409, 0]
 

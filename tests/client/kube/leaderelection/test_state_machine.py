@@ -118,7 +118,7 @@ class World:
         return [c.election.identity for c in self.candidates if c.election.leading]
 
 
-def test_the_first_candidate_leads_and_goes_on_leading() -> None:
+def test_the_first_candidate_leads_and_renews() -> None:
     """A lease that is not there is made, and renewed every two seconds in one request."""
     world = World()
     world.candidate("a")
@@ -209,7 +209,7 @@ def test_jumps_of_the_wall_clock_change_nothing() -> None:
     assert set(world.server.writes) == {"a"}
 
 
-def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
+def test_a_released_lease_is_acquired_at_once() -> None:
     """After a release the next try of another candidate succeeds."""
     world = World()
     leader = world.candidate("a")
@@ -243,7 +243,7 @@ def test_a_lease_is_given_back_although_its_last_renewal_had_no_answer() -> None
     assert world.server.writes[-2:].count("") == 1
 
 
-def test_a_lease_that_runs_out_is_taken_that_moment() -> None:
+def test_an_expired_lease_is_acquired_at_once() -> None:
     """A candidate that saw the last renewal does not sleep past the end of the lease."""
     for seed in range(20):
         world = World()
@@ -257,7 +257,7 @@ def test_a_lease_that_runs_out_is_taken_that_moment() -> None:
         assert world.leaders == [f"b{seed}"]
 
 
-def test_who_hears_of_somebody_else_in_the_lease_looks_at_once() -> None:
+def test_another_holder_in_the_lease_causes_a_read_at_once() -> None:
     """A candidate takes what was given back, a leader gives up; its own name changes nothing."""
     world = World()
     leader, other = world.candidate("a"), world.candidate("b")

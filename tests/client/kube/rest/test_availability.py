@@ -98,7 +98,7 @@ def test_a_request_that_waits_is_sent_when_another_is_answered() -> None:
     acted(play())
 
 
-def test_a_steady_clock_goes_on_when_the_wall_clock_is_set() -> None:
+def test_a_monotonic_clock_ignores_changes_of_the_wall_clock() -> None:
     """An hour back or forth: a second takes a tenth more or less, until both agree again."""
     for jump in (-3600, 3600):
         wall, monotonic = FakeClock(10_000 * SECOND), FakeClock(5 * SECOND)

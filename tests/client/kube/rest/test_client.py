@@ -108,7 +108,7 @@ def test_a_broken_connection_may_have_carried_the_request() -> None:
     assert len(here.asked) == 1
 
 
-def test_nobody_at_home_is_tried_again_until_patience_ends() -> None:
+def test_an_unreachable_server_is_retried_until_the_deadline() -> None:
     """A request that never left is sent again whatever it is, for as long as RetryPolicy says."""
     result: list[Any] = []
 
@@ -127,7 +127,7 @@ def test_nobody_at_home_is_tried_again_until_patience_ends() -> None:
     assert len(here.slept) == 3
 
 
-def test_patience_ends_although_the_server_asks_to_wait() -> None:
+def test_the_deadline_holds_despite_retry_after() -> None:
     """A wait that goes beyond the limit is not waited for."""
     error, here = asked_once(after([(429, {"Retry_After": "100"})]))
     assert isinstance(error, ApiError)
@@ -194,7 +194,7 @@ class Renewing:
         return True
 
 
-def test_a_401_asks_the_credentials_for_something_newer_once() -> None:
+def test_a_401_refreshes_the_credentials_once() -> None:
     """After a 401 the request is sent once more; a second 401 is the answer."""
 
     async def script(asked: Asked, wire: Wire) -> None:

@@ -24,7 +24,7 @@ def test_requests_are_sent_again_soon_and_at_least_every_four_seconds() -> None:
     assert all(2.0 <= pause <= 4.0 for pause in found[5:])
 
 
-def test_a_server_that_always_fails_is_asked_eleven_times() -> None:
+def test_a_failing_server_gets_eleven_requests() -> None:
     """As client-go does, which tries ten times again."""
 
     async def fails(_asked: Asked, wire: Wire) -> None:
@@ -43,7 +43,7 @@ def test_a_server_that_always_fails_is_asked_eleven_times() -> None:
 @pytest.mark.parametrize(
     ("seconds", "wait"), [(3, 3.0), (0, None), (-1, None), ("3", None), (900, 300.0)]
 )
-def test_a_wait_that_an_answer_asks_for(seconds: object, wait: float | None) -> None:
+def test_retry_after_is_respected(seconds: object, wait: float | None) -> None:
     """A number above 0; no wait is longer than five minutes."""
     assert wait_of(ApiError(429, "", "", {"retryAfterSeconds": seconds})) == wait
 

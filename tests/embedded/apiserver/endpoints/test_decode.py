@@ -51,7 +51,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "\n".join(
         (b"a: " + b"x" * YAML_BYTES, 413),
     ],
 )
-def test_what_is_no_document_or_too_much_is_refused(body: bytes, code: int) -> None:
+def test_bodies_that_are_no_document_or_too_large_are_rejected(body: bytes, code: int) -> None:
     """Nothing, several, no text, no plain data, too deep, blown up, too long."""
     with pytest.raises(ApiError) as refused:
         yaml_data(body, "Pod")

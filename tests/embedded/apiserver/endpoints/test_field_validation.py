@@ -22,7 +22,7 @@ SLIPS: dict[str, Any] = {
 }
 
 
-def test_paths_of_unknown_fields_are_told() -> None:
+def test_paths_of_unknown_fields_are_reported() -> None:
     """In items and in what Go embeds; not in maps or in a status."""
     data = {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}, "label": {}},
@@ -41,7 +41,7 @@ def test_paths_of_unknown_fields_are_told() -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name in MESSAGES if "/" in name])
-def test_what_is_not_shaped_like_its_kind_is_left_to_others(kind: str) -> None:
+def test_malformed_objects_are_left_to_validation(kind: str) -> None:
     """Lists and texts where there should be objects."""
     for value in ([1, "x"], "x", None, 5):
         assert list(unknown(kind, {"spec": value, "metadata": value})) in ([], ["spec"])

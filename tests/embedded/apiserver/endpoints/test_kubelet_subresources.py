@@ -39,7 +39,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "path", "code", "words"), CASES)
-def test_what_needs_a_kubelet_is_refused(method: str, path: str, code: int, words: str) -> None:
+def test_subresources_of_kubelets_are_rejected(
+    method: str, path: str, code: int, words: str
+) -> None:
     """First what the API server knows itself, then that the node does not answer."""
 
     async def run() -> None:

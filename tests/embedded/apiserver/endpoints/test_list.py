@@ -53,7 +53,7 @@ def test_pages_are_of_one_version_whatever_happens_between_them() -> None:
     asyncio.run(run())
 
 
-def test_a_page_of_a_forgotten_version_says_how_to_go_on() -> None:
+def test_a_page_of_an_expired_version_has_a_token_for_the_rest() -> None:
     """410, with a token that leads on at the present version."""
 
     async def run() -> None:
@@ -137,7 +137,7 @@ def test_other_forms_are_given_and_refused() -> None:
     asyncio.run(run())
 
 
-def test_long_lists_come_in_pieces_that_fit_together() -> None:
+def test_long_lists_are_written_in_chunks() -> None:
     """1,201 pods in one answer."""
 
     async def run() -> None:

@@ -29,7 +29,7 @@ async def version(world: World) -> str:
     return found
 
 
-def test_a_streaming_list_ends_with_a_bookmark_and_goes_on() -> None:
+def test_a_streaming_list_ends_with_a_bookmark_and_continues() -> None:
     """What is there, in order of names; the mark; then what happens, as recorded."""
 
     async def run() -> None:
@@ -138,7 +138,7 @@ def test_a_version_that_is_forgotten_is_an_error_in_the_stream() -> None:
     asyncio.run(run())
 
 
-def test_a_slow_reader_holds_nobody_up_and_misses_nothing() -> None:
+def test_a_slow_reader_blocks_no_other_and_misses_nothing() -> None:
     """It reads 600 changes of 20 KB long after they were made; others were answered meanwhile."""
 
     async def run() -> None:
@@ -165,7 +165,7 @@ def test_a_slow_reader_holds_nobody_up_and_misses_nothing() -> None:
     asyncio.run(run())
 
 
-def test_a_reader_that_falls_behind_the_history_is_told_to_list_again() -> None:
+def test_a_watch_behind_the_history_gets_410() -> None:
     """It is not kept up to date from memory of its own."""
 
     async def run() -> None:
@@ -189,7 +189,7 @@ def test_a_reader_that_falls_behind_the_history_is_told_to_list_again() -> None:
     asyncio.run(run())
 
 
-def test_a_watch_of_something_rare_does_not_fall_behind() -> None:
+def test_a_watch_of_a_rare_kind_does_not_expire() -> None:
     """However much happens to other kinds meanwhile, a version that was passed is not too old."""
 
     async def run() -> None:

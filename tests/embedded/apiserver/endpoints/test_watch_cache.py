@@ -62,7 +62,7 @@ def test_every_version_is_as_it_was(changes: list[tuple[tuple[str, str], bool, b
             assert list(shot.keys[first:end]) == inside
 
 
-def test_a_snapshot_stays_as_it_is() -> None:
+def test_a_snapshot_is_immutable() -> None:
     """A list that is read slowly is one state."""
     store = _store()
     snapshots = Snapshots(store)
@@ -76,7 +76,7 @@ def test_a_snapshot_stays_as_it_is() -> None:
     assert snapshots.present(MAP) is snapshots.present(MAP)
 
 
-def test_what_is_forgotten_is_not_there() -> None:
+def test_expired_versions_are_not_served() -> None:
     """Though it was looked at before; and states that are not requested any more are dropped."""
     store = _store(history=2)
     snapshots = Snapshots(store)

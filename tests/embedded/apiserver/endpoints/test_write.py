@@ -311,7 +311,7 @@ def test_malformed_requests_are_refused_in_words(
     assert answer["message"].startswith(message)
 
 
-def test_namespaces_of_the_cluster_stay() -> None:
+def test_system_namespaces_cannot_be_deleted() -> None:
     """In the API server's words."""
 
     async def run() -> None:
@@ -340,7 +340,7 @@ def test_a_patch_that_was_meant_for_another_object_is_invalid() -> None:
     asyncio.run(run())
 
 
-def test_what_is_nowhere_is_told_as_text() -> None:
+def test_unknown_paths_get_a_text() -> None:
     """As the API server does outside of the groups that it serves."""
 
     async def run() -> None:

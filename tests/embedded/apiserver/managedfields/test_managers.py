@@ -49,7 +49,7 @@ def managers(data: Plain) -> dict[str, Plain]:
     return {one["manager"]: one["fieldsV1"] for one in data["metadata"]["managedFields"]}
 
 
-def test_a_file_makes_an_object_and_its_manager_has_what_it_says() -> None:
+def test_applying_creates_an_object_and_its_managed_fields() -> None:
     """Names, versions and the status have no manager."""
     file = deployment(replicas=1, template=containers({"name": "c", "args": ["a"]}))
     data = applied({}, {**file, "status": {"replicas": 7}}, by("me"), force=False)
@@ -109,7 +109,7 @@ def test_what_a_file_does_not_say_any_more_goes_unless_another_has_it() -> None:
     assert "labels" not in data["metadata"]
 
 
-def test_an_item_stays_while_another_has_a_part_of_it() -> None:
+def test_an_item_is_kept_while_another_manager_owns_a_part() -> None:
     """Only fields without a manager are removed."""
     mine = deployment(template=containers({"name": "a", "image": "x"}))
     data = applied({}, mine, by("me"), force=False)
@@ -119,7 +119,7 @@ def test_an_item_stays_while_another_has_a_part_of_it() -> None:
     assert data["spec"] == {"paused": True, "template": containers({"name": "a", "tty": True})}
 
 
-def test_conflicts_are_told_in_the_api_servers_words() -> None:
+def test_conflicts_have_the_messages_of_kube_apiserver() -> None:
     """One by its path, several by manager; force takes the fields away."""
     data = applied({}, deployment(replicas=1, paused=True), by("me"), force=False)
     changed = deployment(replicas=3, paused=True)
@@ -192,7 +192,7 @@ def test_updates_are_noted_only_of_objects_that_were_applied() -> None:
     assert reset["metadata"] == {"name": "d"}
 
 
-def test_items_that_cannot_be_told_apart_are_refused() -> None:
+def test_items_with_equal_keys_are_rejected() -> None:
     """Two of one key, none of it."""
     for wrong in (({"name": "a"}, {"name": "a"}), ({"image": "x"},)):
         with pytest.raises(ApiError, match=r"\.spec\.template\.spec\.containers: associative"):
@@ -213,12 +213,12 @@ def test_paths_are_written_as_messages_have_them() -> None:
     }  # fmt: skip
 
 
-def test_nulls_are_not_said() -> None:
+def test_nulls_are_not_owned() -> None:
     """As in a file of ``kubectl create --dry-run``."""
     assert present({"a": None, "b": [{"c": None}], "d": 1}) == {"b": [{}], "d": 1}
 
 
-def test_lists_of_values_keep_what_others_have() -> None:
+def test_sets_keep_values_of_other_managers() -> None:
     """Finalizers, for one."""
     mine = {**deployment(), "metadata": {"name": "d", "finalizers": ["a"]}}
     data = applied({}, mine, by("me"), force=False)
@@ -244,7 +244,7 @@ SPECS = st.dictionaries(st.sampled_from(["containers", "template", "finalizers",
 
 
 @given(SPECS, SPECS)
-def test_any_two_files_are_put_together_and_taken_apart(first: Plain, second: Plain) -> None:
+def test_any_two_applies_merge_and_unmerge(first: Plain, second: Plain) -> None:
     """By force the second one's values count; applied again nothing changes; emptied, all goes."""
     try:
         fields_of("Deployment", deployment(**present(first)), strict=True)

@@ -43,7 +43,7 @@ def tell(folder: Path, story: Story, mode: str = "RBAC") -> None:
     asyncio.run(run())
 
 
-def test_who_has_no_rights_is_forbidden_everything_in_the_recorded_words(tmp_path: Path) -> None:
+def test_a_user_without_rules_gets_the_recorded_403(tmp_path: Path) -> None:
     """Status, reason, message and details of lists, objects, subresources and paths."""
 
     async def story(world: World) -> None:
@@ -67,7 +67,7 @@ def test_who_has_no_rights_is_forbidden_everything_in_the_recorded_words(tmp_pat
     tell(tmp_path, story)
 
 
-def test_what_is_missing_is_told_only_to_those_who_may_ask(tmp_path: Path) -> None:
+def test_a_404_needs_the_permission_to_read(tmp_path: Path) -> None:
     """Rights come first, whether there is such an object, resource or method or not."""
 
     async def story(world: World) -> None:
@@ -79,7 +79,7 @@ def test_what_is_missing_is_told_only_to_those_who_may_ask(tmp_path: Path) -> No
     tell(tmp_path, story)
 
 
-def test_who_is_not_known_is_anonymous_and_may_read_health_and_version(tmp_path: Path) -> None:
+def test_anonymous_requests_may_read_health_and_version(tmp_path: Path) -> None:
     """A wrong token is another matter: that is refused as such, everywhere."""
 
     async def story(world: World) -> None:
@@ -125,7 +125,7 @@ def test_roles_allow_verbs_on_resources_names_and_paths_to_users_groups_and_acco
     tell(tmp_path, story)
 
 
-def test_a_list_of_one_name_is_allowed_to_who_may_list_that_name(tmp_path: Path) -> None:
+def test_a_list_of_one_name_is_authorized_by_resource_name(tmp_path: Path) -> None:
     """The field selector counts as the name, and lets nothing else through."""
 
     async def story(world: World) -> None:
@@ -234,7 +234,7 @@ ASKED = [
 ]
 
 
-def test_who_acts_as_another_can_be_anybody_in_any_group(tmp_path: Path) -> None:
+def test_impersonation_takes_users_and_groups(tmp_path: Path) -> None:
     """Each part needs the right to it; a group alone is refused."""
 
     async def story(world: World) -> None:

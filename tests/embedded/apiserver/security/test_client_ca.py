@@ -25,7 +25,7 @@ def _told(store: ObjectStore) -> Stored:
     return store.get(("v1", "ConfigMap"), HOME, NAME)
 
 
-def test_authorities_are_told_and_told_again_when_they_change(tmp_path: Path) -> None:
+def test_authorities_are_published_and_updated(tmp_path: Path) -> None:
     """What others have put beside them stays; nothing is written that is there already."""
     store = EmbeddedCluster.open(None, FakeClock(START)).store
     publish(store, None)

@@ -115,7 +115,7 @@ def test_a_certificate_names_its_user(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_who_is_signed_by_somebody_else_makes_no_connection(tmp_path: Path) -> None:
+def test_a_certificate_of_another_authority_makes_no_connection(tmp_path: Path) -> None:
     """And a certificate without a name says nothing, nor does one that is not asked for."""
     (tmp_path / "other").mkdir()
     authority, other = Authority(tmp_path), Authority(tmp_path / "other")

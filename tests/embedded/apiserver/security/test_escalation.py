@@ -67,7 +67,9 @@ def told(folder: Path, story: Callable[[World], Coroutine[Any, Any, None]]) -> N
         (rule("*", "*", "*"), '{APIGroups:["*"], Resources:["*"], Verbs:["*"]}'),
     ],
 )  # fmt: skip
-def test_nobody_makes_a_role_that_may_more(tmp_path: Path, given: Plain, missing: str) -> None:
+def test_a_role_beyond_the_users_rules_is_forbidden(
+    tmp_path: Path, given: Plain, missing: str
+) -> None:
     """What is missing is listed, part by part."""
 
     async def story(world: World) -> None:
@@ -85,7 +87,7 @@ def test_nobody_makes_a_role_that_may_more(tmp_path: Path, given: Plain, missing
     told(tmp_path, story)
 
 
-def test_nobody_gives_a_role_that_may_more(tmp_path: Path) -> None:
+def test_a_binding_beyond_the_users_rules_is_forbidden(tmp_path: Path) -> None:
     """Unless it may bind just that role; a role that is not there cannot be given."""
 
     async def story(world: World) -> None:
@@ -166,7 +168,7 @@ def _ref(**changes: str) -> Plain:
          "subjects[0].namespace: Required value"),
     ],
 )  # fmt: skip
-def test_what_is_no_role_or_binding_is_refused(
+def test_malformed_roles_and_bindings_are_rejected(
     tmp_path: Path, path: str, data: Plain, words: str
 ) -> None:
     """With field, reason and the API server's words."""

@@ -43,7 +43,7 @@ def test_addresses_are_of_loopback_unless_a_host_is_named(
 
 
 @pytest.mark.parametrize("text", ["", "x", "1:x", "127.0.0.1:99999", "127.0.0.1:-1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_malformed_addresses_are_rejected(text: str) -> None:
     """With its text."""
     with pytest.raises(ClusterError, match="is no address"):
         address_of(text)
@@ -97,7 +97,7 @@ def test_a_page_of_another_host_reaches_nothing() -> None:
     asyncio.run(run())
 
 
-def test_a_port_that_is_taken_is_an_error_in_words() -> None:
+def test_a_port_in_use_is_a_readable_error() -> None:
     """And nothing is left open."""
 
     async def run() -> None:

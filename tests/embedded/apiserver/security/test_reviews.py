@@ -72,7 +72,7 @@ def test_a_token_review_tells_whose_a_token_is(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
-def test_everybody_may_ask_who_it_is_and_what_it_may_do(tmp_path: Path) -> None:
+def test_every_user_may_create_self_reviews(tmp_path: Path) -> None:
     """``kubectl auth whoami`` and ``can-i``, for users without other rights."""
 
     async def story(world: World) -> None:

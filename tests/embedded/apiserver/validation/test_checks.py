@@ -123,7 +123,7 @@ def test_metadata_are_checked_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED["changes"])
-def test_what_is_fixed_stays(case: Plain) -> None:
+def test_immutable_fields_cannot_change(case: Plain) -> None:
     """But a status may be written whatever else there is."""
     kind, new, words = case["kind"], case["new"], case["refused"]
     stored = seal(resource(KINDS[kind]), made(kind, case["old"]), 1)
@@ -135,7 +135,7 @@ def test_what_is_fixed_stays(case: Plain) -> None:
     check_change(stored, made(kind, new), "status")
 
 
-def test_a_client_is_told_everything_at_once() -> None:
+def test_all_causes_are_reported_at_once() -> None:
     """A Status with a cause for each field; nothing is stored, also not by server-side apply."""
 
     async def run() -> None:
