@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final, Literal
 
 from policy_sched.client.apimachinery.resources import resource
 from policy_sched.client.kube.cache.informers import READ
 from policy_sched.client.kube.client import KubeClient
 from policy_sched.client.kube.rbac_rules import READING, WRITING, Right
 from policy_sched.client.protocol import Client
+from policy_sched.client.request import ObjectRequest
 from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.resource import ResourceClaim
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 from policy_sched.testing import make_pod
 from tests.client.kube.stage import Asked, Wire, acted, stage
 
 POD = PodInfo.of(make_pod("p", uid="u"))
 META = ObjectMeta(name="x", namespace="default", uid="x")
+CLAIM_REQUESTS: Final[tuple[tuple[Literal["get", "create", "patch", "delete"], str], ...]] = (
+    ("get", ""), ("create", ""), ("patch", ""), ("delete", ""), ("patch", "status"),
+    ("patch", "binding"),
+)  # fmt: skip
+
+
+def send_claims(client: KubeClient) -> None:
+    """Send the requests of DynamicResources."""
+    for verb, part in CLAIM_REQUESTS:
+        request = ObjectRequest(verb, ResourceClaim, "default", "c", subresource=part)
+        client.send(request, lambda _claim, _error: None)
+
+
 CALLS: dict[str, Callable[[KubeClient], None]] = {
     "bind": lambda client: client.bind(POD, "n", lambda _error: None),
     "delegate": lambda client: client.delegate(POD, lambda: None, lambda _error: None),
@@ -33,6 +49,7 @@ CALLS: dict[str, Callable[[KubeClient], None]] = {
     "delete_pod": lambda client: client.delete_pod(POD),
     "record_event": lambda client: client.record_event(POD, "Normal", "R", "A", "note"),
     "update_volume": lambda client: client.update_volume(PersistentVolume(metadata=META)),
+    "send": send_claims,
     "update_claim": lambda client: client.update_claim(PersistentVolumeClaim(metadata=META)),
 }
 ELSEWHERE = {("", "pods", "get"), ("events.k8s.io", "events", "patch")}

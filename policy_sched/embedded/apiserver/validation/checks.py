@@ -32,6 +32,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "StorageClass": objects.check_storage_class,
     "ResourceQuota": objects.check_resource_quota,
     "Lease": objects.check_lease,
+    "Event": objects.check_event,
     "DeviceClass": devices.check_device_class,
     "ResourceClaim": devices.check_claim,
     "ResourceClaimTemplate": devices.check_claim_template,

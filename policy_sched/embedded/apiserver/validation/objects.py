@@ -271,6 +271,12 @@ def check_resource_quota(problems: Problems, data: Plain) -> None:
     check_quota(problems, "spec.hard", inside(data.get("spec"), "hard"))
 
 
+def check_event(problems: Problems, data: Plain) -> None:
+    """Check an event."""
+    if data.get("eventTime") and data.get("type") not in ("Normal", "Warning"):
+        problems.invalid("type", "", f"has invalid value: {data.get('type') or ''}")
+
+
 def check_lease(problems: Problems, data: Plain) -> None:
     """Check a lease."""
     spec = data.get("spec") or {}
