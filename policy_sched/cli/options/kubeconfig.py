@@ -29,7 +29,7 @@ from policy_sched.profiles.reload import PolicyFiles, PolicyStore
 from policy_sched.profiles.resolve import lease_of
 
 IN_CLUSTER: Final = "in-cluster"
-"""Says, instead of a file's name, that we run in a pod."""
+"""In place of a file name: the service account of the pod."""
 
 
 def check_alone(kubeconfig: str | None, others: Mapping[str, object]) -> None:
@@ -84,7 +84,7 @@ def shadow_options(kubeconfig: str | None, flags: ShadowFlags) -> ShadowOptions 
 
 
 def name_of_other(shadow: Sequence[str] | None) -> str | None:
-    """Return whose shadow --shadow [NAME] asks for, None where it is not given."""
+    """Return the scheduler that --shadow [NAME] names, None without the option."""
     if shadow is None:
         return None
     if len(shadow) > 1:
@@ -141,7 +141,7 @@ def _election(settings: LeaderElection, identity: str, environment: Environment)
 
 
 def _candidacy(settings: LeaderElection, election: Election, api: Api) -> Candidacy:
-    """Return an election with a connection of its own, which shares what is known of the server."""
+    """Return an election on its own connection, with the shared state of the server."""
     once = Settings(retry_policy=RetryPolicy(tries=1))
     beside = Api(api.access, api.environment, once, api.recovery)
     namespace, name = lease_of(settings)
