@@ -273,7 +273,7 @@ def _spread(fractions: list[float]) -> float:
 
 
 def balanced_score(args: Json, pod: Json, node: NodeState, _cluster: ClusterState) -> int | None:
-    """Return how much evener the node's use becomes; None for a pod that requests nothing."""
+    """Return how much the balance of the node's use improves; None without requests."""
     asked = requests(pod["spec"])
     resources = [r["name"] for r in args.get("resources") or _CPU_AND_MEMORY]
     if all(asked.get(name, 0) == 0 for name in resources):
@@ -306,7 +306,7 @@ def affinity_score(args: Json, pod: Json, node: NodeState, _cluster: ClusterStat
 
 
 def image_score(_args: Json, pod: Json, node: NodeState, cluster: ClusterState) -> int:
-    """Return how much of the pod's images lies on the node, rare images counting less."""
+    """Return the share of the pod's images on the node; rare images count less."""
     here = {name for i in node.manifest.get("status", {}).get("images", []) for name in i["names"]}
     wanted = images(pod["spec"])
     total = sum(

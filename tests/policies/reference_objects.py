@@ -98,7 +98,7 @@ def _containers_total(spec: Json, missing: dict[str, Fraction]) -> dict[str, Fra
 def requests(
     spec: Json, missing: dict[str, Fraction] | None = None, *, pod_level: bool = True
 ) -> dict[str, int]:
-    """Return a pod's effective requests; ``missing`` fills in per container what it leaves out."""
+    """Return a pod's effective requests; ``missing`` is the default of each container."""
     total = _containers_total(spec, missing or {})
     written = spec.get("resources", {}).get("requests", {}) if pod_level else {}
     for name, text in written.items():
@@ -111,7 +111,7 @@ def requests(
 def non_zero_when_pending(spec: Json) -> dict[str, int]:
     """Return the requests by which NodeResourcesFit scores a pending pod.
 
-    A container counts 100m and 200Mi where it says nothing. Pod-level requests are not looked at:
+    A container without a request counts 100m and 200Mi. Pod-level requests are ignored:
     kube-scheduler 1.36 leaves them out here, though its filter and the bound pods have them.
     """
     return requests(spec, {"cpu": _DEFAULT_CPU, "memory": _DEFAULT_MEMORY}, pod_level=False)
@@ -173,7 +173,7 @@ class NodeState:
         return self.manifest.get("spec", {}).get("taints") or []
 
     def allocatable(self, resource: str) -> int:
-        """Return what the node offers of a resource, 0 if it has none."""
+        """Return the node's allocatable amount of a resource, 0 if it has none."""
         text = self.manifest.get("status", {}).get("allocatable", {}).get(resource, "0")
         return units(resource, quantity(str(text)))
 
@@ -189,7 +189,7 @@ class NodeState:
 
 
 class ClusterState:
-    """The nodes in name order, and where images lie."""
+    """The nodes in name order, and the nodes of each image."""
 
     def __init__(self, objects: list[Json]) -> None:
         """Take the nodes and bound pods of ``objects``."""

@@ -1,4 +1,4 @@
-"""The default profile's rules and the reference decide alike on clusters that nobody wrote.
+"""The default profile's rules and the reference make the same decisions on random clusters.
 
 Point 5 of the language's test plan: rules against kube-scheduler, over random clusters.
 """
@@ -221,7 +221,7 @@ def clusters(draw: st.DrawFn) -> Json:
     for index in range(count):
         capacity = draw(CAPACITIES)
         images = draw(NODE_IMAGES)
-        for image in images:  # one size per name, whoever reports it
+        for image in images:  # one size per name on every node
             image["sizeBytes"] = sizes.setdefault(image["names"][0], image["sizeBytes"])
         objects.append(
             {
@@ -268,7 +268,7 @@ def scenario_of(record: Json) -> Scenario:
         path = Path(folder, "drawn.jsonl")
         path.write_text(json.dumps(record))
         (scenario,) = load_scenarios(str(path))
-    # The reference knows nothing of preemption and messages: compare what it states.
+    # The reference has no preemption and no messages: compare what it states.
     return dataclasses.replace(scenario, complete=False)
 
 

@@ -1,4 +1,4 @@
-"""Every shipped policy compiles without a word, passes its scenarios and is documented.
+"""Every shipped policy compiles without a warning, passes its scenarios and is documented.
 
 Point 8 of the language's test plan: the policies load without a warning.
 """
@@ -46,7 +46,7 @@ def test_folder_is_complete(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
 def test_policy_compiles_without_diagnostics(folder: Path) -> None:
-    """Nothing is wrong, and no lint has anything to say."""
+    """No error, and no lint warning."""
     plans, warnings = read(None, [str(folder / "policy.yaml")])
     assert len(plans) == 1
     assert not warnings
@@ -92,7 +92,7 @@ def test_example_cluster_loads() -> None:
 
 
 def placements(config: str | None, policies: list[str]) -> dict[str, str | None]:
-    """Return where the example cluster's pending pods go."""
+    """Return the nodes of the example cluster's pending pods."""
     scheduler = build(config, policies)
     pending = load_cluster(scheduler.cache, load([str(EXAMPLE / "manifests")], None).objects)
     run = run_cluster(scheduler, pending, lambda _: None)

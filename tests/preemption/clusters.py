@@ -1,4 +1,4 @@
-"""Random small clusters for the search and its oracle, and one pod that fits nowhere."""
+"""Random small clusters for the search and its oracle, and one unschedulable pod."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def clusters(draw: st.DrawFn, *, nominations: bool = True) -> OracleCluster:
     for index in range(draw(st.integers(1, 5))):
         name = f"n{index}"
         running = [_pod(draw, f"{name}-{k}") for k in range(draw(st.integers(0, 5)))]
-        promised = []
+        nominated_pods = []
         if nominations and draw(st.integers(0, 3)) == 0:
-            promised = [_pod(draw, f"{name}-nominated")]
+            nominated_pods = [_pod(draw, f"{name}-nominated")]
         cpu, pods = draw(st.integers(1, 4)), draw(st.sampled_from([2, 4, 8]))
-        nodes.append(OracleNode(name, cpu * 1000, pods, tuple(running), tuple(promised)))
+        nodes.append(OracleNode(name, cpu * 1000, pods, tuple(running), tuple(nominated_pods)))
     pod = OraclePod(
         "new", draw(PRIORITIES), draw(st.sampled_from([0, 500, 1000, 2000, 3000])),
         ports=draw(st.sampled_from([(), (80,), (80, 443)])),
@@ -83,7 +83,7 @@ def plans() -> tuple[CompiledPlan, ...]:
 
 
 def info_of(pod: OraclePod, node: str = "") -> PodInfo:
-    """Return the pod as the scheduler knows it."""
+    """Return the pod as the scheduler decodes it."""
     start = None if pod.start is None else f"2026-01-01T00:00:{pod.start:02d}Z"
     return PodInfo.of(
         make_pod(
@@ -99,7 +99,7 @@ def info_of(pod: OraclePod, node: str = "") -> PodInfo:
 
 
 def budget_of(budget: OracleBudget, number: int) -> PodDisruptionBudget:
-    """Return the budget as the API knows it."""
+    """Return the budget as an API object."""
     return msgspec.convert(
         {
             "apiVersion": "policy/v1",
@@ -129,7 +129,7 @@ def scheduler_of(cluster: OracleCluster) -> Scheduler:
 
 
 def shipped_rules(scheduler: Scheduler) -> PreemptionRules:
-    """Return kube-scheduler's choices, as the shipped policy says them."""
+    """Return kube-scheduler's parameters from the shipped policy."""
     handle = scheduler.handle
     bound = bind(plans()[0].policies["DefaultPreemption"], handle.nodes, handle.pods).preemption
     assert bound is not None
@@ -137,13 +137,13 @@ def shipped_rules(scheduler: Scheduler) -> PreemptionRules:
 
 
 def decision_for(scheduler: Scheduler, pod: PodInfo) -> Decision:
-    """Decide, with ties broken in one way."""
+    """Decide, with deterministic ties."""
     profile = scheduler.profiles["default-scheduler"]
     return decide(Attempt(QueuedPod(pod), profile), scheduler.handle.nodes, Random(0))
 
 
 def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
-    """Return what the search works with, None if the pod fits somewhere."""
+    """Return the input of the search, None if the pod fits."""
     evaluation = scheduler.profiles["default-scheduler"].evaluator.evaluate(pod)
     if evaluation.rejection is not None or (evaluation.filtering.first == FEASIBLE).any():
         return None

@@ -1,7 +1,7 @@
-"""Preemption told node by node in plain Python: what the search is held against.
+"""Preemption node by node in plain Python: the oracle for the search.
 
 Written from the description of kube-scheduler's behaviour: cpu, the number of pods and host ports
-decide what fits; nominated pods of equal or higher priority count as if they were there, and the
+decide what fits; nominated pods of equal or higher priority count as if they were running, and the
 pod must fit without them, too.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 NOW = 10**9
-"""The start, in seconds, of a pod that has none: later than every other."""
+"""The start, in seconds, of a pod without one: later than every other."""
 
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 
@@ -51,7 +51,7 @@ class OracleNode:
 
 @dataclass(frozen=True)
 class OracleCandidate:
-    """The victims, most important first, and how many of them break a budget."""
+    """The victims, most important first, and the number of violated budgets."""
 
     victims: tuple[OraclePod, ...]
     violations: int = field(default=0)
@@ -77,7 +77,7 @@ def rejection(node: OracleNode, running: Sequence[OraclePod], pod: OraclePod) ->
 
 
 def importance(pods: Iterable[OraclePod]) -> list[OraclePod]:
-    """Return the pods, most important first; of pods that start now the last to come is first."""
+    """Return the pods, most important first; of pods without a start the newest is first."""
     numbered = list(enumerate(pods))
 
     def key(item: tuple[int, OraclePod]) -> tuple[int, int, int]:
@@ -90,7 +90,7 @@ def importance(pods: Iterable[OraclePod]) -> list[OraclePod]:
 
 
 def breaking(pods: Sequence[OraclePod], budgets: Sequence[OracleBudget]) -> list[OraclePod]:
-    """Return the pods that would break a budget if all of them went."""
+    """Return the pods whose eviction would violate a budget if all were evicted."""
     left = [budget.allowed for budget in budgets]
     found = []
     for pod in pods:
@@ -130,7 +130,7 @@ def candidate(
 
 
 def best(candidates: dict[str, OracleCandidate]) -> set[str]:
-    """Return the nodes that the five criteria leave."""
+    """Return the nodes that remain after the five criteria."""
 
     def key(found: OracleCandidate) -> tuple[int, int, int, int, int]:
         highest = max(victim.priority for victim in found.victims)
@@ -147,7 +147,7 @@ def best(candidates: dict[str, OracleCandidate]) -> set[str]:
 
 
 def message(answers: Sequence[str | list[str]]) -> str:
-    """Return what is said where no node is a candidate."""
+    """Return the message if no node is a candidate."""
     flat = [reason for one in answers for reason in ([one] if isinstance(one, str) else one)]
     parts = sorted(f"{count} {reason}" for reason, count in Counter(flat).items())
     head = "no new claims to deallocate, preemption:"

@@ -35,7 +35,7 @@ def budget(selector: object, allowed: int = 0, disrupted: tuple[str, ...] = ()) 
 
 
 def violating(*budgets: object) -> list[int]:
-    """Return the numbers of the pods, all on one node, that would break a budget."""
+    """Return the indexes of the pods, all on one node, that would violate a budget."""
     cache = Cache()
     cache.add_node(make_node("n"))
     for number, pod in enumerate(PODS):
@@ -70,20 +70,20 @@ def test_a_budget_covers_what_its_selector_selects(selector: object, covered: li
 
 
 def test_the_most_important_pods_use_the_budget_up() -> None:
-    """With one disruption allowed the second victim breaks it."""
+    """With one disruption allowed the second victim violates it."""
     assert violating(budget({"matchLabels": {"app": "a"}}, allowed=1)) == [1]
     assert violating(budget({"matchLabels": {"app": "a"}}, allowed=2)) == []
 
 
 def test_pods_that_are_going_already_do_not_count() -> None:
-    """A disrupted pod neither breaks the budget nor uses it up."""
+    """A disrupted pod neither violates the budget nor uses it up."""
     selector = {"matchLabels": {"app": "a"}}
     assert violating(budget(selector, disrupted=("p0",))) == [1]
     assert violating(budget(selector, allowed=1, disrupted=("p0", "nobody"))) == []
 
 
 def test_one_broken_budget_is_enough() -> None:
-    """A pod of several budgets breaks any of them."""
+    """A pod of several budgets violates any of them."""
     spare = budget({"matchLabels": {"app": "a"}}, allowed=9)
     assert violating(spare, budget({"matchLabels": {"tier": "x"}})) == [1]
 

@@ -1,4 +1,4 @@
-"""What is kept of nominations and dry runs decides as a scheduler that keeps nothing."""
+"""Caches of nominations and dry runs do not change decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALONE = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
 
 @dataclass(frozen=True)
 class Wish:
-    """A pod, but for its name: the few kinds that there are come again and again."""
+    """A pod without its name: there are only a few kinds, which recur."""
 
     cpu: str
     priority: int
@@ -51,7 +51,7 @@ class Wish:
 
 
 def kinds_of(rng: Random) -> list[Wish]:
-    """Return the few kinds of pods of one story: equal pods come again and again."""
+    """Return the few kinds of pods of one example, which recur."""
     cpus, ports = ["1", "2", "3", "4"], [0, 0, 0, 80]
     return [
         Wish(
@@ -66,7 +66,7 @@ def kinds_of(rng: Random) -> list[Wish]:
 
 
 class Twins:
-    """Two schedulers to which the same happens; one of them keeps nothing."""
+    """Two schedulers with the same events; one of them caches nothing."""
 
     def __init__(self) -> None:
         budgets = [budget_of(OracleBudget("b", 1), 0)]
@@ -87,7 +87,7 @@ class Twins:
                 scheduler.cache.assume(wish.pod(name), f"n{number % NODES}")
 
     def step(self, name: str, kinds: list[Wish], rng: Random) -> None:
-        """Let one thing happen; mostly a decision about a pod."""
+        """Apply one event; mostly a decision of a pod."""
         chance = rng.random()
         enact = rng.random() < 0.7
         if chance < 0.5:
@@ -182,9 +182,9 @@ def assert_same_evaluation(kept: Evaluation, anew: Evaluation) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
-@example(70)  # rows of the pod table are used again: they are no order of arrival
+@example(70)  # rows of the pod table are reused: they are not in order of arrival
 def test_decisions_are_those_of_a_scheduler_that_keeps_nothing(seed: int) -> None:
-    """Pods are promised room, get it, are evicted and go; equal pods come again and again."""
+    """Pods are nominated, bound, evicted and deleted; equal pods recur."""
     rng, twins = Random(seed), Twins()
     for scheduler in twins.both:
         scheduler.handle.random.seed(seed)

@@ -1,4 +1,4 @@
-"""Nominations: promised room is respected, the promise to the pod itself is taken first."""
+"""Nominations: other pods respect them, and a pod's own node is evaluated first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reasons_by_node(scheduler: Scheduler, evaluation: Evaluation) -> dict[str, l
 @settings(max_examples=100, deadline=None)
 @given(clusters(), st.lists(st.sampled_from([-10, 0, 5, 200]), min_size=1, max_size=4))
 def test_pods_fit_beside_those_that_come_before_them(cluster, priorities) -> None:  # type: ignore[no-untyped-def]  # drawn
-    """Every node says what the oracle says, whichever equal pods were asked about before."""
+    """Every node has the oracle's result, whichever equal pods were decided before."""
     scheduler = scheduler_of(cluster)
     for number, priority in enumerate(priorities):
         pod = replace(cluster.pod, name=f"new-{number}", priority=priority)
@@ -50,7 +50,7 @@ def test_pods_fit_beside_those_that_come_before_them(cluster, priorities) -> Non
 @settings(max_examples=60, deadline=None)
 @given(clusters())
 def test_scores_know_only_the_nodes_that_are_left(cluster) -> None:  # type: ignore[no-untyped-def]  # drawn
-    """With a kept evaluation the scores are those of a fresh one."""
+    """With a cached evaluation the scores are those of a fresh one."""
     kept, fresh = scheduler_of(cluster), scheduler_of(cluster)
     pods = [replace(cluster.pod, priority=priority) for priority in (100, -10)]
     for pod in pods:
@@ -83,7 +83,7 @@ def test_the_nominated_node_is_taken_without_looking_at_others() -> None:
 
 @pytest.mark.parametrize("node", ["n1", "gone"])
 def test_all_nodes_are_evaluated_when_the_nominated_node_no_longer_fits(node: str) -> None:
-    """A nomination to a full or a vanished node is no obstacle."""
+    """A nomination to a full or a deleted node is ignored."""
     scheduler = two_nodes()
     scheduler.cache.add_pod(PodInfo.of(make_pod("full", cpu="2", node_name="n1")))
     pod = info_of(OraclePod("p", 0, 1000))
@@ -94,7 +94,7 @@ def test_all_nodes_are_evaluated_when_the_nominated_node_no_longer_fits(node: st
 
 
 def test_a_rival_of_equal_priority_comes_first_on_a_shared_node() -> None:
-    """Two pods nominated to one node: each respects the other, a more important one neither."""
+    """Two pods nominated to one node: each respects the other, one of higher priority neither."""
     scheduler = two_nodes()
     scheduler.cache.add_pod(PodInfo.of(make_pod("full", cpu="4", node_name="n0", priority=9)))
     pods = [info_of(OraclePod(f"p{i}", 5, 1500)) for i in range(2)]
@@ -106,7 +106,7 @@ def test_a_rival_of_equal_priority_comes_first_on_a_shared_node() -> None:
 
 
 def test_affinity_to_a_nominated_pod_is_not_enough() -> None:
-    """The filters must pass without the nominated pod, too: it may never come."""
+    """The filters must pass without the nominated pod, too: it may never be bound."""
     scheduler = two_nodes()
     friend = PodInfo.of(make_pod("friend", labels={"app": "friend"}, priority=9))
     scheduler.handle.nominator.nominate(friend, "n0")

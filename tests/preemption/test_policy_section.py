@@ -1,4 +1,4 @@
-"""Promises of the preemption section: at once, one by one and by the oracle it says the same."""
+"""The preemption section: vectorized, one by one and by the oracle the result is the same."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tests.language.strategies import PARAMS, Scope, worlds, write
 Situation = tuple[World, PodInfo]
 Keys = list[Any] | None
 
-#: What is generated is not about these.
+#: Health checks of Hypothesis that these tests do not need.
 ELSEWHERE: Final = ("domain", "cycle.", "queue.", "podGroup.")
 OF_PODS: Final = (*ELSEWHERE, "node.", "(node)", "(node,", "cluster.", "now")
-#: Expressions over all victims, of which the holes are about one.
+#: Expressions over all victims, with holes for expressions over one.
 OVER_VICTIMS: Final = (
     "pdbViolations * {int}",
     "victims.size() + pdbViolations",
@@ -82,7 +82,7 @@ def node_keys(draw: st.DrawFn) -> str:
 
 
 def sections(**section: Any) -> tuple[CheckedPreemption, PreemptionChoices, Any] | None:
-    """Return a preemption section as checked and compiled, and its policy; None if refused."""
+    """Return a checked and compiled preemption section, and its policy; None if rejected."""
     spec = {"params": PARAMS, "preemption": {"eligible": "true", "victim": "true", **section}}
     checked, _ = check_policy(policy(spec))
     if checked is None or checked.preemption is None:
@@ -94,7 +94,7 @@ def sections(**section: Any) -> tuple[CheckedPreemption, PreemptionChoices, Any]
 
 
 def one_by_one(choices: PreemptionChoices) -> PreemptionChoices:
-    """Return the choices without their programs for many at once."""
+    """Return the functions without their vectorized programs."""
 
     def bare(choice: Choice) -> Choice:
         return replace(choice, victims=None)
@@ -108,13 +108,15 @@ def one_by_one(choices: PreemptionChoices) -> PreemptionChoices:
 
 
 def ways(choices: PreemptionChoices, cache: Cache) -> list[BoundPreemption]:
-    """Return the section over a cluster, at once and one by one."""
+    """Return the section over a cluster, vectorized and one by one."""
     both = (choices, one_by_one(choices))
     return [BoundPreemption(one, cache.nodes, cache.pods) for one in both]
 
 
-def told(checked: Any, world: World, pod: PodInfo, row: int, tree: Checked, **names: Any) -> Any:
-    """Return the oracle's value; an OracleError in its place, also where it is not a number."""
+def oracle_value(
+    checked: Any, world: World, pod: PodInfo, row: int, tree: Checked, **names: Any
+) -> Any:
+    """Return the oracle's value; an OracleError in its place, also if it is not a number."""
     judge = PolicyOracle(checked, {**names_of(world, pod, row), **names})
     try:
         value = judge.value(tree.core)
@@ -125,7 +127,7 @@ def told(checked: Any, world: World, pod: PodInfo, row: int, tree: Checked, **na
 
 
 def attempt(step: Callable[[], np.ndarray[Any, Any]]) -> Keys:
-    """Return what a step gives as a list; None where a rule failed."""
+    """Return the result of a step as a list; None if a rule failed."""
     try:
         return list(step().tolist())
     except RuleError:
@@ -133,7 +135,7 @@ def attempt(step: Callable[[], np.ndarray[Any, Any]]) -> Keys:
 
 
 def agree(keys: Keys, expected: Sequence[Any], *, descending: bool = False) -> bool:
-    """Tell whether keys are in the order of the values, and fail where one of them does."""
+    """Return whether keys are in the order of the values, and fail if one of these failed."""
     if keys is None or any(isinstance(value, OracleError) for value in expected):
         return keys is None and any(isinstance(value, OracleError) for value in expected)
     sign = -1 if descending else 1
@@ -154,7 +156,7 @@ def rows_of(cache: Cache, world: World) -> list[int]:
 @settings(max_examples=250)
 @given(text=rules(("bool",), ELSEWHERE), situation=worlds(max_pods=6))
 def test_victims(text: str, situation: Situation) -> None:
-    """Who is a victim is what the oracle says of each pod; places without a pod do not matter."""
+    """The victims are the oracle's; positions without a pod do not matter."""
     found = sections(victim=text)
     assume(found is not None)
     assert found is not None
@@ -163,7 +165,9 @@ def test_victims(text: str, situation: Situation) -> None:
     cache = cache_of(world)
     rows = np.array([*rows_of(cache, world), -1], np.intp)
     expected = [
-        told(checked, world, pod, cache.nodes.row_of[one.node_name], section.victim, victim=one)
+        oracle_value(
+            checked, world, pod, cache.nodes.row_of[one.node_name], section.victim, victim=one
+        )
         for one in world.pods
     ]
     for bound in ways(choices, cache):
@@ -190,7 +194,7 @@ def test_victim_order(text: str, situation: Situation, order: str) -> None:
     rows = np.array(rows_of(cache, world), np.intp)
     tree = section.victim_order[0].expression
     expected = [
-        told(checked, world, pod, cache.nodes.row_of[one.node_name], tree, victim=one)
+        oracle_value(checked, world, pod, cache.nodes.row_of[one.node_name], tree, victim=one)
         for one in world.pods
     ]
     for bound in ways(choices, cache):
@@ -229,7 +233,9 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
     )
     tree = section.node_order[0].expression
     expected = [
-        told(checked, world, pod, row, tree, victims=victims[row], pdbViolations=broken[place])
+        oracle_value(
+            checked, world, pod, row, tree, victims=victims[row], pdbViolations=broken[place]
+        )
         for place, row in enumerate(places)
     ]
     for bound in ways(choices, cache):
@@ -241,14 +247,14 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
 @settings(max_examples=50)
 @given(text=rules(("bool",), (*ELSEWHERE, "node.", "(node)", "(node,", "victim")), s=worlds())
 def test_eligible(text: str, s: Situation) -> None:
-    """Whether a pod may evict at all is what the oracle says of it."""
+    """Whether a pod may preempt is the oracle's result."""
     world, pod = s
     text = text.replace("victim.", "pod.")
     found = sections(eligible=text)
     assume(found is not None)
     assert found is not None
     section, choices, checked = found
-    expected = told(checked, world, pod, 0, section.eligible)
+    expected = oracle_value(checked, world, pod, 0, section.eligible)
     for bound in ways(choices, cache_of(world)):
         if isinstance(expected, OracleError):
             with pytest.raises(RuleError):
@@ -308,7 +314,7 @@ class TestSpecial:
         return BoundPreemption(found[1], cache.nodes, cache.pods)
 
     def test_an_error_names_the_rule(self) -> None:
-        """The message says which part failed, and why."""
+        """The message has the part that failed, and the reason."""
         bound = self.bound(self.cluster(), victim='victim.labels["y"] == ""')
         with pytest.raises(RuleError, match=r"test\.preemption\.victim: no such key 'y'"):
             bound.victim(PodInfo.of(make_pod()), 0, np.array([0], np.intp))

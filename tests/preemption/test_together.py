@@ -1,4 +1,4 @@
-"""Nodes that are asked about together say what each says by itself, where filters look around."""
+"""Dry runs of many nodes at once equal those of single nodes, with filters on other nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def selector(app: str) -> dict[str, object]:
 
 
 def pod_of(rng: Random, name: str, priority: int, node: str = "") -> PodInfo:
-    """Return a pod that may look at the pods around it."""
+    """Return a pod whose filters may read the pods around it."""
     spec: dict[str, object] = {}
     if rng.random() < 0.4:
         kind = rng.choice(["podAffinity", "podAntiAffinity"])
@@ -87,7 +87,7 @@ def said(scheduler: Scheduler, attempt: PreemptionAttempt) -> dict[int, object]:
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_together_is_as_one_after_the_other(seed: int) -> None:
-    """Victims, reasons, and room beside nominated pods do not depend on how nodes are asked."""
+    """Victims, reasons, and capacity beside nominated pods are the same in both ways."""
     rng = Random(seed)
     scheduler = world(rng)
     pod = pod_of(rng, "new", 10)
@@ -99,12 +99,12 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
         Nominations(scheduler.cache, scheduler.handle.nominator),
     )
     attempt = PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
-    promised = nominations.nominated_pods_on(pod, range(4))
+    nominated = nominations.nominated_pods_on(pod, range(4))
     answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
     for by_state in (filter_dry_run.by_state, False):
         filter_dry_run.by_state = by_state
         room = rejections_with_nominated_pods(
-            scheduler.cache.overlay, filter_dry_run, evaluation.state, pod, promised
+            scheduler.cache.overlay, filter_dry_run, evaluation.state, pod, nominated
         )
         answers.append((said(scheduler, attempt), room))
     assert answers[0] == answers[1]

@@ -1,4 +1,4 @@
-"""Plugins that misbehave when they are told to, and let others act in the middle of things."""
+"""Plugins that fail on request, and let other clients act in between."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.scheduler.witness import Witness
 
 NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
 CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
-"""Only the chaos plugins wait for it."""
+"""Only the chaos plugins register for it."""
 POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
 LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
 CALLS = (
@@ -44,13 +44,13 @@ CALLS = (
     "record_event",
 )
 LOST = "lost answer"
-"""A fault of a binding that takes place, and is said to have failed."""
+"""A fault of a binding that succeeds, and is reported as failed."""
 
 
 class Chaos:
-    """Takes part in everything after the decision; ``faults`` are what goes wrong next, by point.
+    """A plugin of all points after the decision; ``faults`` are the next failures, by point.
 
-    ``held``: UIDs of pods that hold something here. ``meanwhile``: what others do at the points.
+    ``held``: UIDs of pods with a reservation here. ``meanwhile``: actions of others at the points.
     """
 
     def __init__(self, witness: Witness) -> None:
@@ -70,7 +70,7 @@ class Chaos:
         return fault
 
     def others_act(self, point: str) -> None:
-        """Let others do what they waited for."""
+        """Run the action of others at this point."""
         act = self.meanwhile.pop(point, None)
         if act is not None:
             act()
@@ -122,7 +122,7 @@ class Chaos:
 
     @hookimpl
     def bind(self) -> Status:
-        """Leave it to the next plugin, or fail: success without a binding would be a lie."""
+        """Skip, or fail: success without a binding would be wrong."""
         status = self._status("bind")
         return SKIP if status.ok else status
 
@@ -133,7 +133,7 @@ class Chaos:
         self._next("post_bind")
 
     def calm(self) -> None:
-        """Nothing goes wrong any more, and what has begun ends."""
+        """End all faults, and complete what has begun."""
         self.meanwhile.clear()
         self.faults.clear()
         self.called = ""
@@ -142,7 +142,7 @@ class Chaos:
 
 
 class Looking(Chaos):
-    """Takes part in the decision too, so that no evaluation is kept; ``rows``: of the table."""
+    """Takes part in the decision too, so that no evaluation is cached; ``rows``: of the table."""
 
     rows = 0
 

@@ -1,7 +1,7 @@
-"""A whole life under one clock: cluster, client, scheduler, watch; and plugins that misbehave.
+"""A whole life under one clock: cluster, client, scheduler, watch; and plugins that fail.
 
-Nothing goes by itself: whoever drives it says when the cluster acts, when the scheduler is told of
-changes, and when time passes.
+Nothing happens by itself: the driver decides when the cluster acts, when the scheduler receives
+events, and when time passes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.scheduler.world import with_plugins
 
 
 class ChaoticAssembly(Assembly):
-    """Puts the plugin into every profile, whatever the policies say."""
+    """Adds the plugin to every profile, whatever its policies."""
 
     def __init__(self, handle: Handle, chaos: Chaos) -> None:
         super().__init__(handle, [])
@@ -69,7 +69,7 @@ class ChaoticAssembly(Assembly):
 
 
 class FlakyClient(EmbeddedClient):
-    """Fails as it is told to, and can lose the answer to a binding."""
+    """Fails on request, and can lose the response to a binding."""
 
     faults: dict[str, str]
     witness: Witness
@@ -79,18 +79,18 @@ class FlakyClient(EmbeddedClient):
             del self.faults["bind"]
             raise ClusterError("the connection cannot be made")
 
-        def told(error: ClusterError | None) -> None:
+        def answered(error: ClusterError | None) -> None:
             self.witness.answered(pod.uid, bound=error is None)
             lost = error is None and self.faults.pop(LOST, "")
             done(ClusterError("the connection was lost") if lost else error)
 
         self.witness.sent(pod.uid)
-        super().bind(pod, node, told)
+        super().bind(pod, node, answered)
 
 
 @dataclass(frozen=True, slots=True)
 class Known(PolicyFiles):
-    """Policies that were compiled before."""
+    """Policies that were compiled earlier."""
 
     found: Compilation | None = None
 
@@ -121,7 +121,7 @@ def policies() -> dict[str, Known]:
 
 
 class Life:
-    """Everything, and what can be said of it at any time.
+    """The whole system, and queries of its state.
 
     ``latency``: seconds that a binding takes. ``looking``: chaos also in the decisions.
     """
@@ -141,7 +141,7 @@ class Life:
         self.scheduler, _ = assemble_with_assembly(
             files.found.plans, client=self.client, now=self.clock, timing=timing
         )
-        self.witness.promised = self.scheduler.handle.nominator.pods_on
+        self.witness.nominated = self.scheduler.handle.nominator.pods_on
         self.witness.ends = self._ends
         self.chaos = Looking(self.witness) if looking else Chaos(self.witness)
         assembly = ChaoticAssembly(self.scheduler.handle, self.chaos)
@@ -162,12 +162,12 @@ class Life:
         return ClusterError(f"chaos at {call}") if fault else None
 
     def _ends(self, uid: str) -> bool:
-        """Return whether an attempt waits for something that can be cancelled."""
+        """Return whether a waiting attempt can be cancelled."""
         pods = self.scheduler.handle.waiting_pods
         waiting = pods.get(uid)
         return uid in pods.pre_binding or (waiting is not None and not waiting.answered)
 
-    # What is there.
+    # Queries.
 
     def pods(self) -> list[Pod]:
         """Return the pods that have not ended."""
@@ -181,15 +181,15 @@ class Life:
         return [node for node in found if isinstance(node, Node)]
 
     def free(self, node: Node, at_least: int = -1) -> int:
-        """Return the cpu of a node that is left beside its pods of some priority, in millis."""
+        """Return the free cpu of a node beside its pods of some priority, in millis."""
         infos = [PodInfo.of(pod) for pod in self.pods() if pod.spec.node_name == node.metadata.name]
         used = sum(info.requests.get("cpu", 0) for info in infos if info.priority >= at_least)
         return int(str(node.status.allocatable["cpu"])) * 1000 - used
 
-    # What is done.
+    # Actions.
 
     def node(self, name: str, *, closed: bool = False, cpu: int = 4) -> None:
-        """Make a node what it is to be."""
+        """Create or change a node."""
         amounts = {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}
         ready = [{"type": "Ready", "status": "True"}]
         status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
@@ -199,7 +199,7 @@ class Life:
         self.cluster.apply({**head, "spec": spec, "status": status})
 
     def pod(self, name: str, cpu: int, *, high: bool, gated: bool) -> None:
-        """Make a pod, or do nothing if it is there."""
+        """Create a pod, or do nothing if it exists."""
         if self.store.find(POD, "default", name) is not None:
             return
         container = {"name": "c", "image": "app", "resources": {"requests": {"cpu": str(cpu)}}}
@@ -214,7 +214,7 @@ class Life:
         )
 
     def bind_elsewhere(self, which: int, where: int, *, careful: bool) -> None:
-        """Bind one of the pods that wait, as another scheduler that may look what has room."""
+        """Bind a pending pod as another scheduler, which may check the free capacity."""
         waiting = [PodInfo.of(pod) for pod in self.pods() if not pod.spec.node_name]
         pods = [pod for pod in waiting if not pod.scheduling_gates and not pod.terminating]
         nodes = self.nodes()
@@ -235,16 +235,16 @@ class Life:
         self.chaos.meanwhile[point] = lambda: self.bind_elsewhere(which, where, careful=careful)
 
     def patch(self, name: str, patch: dict[str, Any]) -> None:
-        """Change a pod that is there."""
+        """Change an existing pod."""
         if self.store.find(POD, "default", name) is not None:
             self.store.patch(Key(POD, "default", name), patch)
 
     def keep(self, name: str, *finalizers: str) -> None:
-        """Have a pod stay when it is deleted; without finalizers it may leave."""
+        """Add a finalizer that keeps a deleted pod, or remove it."""
         self.patch(name, {"metadata": {"finalizers": list(finalizers) or None}})
 
     def reload(self, name: str) -> bool:
-        """Follow other policies, or refuse to; tell whether others are in force now."""
+        """Reload policies, which may be refused; return whether others are in force now."""
         found = policies()[name].found
         assert found is not None
         reload = self.reloader.commit(found)
@@ -252,12 +252,12 @@ class Life:
         return reload.result is Result.LOADED
 
     def hear(self) -> None:
-        """Tell the scheduler what changed."""
+        """Deliver events to the scheduler."""
         while self.feed.behind:
             self.feed.process()
 
     def shutdown(self) -> None:
-        """Give up what waits."""
+        """Abandon waiting attempts."""
         self.outcomes += self.scheduler.shutdown("stop")
 
     def schedule(self) -> None:
@@ -269,11 +269,11 @@ class Life:
             self.outcomes += (outcome, *outcome.others)
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Run what is due."""
         self.outcomes += self.scheduler.run_due()
 
     def go_on(self) -> None:
-        """Let everybody do what can be done now, once."""
+        """Let every component run once."""
         self.cluster.step()
         self.hear()
         self.tick()
@@ -283,16 +283,16 @@ class Life:
         self.hear()
 
     def calm_down(self) -> None:
-        """From now on nothing goes wrong."""
+        """End all faults."""
         self.calls.clear()
         self.chaos.calm()
         for waiting in self.scheduler.handle.waiting_pods:
             waiting.allow("Chaos")
 
     def settle(self, rounds: int = 3000) -> None:
-        """Go on until nothing happens by itself any more.
+        """Run until nothing happens by itself any more.
 
-        Without any node pods would be tried for ever, as by kube-scheduler, so one comes.
+        Without any node pods would be retried for ever, as by kube-scheduler, so one is added.
         """
         if not self.nodes():
             self.node("n0")

@@ -1,11 +1,11 @@
-"""A mixed load that one scheduler decides while a shadow watches, and how often they agree.
+"""A mixed load that one scheduler decides while a shadow watches, and the share of agreement.
 
 The other scheduler publishes ``status.nominatedNodeName`` before PreBind, as kube-scheduler 1.36
-does, and binds a while after it has decided. Of the pods one in twenty has a volume that is made
+does, and binds a while after it has decided. One pod in twenty has a volume that is provisioned
 for its node (WaitForFirstConsumer), and one in twelve is deleted at some time, bound or not. All
 is virtual time: the same seed gives the same decisions.
 
-    python -m tests.scheduler.shadow_run [PODS] [SEED]
+python -m tests.scheduler.shadow_run [PODS] [SEED]
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from policy_sched.testing import FakeClock
 Plain = dict[str, Any]
 
 TICK: Final = 20_000_000
-"""Nanoseconds between two steps of the play: 50 pods arrive per second."""
+"""Nanoseconds between two steps: 50 pods arrive per second."""
 BINDING: Final = 30_000_000
 """Nanoseconds that a binding takes."""
 PROVISIONING: Final = 50
@@ -59,16 +59,18 @@ class Watcher:
     """A shadow on the changes of a store, in the order in which they are committed."""
 
     def __init__(self, instance: EmbeddedInstance, clock: FakeClock, seed: int) -> None:
-        self.told: list[Comparison] = []
+        self.recorded: list[Comparison] = []
         self.scheduler = build(now=clock)
-        self.shadow = Shadow(self.scheduler, "default-scheduler", self.told.append, Random(seed))
+        self.shadow = Shadow(
+            self.scheduler, "default-scheduler", self.recorded.append, Random(seed)
+        )
         self._watch = instance.cluster.store.watch()
         self._known: dict[Key, ApiObject] = {}
         self.take()
         self.shadow.begin()
 
     def take(self) -> None:
-        """Take in what has changed."""
+        """Apply the changes."""
         for change in self._watch.drain():
             self.shadow.overdue()
             new = change.new.typed
@@ -144,7 +146,7 @@ def claim(name: str) -> Plain:
 
 
 def play(pods: int, seed: int = 0) -> list[Comparison]:
-    """Return the comparisons of a play with so many pods."""
+    """Return the comparisons of a load of so many pods."""
     random, clock = Random(seed), FakeClock(EPOCH)
     instance = EmbeddedInstance(
         Sources(PolicyFiles(None, ()), seed=seed), clock, lambda _record: None
@@ -185,21 +187,21 @@ def play(pods: int, seed: int = 0) -> list[Comparison]:
     for number in range(2 * PROVISIONING):
         tick(number)
     instance.close()
-    return watcher.told
+    return watcher.recorded
 
 
-def agreement(told: list[Comparison]) -> tuple[Counter[str], float]:
-    """Return how many comparisons had which result, and the share of those that agree."""
-    results = Counter(one.result.value for one in told)
+def agreement(recorded: list[Comparison]) -> tuple[Counter[str], float]:
+    """Return the number of comparisons by result, and the share of those that agree."""
+    results = Counter(one.result.value for one in recorded)
     return results, results[Result.AGREE.value] / max(1, results.total())
 
 
 def main() -> None:
-    """Play a load and print how often both decided the same."""
+    """Run a load and print the share of agreement."""
     pods, seed = (int(text) for text in (*sys.argv[1:3], *("5000", "0")[len(sys.argv) - 1 :]))
-    told = play(pods, seed)
-    results, share = agreement(told)
-    for one in told:
+    recorded = play(pods, seed)
+    results, share = agreement(recorded)
+    for one in recorded:
         if one.result is not Result.AGREE:
             line = (one.pod, one.result.value, one.theirs.node, one.ours.node, one.difference)
             print(*line)  # noqa: T201 - a command

@@ -1,4 +1,4 @@
-"""From a chosen node to a bound pod: whatever fails leaves nothing behind."""
+"""From a chosen node to a bound pod: a failure leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TestFailure:
         assert_nothing_left(scheduler)
 
     def test_rejections_wait_for_an_event_and_errors_for_their_backoff(self) -> None:
-        """Until a pod is permitted; whatever fails later is no reason to wait for anything."""
+        """Before Permit has passed; a later failure does not depend on an event."""
         for point, answer, place in (
             ("reserve", NO, QueueState.UNSCHEDULABLE),
             ("reserve", PluginError("boom"), QueueState.BACKOFF),
@@ -69,7 +69,7 @@ class TestFailure:
             assert place_of(scheduler) is place, (point, answer)
 
     def test_a_plugin_that_cannot_undo_does_not_keep_others_from_it(self) -> None:
-        """The cache forgets the pod all the same."""
+        """The cache forgets the pod in any case."""
         log: list[str] = []
         broken = Recorder("b", log, unreserve=RuntimeError("boom"), pre_bind=NO)
         scheduler = scheduler_of(Recorder("a", log), broken)
@@ -78,7 +78,7 @@ class TestFailure:
         assert_nothing_left(scheduler)
 
     def test_a_refused_binding_is_undone_and_tried_again(self) -> None:
-        """What the cluster says ends up in the message; the pod backs off as after an error."""
+        """The cluster's error is in the message; the pod backs off as after an error."""
 
         class Refusing(MemoryClient):
             def bind(self, pod: PodInfo, node: str, done: Done) -> None:
@@ -98,7 +98,7 @@ class TestFailure:
         assert place_of(scheduler) is QueueState.ACTIVE
 
     def test_room_that_is_free_again_wakes_others(self) -> None:
-        """A pod that did not fit beside one that was never bound is tried again."""
+        """A pod that did not fit beside one that was never bound is retried."""
         client = SlowClient()
         scheduler = scheduler_of(client=client, cpu="1")
         assert run(scheduler).waiting
@@ -112,7 +112,7 @@ class TestFailure:
         assert place_of(scheduler, "other") is QueueState.BACKOFF
 
     def test_a_plugin_after_the_binding_changes_nothing(self) -> None:
-        """The pod is bound; the trouble is an event."""
+        """The pod is bound; the error is an event."""
         log: list[str] = []
         broken = Recorder("a", log, post_bind=RuntimeError("boom"))
         scheduler = scheduler_of(broken, Recorder("b", log))
@@ -122,7 +122,7 @@ class TestFailure:
         assert client_of(scheduler).events[-1].note == 'running PostBind plugin "x0": boom'
 
     def test_bind_plugins_may_pass(self) -> None:
-        """The next one is asked; if all pass it is an error."""
+        """The next one is called; if all skip it is an error."""
 
         class Passing:
             @hookimpl
@@ -134,11 +134,11 @@ class TestFailure:
 
 
 class TestClientFailures:
-    """The scheduler outlives whatever the cluster refuses."""
+    """The scheduler survives every error of the cluster."""
 
     @pytest.mark.parametrize("call", ["set_unschedulable", "record_event", "nominate"])
     def test_a_plugins_failure_in_post_bind_does_not_matter(self, call: str) -> None:
-        """The pod is bound, or comes back, all the same."""
+        """The pod is bound, or requeued, in any case."""
 
         def refuse(*_: object) -> None:
             raise ClusterError("no")
@@ -159,7 +159,7 @@ class TestPermission:
     """Waiting pods."""
 
     def test_a_waiting_pod_holds_its_node_until_it_is_allowed(self) -> None:
-        """While it waits it counts on the node and is nominated to it; then it is bound."""
+        """A waiting pod counts on the node and is nominated to it; then it is bound."""
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
         outcome = run(scheduler)
         assert (outcome.waiting, outcome.node) == (True, "n0")
@@ -178,7 +178,7 @@ class TestPermission:
         assert scheduler.idle()
 
     def test_all_plugins_have_to_allow_it(self) -> None:
-        """One that waits for longer is waited for."""
+        """The longest wait counts."""
         slow = PermitResult(WAIT, 90.0)
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD), Recorder("b", [], permit=slow))
         run(scheduler)
@@ -211,7 +211,7 @@ class TestPermission:
         assert_nothing_left(scheduler)
 
     def test_a_pending_plugin_is_called_again(self) -> None:
-        """Its answer counts as if it had said it itself."""
+        """The result counts as if it were the first."""
         answers = [WAIT, SUCCESS]
         held = PermitResult(WAIT, 60.0, lambda: answers.pop(0))
         scheduler = scheduler_of(Recorder("a", [], permit=held))
@@ -245,7 +245,7 @@ class TestPermission:
         assert_nothing_left(scheduler)
 
     def test_a_pod_bound_by_another_scheduler_is_not_requeued(self) -> None:
-        """What the watch shows stands; the attempt undoes only what it has done itself."""
+        """The watch decides; the attempt undoes only its own changes."""
         log: list[str] = []
         scheduler = scheduler_of(Recorder("a", log, permit=HOLD), nodes=2)
         outcome = run(scheduler)
@@ -259,7 +259,7 @@ class TestPermission:
         assert scheduler.cache.check() == []
 
     def test_a_preempted_pod_backs_off(self) -> None:
-        """Nothing is wrong with it: it waits for no event."""
+        """It backs off as after an error: it waits for no event."""
         scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
         run(scheduler)
         assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
@@ -270,7 +270,7 @@ class TestPermission:
 
 
 class TestPreBind:
-    """Work that takes time."""
+    """Slow work of plugins."""
 
     def test_other_pods_are_decided_meanwhile(self) -> None:
         """The pod holds its node, and is bound when the work is done."""
@@ -327,7 +327,7 @@ class TestPreBind:
         scheduler = scheduler_of(Recorder("a", [], pre_bind=work), now=clock)
         run(scheduler)
         assert scheduler.next_wakeup() == EPOCH + 600 * SECOND
-        work._ask = ask  # type: ignore[assignment]  # what it says later
+        work._ask = ask  # type: ignore[assignment]  # its later result
         clock.advance(600)
         (outcome,) = scheduler.run_due()
         assert outcome.message == f'running PreBind plugin "x0": {words}'
@@ -336,7 +336,7 @@ class TestPreBind:
 
     @pytest.mark.parametrize("how", ["preempted", "removed"])
     def test_it_can_be_called_off(self, how: str) -> None:
-        """For a more important pod, or because the pod is gone."""
+        """For a pod of higher priority, or because the pod is deleted."""
         scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus()))
         run(scheduler)
         if how == "preempted":
@@ -349,12 +349,12 @@ class TestPreBind:
         assert_nothing_left(scheduler)
 
     def test_a_plugin_that_skips_pre_flight_is_not_called(self) -> None:
-        """And a pod that waits for nothing is nominated nowhere before it is bound."""
-        promised: list[str] = []
+        """And a pod without such work is not nominated before it is bound."""
+        nominations: list[str] = []
 
         class Client(MemoryClient):
             def nominate(self, pod: PodInfo, node: str) -> None:
-                promised.append(pod.name)
+                nominations.append(pod.name)
 
         class Flight:
             def __init__(self) -> None:
@@ -372,9 +372,9 @@ class TestPreBind:
         plugin = Flight()
         scheduler = scheduler_of(plugin, client=Client())
         assert run(scheduler, name="skips").node == "n0"
-        assert (plugin.called, promised) == (0, [])
+        assert (plugin.called, nominations) == (0, [])
         assert run(scheduler, name="works").node == "n0"
-        assert (plugin.called, promised) == (1, ["works"])
+        assert (plugin.called, nominations) == (1, ["works"])
 
     def test_a_flight_that_fails_ends_the_attempt(self) -> None:
         """Before anything has begun."""
@@ -395,10 +395,10 @@ class TestPreBind:
 
 
 class TestSlowCluster:
-    """A cluster that answers to a binding later."""
+    """A cluster that responds to a binding later."""
 
     def test_other_pods_are_decided_before_it_answers(self) -> None:
-        """Each ends when its own answer comes, in whatever order."""
+        """Each ends when its own response arrives, in whatever order."""
         client = SlowClient()
         scheduler = scheduler_of(client=client)
         for name in "abc":
@@ -414,7 +414,7 @@ class TestSlowCluster:
         assert scheduler.cache.check() == []
 
     def test_the_watch_may_be_faster_than_the_answer(self) -> None:
-        """The pod is confirmed already when the answer comes."""
+        """The pod is confirmed already when the response arrives."""
         client = SlowClient()
         scheduler = scheduler_of(client=client)
         run(scheduler)
@@ -426,7 +426,7 @@ class TestSlowCluster:
         assert scheduler.cache.check() == []
 
     def test_a_lost_answer_does_not_lose_the_pod(self) -> None:
-        """The cluster has bound it, and says that it has not: the watch is right."""
+        """The cluster has bound it, and reports an error: the watch is right."""
         scheduler = scheduler_of(client=SlowClient())
         run(scheduler)
         (binding,) = scheduler._bindings
@@ -439,7 +439,7 @@ class TestSlowCluster:
         assert len(scheduler.queue) == 0
 
     def test_stopping_forgets_bindings_that_were_not_sent(self) -> None:
-        """A binding that was sent ends by its answer; the others leave nothing."""
+        """A binding in flight ends with its response; the others leave nothing."""
         client = SlowClient()
         permits = [PermitResult(), HOLD]
         scheduler = scheduler_of(Recorder("a", [], permit=lambda: permits.pop(0)), client=client)
@@ -456,7 +456,7 @@ class TestSlowCluster:
 
 
 class TestActivation:
-    """Pods that a plugin wants to be tried now."""
+    """Pods that a plugin activates."""
 
     def test_pods_are_made_ready_at_the_end_of_a_cycle(self) -> None:
         """At the end of scheduling, and later ones at the end of binding; only if it succeeds."""
@@ -483,7 +483,7 @@ class TestActivation:
 
 
 def test_equal_pods_do_not_share_what_they_reserved() -> None:
-    """What was found for them may be shared; each attempt writes into a state of its own."""
+    """Filter results may be shared; each attempt has its own state."""
 
     class Keeper:
         def __init__(self) -> None:

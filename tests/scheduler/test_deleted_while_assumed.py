@@ -26,14 +26,14 @@ NO = Status(Code.UNSCHEDULABLE, ("no",))
 
 
 def leaving() -> PodInfo:
-    """Return pod p as it is when it was deleted and a finalizer keeps it."""
+    """Return pod p, deleted and kept by a finalizer."""
     pod = make_pod("p", cpu="3")
     meta = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     return PodInfo.of(replace(pod, metadata=meta))
 
 
 class Choosy:
-    """Turns q away, whatever happens."""
+    """Always rejects q."""
 
     @hookimpl
     def permit(self, pod: PodInfo) -> PermitResult:
@@ -46,7 +46,7 @@ def place_of(scheduler: Scheduler, name: str) -> QueueState:
 
 
 def sent() -> Scheduler:
-    """Return a scheduler that has asked to bind p, while q waits for its room."""
+    """Return a scheduler with a binding of p in flight, while q waits for its resources."""
     scheduler = scheduler_of(client=SlowClient())
     assert run(scheduler, cpu="3").waiting
     assert run(scheduler, name="q", cpu="3").status.rejected
@@ -55,14 +55,14 @@ def sent() -> Scheduler:
 
 
 def refuse(scheduler: Scheduler, message: str) -> None:
-    """Have the cluster say no to the binding that waits for its answer."""
+    """Fail the binding that is in flight."""
     (binding,) = scheduler._bindings
     assert isinstance(binding.wait, PendingStatus)
     binding.wait.finish(Status(Code.ERROR, (message,)))
 
 
 def test_a_pod_that_is_gone_holds_no_node_until_the_cluster_answers() -> None:
-    """Others may have its room at once; the answer, that it is not there, changes nothing."""
+    """Others may use its resources at once; the response, not found, changes nothing."""
     scheduler = sent()
     pod_gone(scheduler, pod_of(cpu="3"))
     assert scheduler.cache.nodes.pod_total == 0
@@ -78,7 +78,7 @@ def test_a_pod_that_is_gone_holds_no_node_until_the_cluster_answers() -> None:
 
 
 def test_a_pod_on_its_way_out_holds_no_node_either() -> None:
-    """The cluster does not bind it any more; it is not tried again when it has said so."""
+    """The cluster rejects its binding; it is not retried after the response."""
     scheduler = sent()
     pod_seen(scheduler, leaving())
     assert scheduler.cache.nodes.pod_total == 0
@@ -96,7 +96,7 @@ def test_a_pod_on_its_way_out_holds_no_node_either() -> None:
 
 
 def test_a_pod_on_its_way_out_does_not_wait_for_permission() -> None:
-    """Its attempt ends at once, and with it what it holds."""
+    """Its attempt ends at once, and releases what it holds."""
     scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
     assert run(scheduler, cpu="3").waiting
     pod_seen(scheduler, leaving())
@@ -106,7 +106,7 @@ def test_a_pod_on_its_way_out_does_not_wait_for_permission() -> None:
 
 
 def test_a_pod_that_is_permitted_already_holds_nothing_once_it_is_gone() -> None:
-    """Permission that came before the news does not keep its node."""
+    """A Permit before the deletion does not keep its node."""
     scheduler = scheduler_of(Recorder("a", [], permit=HOLD), client=SlowClient())
     assert run(scheduler, cpu="3").waiting
     (waiting,) = scheduler.handle.waiting_pods
@@ -120,7 +120,7 @@ def test_a_pod_that_is_permitted_already_holds_nothing_once_it_is_gone() -> None
 
 
 def test_resources_that_plugins_release_at_the_end_are_an_event() -> None:
-    """The node is free at once, but what was reserved beside it only when the attempt ends."""
+    """The node is free at once, but its reservations only when the attempt ends."""
     scheduler = scheduler_of(Choosy(), client=SlowClient())
     assert run(scheduler).waiting
     pod_gone(scheduler, pod_of())
@@ -132,7 +132,7 @@ def test_resources_that_plugins_release_at_the_end_are_an_event() -> None:
 
 
 def test_a_pod_bound_elsewhere_causes_no_event_at_its_deletion() -> None:
-    """It holds its node still; only the attempt has come to nothing."""
+    """It still holds its node; only the attempt has failed."""
     scheduler = scheduler_of(Choosy(), client=SlowClient())
     assert run(scheduler).waiting
     pod_seen(scheduler, pod_of(node_name="n0"))

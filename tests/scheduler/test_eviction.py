@@ -100,7 +100,7 @@ def test_a_decision_changes_nothing() -> None:
 
 
 def test_the_pod_takes_its_room_when_the_victims_are_gone() -> None:
-    """The second attempt binds, and the promise is kept no longer than that."""
+    """The second attempt binds, and the nomination ends with it."""
     victim, pod = low(), high()
     scheduler = full_node(victim)
     run(scheduler, pod)
@@ -112,7 +112,7 @@ def test_the_pod_takes_its_room_when_the_victims_are_gone() -> None:
 
 
 def test_lower_nominations_to_the_node_are_taken_back() -> None:
-    """Less important pods may not fit any more; equal ones keep their promise."""
+    """Pods of lower priority may not fit any more; equal ones keep their nomination."""
     scheduler = full_node(low())
     others = [high(name=f"other-{p}", cpu="0", priority=p) for p in (5, 10)]
     for other in others:
@@ -124,7 +124,7 @@ def test_lower_nominations_to_the_node_are_taken_back() -> None:
 
 
 def test_a_waiting_victim_is_sent_back() -> None:
-    """A pod that waits for permission is not in the cluster: it is rejected, not deleted."""
+    """A pod that waits in Permit is not bound: it is rejected, not deleted."""
     scheduler = full_node()
     victim = low(node_name="")
     scheduler.cache.assume(victim, "n0")
@@ -143,7 +143,7 @@ def test_a_waiting_victim_is_sent_back() -> None:
 
 
 def test_victims_on_their_way_out_are_left_alone() -> None:
-    """No second deletion, and no event; the promise is made."""
+    """No second deletion, and no event; the nomination is set."""
     scheduler = full_node(low(leaving="Eviction"))
     run(scheduler, high())
     client = client_of(scheduler)
@@ -155,7 +155,7 @@ class TestEligibility:
     """Which pods may preempt."""
 
     def test_never_means_never(self) -> None:
-        """The policy Never ends the question; an older promise stays."""
+        """The policy Never excludes preemption; an older nomination stays."""
         scheduler = full_node(low())
         pod = high(preemption_policy="Never", nominated_node_name="n0")
         outcome = run(scheduler, pod)
@@ -181,13 +181,13 @@ class TestEligibility:
         ],
     )
     def test_others_that_leave_are_not_waited_for(self, leaving: PodInfo) -> None:
-        """Pods that go for another reason, or that it could not evict, do not count."""
+        """Pods that terminate for another reason, or that it could not preempt, do not count."""
         scheduler = full_node(leaving, low("other"))
         run(scheduler, high(nominated_node_name="n0", cpu="1"))
         assert client_of(scheduler).deleted == ["default/other"]
 
     def test_a_hopeless_nomination_does_not_hold_back(self) -> None:
-        """Where no eviction can help any more the pod looks elsewhere."""
+        """If no eviction helps on the node any more, the pod tries others."""
         scheduler = full_node(low(leaving="PreemptionByScheduler"))
         scheduler.cache.update_node(make_node("n0", cpu="2", taints=["gone=:NoSchedule"]))
         scheduler.cache.add_node(make_node("n1", cpu="2"))
@@ -197,7 +197,7 @@ class TestEligibility:
 
 
 def test_a_nomination_is_cleared_if_preemption_does_not_help() -> None:
-    """The pod's nomination is cleared with the message that says why."""
+    """The pod's nomination is cleared; its message has the reason."""
     scheduler = full_node(low(priority=10))
     client_of(scheduler).nominations["default/high"] = "n0"
     outcome = run(scheduler, high(nominated_node_name="n0"))
@@ -210,7 +210,7 @@ def test_a_nomination_is_cleared_if_preemption_does_not_help() -> None:
 
 
 def test_a_rejected_eviction_sets_no_nomination() -> None:
-    """The cluster's words are in the message, and the pod is nominated nowhere."""
+    """The cluster's error is in the message, and the pod is not nominated."""
 
     class Refusing(MemoryClient):
         def delete_pod(self, pod: PodInfo) -> None:

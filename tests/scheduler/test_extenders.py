@@ -1,4 +1,4 @@
-"""Extenders in whole decisions: a configuration, a real server, and where pods go."""
+"""Extenders in whole decisions: a configuration, a real server, and the chosen nodes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(scheduler: Scheduler, name: str = "p", **pod: object) -> Outcome:
 
 
 def keeping(*names: str, **failed: str) -> Callable[[Any], object]:
-    """Return a filter that keeps these nodes of those it is asked about."""
+    """Return a filter that keeps these of the nodes it receives."""
     return lambda sent: {
         "NodeNames": [n for n in sent["NodeNames"] if n in names],
         "FailedNodes": failed,
@@ -77,11 +77,11 @@ def client_of(scheduler: Scheduler) -> MemoryClient:
 
 
 class TestFiltering:
-    """Extenders filter what the plugins leave."""
+    """Extenders filter the nodes that pass the plugins."""
 
     @pytest.mark.parametrize("capable", [True, False])
     def test_an_extender_decides_with_and_without_a_node_cache(self, capable: bool) -> None:
-        """The pod goes where the extender lets it, whether nodes or names are exchanged."""
+        """The pod goes to the extender's node, whether nodes or names are exchanged."""
 
         def only_n1(sent: Any) -> object:
             if capable:
@@ -93,7 +93,7 @@ class TestFiltering:
             assert run(scheduler_of(entry(calls, "filter", nodeCacheCapable=capable))).node == "n1"
 
     def test_each_extender_sees_what_the_one_before_left(self) -> None:
-        """Extenders are asked in the order of the file, the ignorable ones last."""
+        """Extenders are called in the order of the file, the ignorable ones last."""
         with (
             extender({"filter": keeping("n1", "n2")}) as first,
             extender({"filter": keeping("n0", "n1")}) as last,
@@ -104,7 +104,7 @@ class TestFiltering:
         assert [sent["NodeNames"] for _, sent in last.asked] == [["n1", "n2"]]
 
     def test_only_nodes_that_pass_the_plugins_are_sent(self) -> None:
-        """A node that is full is no question for an extender; without any it is not asked."""
+        """A full node is not sent to an extender; without any feasible node it is not called."""
         with extender({"filter": keeping("n0", "n1", "n2")}) as calls:
             scheduler = scheduler_of(entry(calls, "filter"))
             scheduler.cache.assume(PodInfo.of(make_pod("big", cpu="4")), "n1")
@@ -171,7 +171,7 @@ class TestComingBack:
 
     @pytest.mark.parametrize(("answer", "comes_back"), [([], True), (["n0", "n1", "n2"], False)])
     def test_an_event_that_concerns_no_plugin(self, answer: list[str], comes_back: bool) -> None:
-        """It moves a pod that an extender turned away, and none that is too big for all nodes."""
+        """It requeues a pod that an extender rejected, and none that is too large for all nodes."""
         event = ClusterEvent(EventResource.CSI_DRIVER, ActionType.ADD)
         with extender({"filter": {"NodeNames": answer}}) as calls:
             scheduler = scheduler_of(entry(calls, "filter"))
@@ -185,7 +185,7 @@ class TestScoring:
     """Extenders add to the plugins' scores."""
 
     def test_scores_are_scaled_and_weighted(self) -> None:
-        """10 times weight times score is added to a node's total, and is told under its name."""
+        """10 times weight times score is added to a node's total, and reported under its name."""
 
         def scores(sent: Any) -> object:
             return [{"Host": name, "Score": int(name[1])} for name in sent["NodeNames"]]
@@ -205,7 +205,7 @@ class TestScoring:
         assert (scoring.total - plain.evaluation.scoring.total).tolist() == [0, 30, 60]
 
     def test_extenders_add_up(self) -> None:
-        """Two that score decide together; a score for a node that was not asked is nothing."""
+        """Two that score decide together; a score of a node that was not sent is ignored."""
         first = [
             {"Host": "n0", "Score": 10},
             {"Host": "n1", "Score": 8},
@@ -229,7 +229,7 @@ class TestScoring:
             assert run(scheduler).node == "n1"
 
     def test_scores_beyond_all_bounds_wrap_as_in_go(self) -> None:
-        """int64 arithmetic has no error: 2^62 times 10 is what Go says it is."""
+        """int64 arithmetic wraps: 2^62 times 10 is Go's result."""
         scores = [{"Host": "n0", "Score": 2**62}, {"Host": "n1", "Score": 10}]
         with extender({"prioritize": scores}) as calls:
             decision = run(scheduler_of(entry(calls, "prioritize"), nodes=2)).decision
@@ -259,7 +259,7 @@ class TestBinding:
     """An extender may bind."""
 
     def test_the_extender_binds_in_place_of_the_plugin(self) -> None:
-        """The client is not asked to bind; the pod counts on its node and the event is written."""
+        """The client does not bind; the pod counts on its node and the event is written."""
         with extender({"bind": {}}) as calls:
             scheduler = scheduler_of(entry(calls, "bind"), nodes=1)
             outcome = run(scheduler)
@@ -271,7 +271,7 @@ class TestBinding:
 
     @pytest.mark.parametrize("answer", [{"Error": "taken"}, *FAULTS], ids=["refusal", *NAMES])
     def test_a_failure_undoes_the_attempt(self, answer: object) -> None:
-        """The pod no longer counts on the node, and the reason is told."""
+        """The pod no longer counts on the node, and the reason is reported."""
         with extender({"bind": answer}) as calls:
             scheduler = scheduler_of(entry(calls, "bind", httpTimeout="50ms"), nodes=1)
             outcome = run(scheduler)
@@ -289,13 +289,13 @@ class TestBinding:
 
 
 class TestConcern:
-    """Extenders are asked about pods that are their concern."""
+    """Extenders are called for the pods that they manage."""
 
     ALL = ("filter", "prioritize", "bind")
     VERBS: Mapping[str, object] = {"filter": keeping("n0", "n1"), "prioritize": [], "bind": {}}
 
     def test_a_selector_keeps_other_pods_away(self) -> None:
-        """Pods that the selector does not choose are scheduled without a call."""
+        """Pods that the selector does not match are scheduled without a call."""
         selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["ml"]}]}
         with extender(self.VERBS) as calls:
             scheduler = scheduler_of(entry(calls, *self.ALL, podSelector=selector))
@@ -305,7 +305,7 @@ class TestConcern:
         assert calls.verbs == ["filter", "prioritize", "bind"]
 
     def test_managed_resources_keep_other_pods_away(self) -> None:
-        """Pods that ask for none of its resources are scheduled without a call."""
+        """Pods without requests for its resources are scheduled without a call."""
         with extender(self.VERBS) as calls:
             scheduler = scheduler_of(
                 entry(calls, *self.ALL, managedResources=[{"name": "x.com/gpu"}])
@@ -323,7 +323,7 @@ class TestConcern:
             assert run(scheduler, requests={"x.com/gpu": "1"}).node == node
 
     def test_equal_pods_are_sent_one_by_one(self) -> None:
-        """An extender's answer is for one pod: the next equal pod shares the plugins' only."""
+        """An extender's result is for one pod: equal pods share the plugins' results only."""
         answers = iter(["n0", "n1", "n2", "n1"])
         with extender({"filter": lambda _: {"NodeNames": [next(answers)]}}) as calls:
             selector = {"matchLabels": {"ask": "yes"}}
@@ -337,7 +337,7 @@ class TestConcern:
 
 
 class TestPreempting:
-    """Extenders have a say in preemption."""
+    """Extenders take part in preemption."""
 
     def crowded(self, *entries: Entry) -> Scheduler:
         """Return a scheduler whose nodes are full of pods of rising priority."""
@@ -351,7 +351,7 @@ class TestPreempting:
         return run(scheduler, "high", cpu="2", priority=10)
 
     def test_an_extender_takes_candidates_away(self) -> None:
-        """The best of those that it leaves is taken."""
+        """The best of the remaining ones is chosen."""
 
         def not_n0(sent: Any) -> object:
             victims = sent["NodeNameToMetaVictims"]
@@ -381,7 +381,7 @@ class TestPreempting:
         }
 
     def test_no_candidate_is_left(self) -> None:
-        """The pod waits, and keeps a nomination that it had."""
+        """The pod waits, and keeps its nomination."""
         with extender({"preempt": {}}) as calls:
             outcome = self.important(self.crowded(entry(calls, "preempt")))
         assert isinstance(outcome.decision, Reject)
@@ -404,7 +404,7 @@ class TestPreempting:
         ],
     )
     def test_a_failure(self, answer: object, words: str) -> None:
-        """No pod is evicted if an extender failed; one that is ignorable is passed over."""
+        """No pod is evicted if an extender failed; an ignorable one is skipped."""
         with extender({"preempt": answer}) as calls:
             outcome = self.important(self.crowded(entry(calls, "preempt")))
             assert isinstance(outcome.decision, Reject)
@@ -432,20 +432,20 @@ class TestNominated:
         assert [(verb, sent["NodeNames"]) for verb, sent in calls.asked] == [("filter", ["n2"])]
 
     def test_it_is_turned_down(self) -> None:
-        """All nodes are looked at then."""
+        """All nodes are evaluated then."""
         with extender({"filter": keeping("n0"), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n0"
         assert [sent["NodeNames"] for _, sent in calls.asked] == [["n2"], ["n0", "n1", "n2"]]
 
     def test_the_first_call_fails(self) -> None:
-        """The failure costs the head start only."""
+        """Only the shortcut is lost."""
         answers = iter([500, {"NodeNames": ["n1"]}])
         with extender({"filter": lambda _: next(answers), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n1"
 
 
 class TestSetAside:
-    """Decisions may be set aside while extenders are asked."""
+    """Decisions may run in a worker while extenders are called."""
 
     VERBS: Mapping[str, object] = {
         "filter": lambda sent: {
@@ -468,7 +468,7 @@ class TestSetAside:
         assert self.decided(threaded=True) == self.decided(threaded=False)
 
     def decided(self, *, threaded: bool) -> list[tuple[str, str, list[str]]]:
-        """Decide some pods, with more and more of them in vain; return what became of each."""
+        """Decide some pods, more and more of them unschedulable; return the results."""
         random, found = Random(7), []
         with extender(self.VERBS) as calls:
             scheduler = scheduler_of(entry(calls, *self.VERBS), nodes=4, cpu="3")

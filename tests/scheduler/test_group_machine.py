@@ -16,9 +16,9 @@ from tests.scheduler.test_pod_group_cycle import Run, group, member
 
 
 class RackMachine(RuleBasedStateMachine):
-    """Pods of groups and of none come and go, nodes come to racks, time passes.
+    """Pods with and without groups are added and deleted, nodes join racks, time passes.
 
-    Others fill nodes, be it beside pods that wait for the rest of their gang.
+    Other schedulers fill nodes, also beside pods that wait for the rest of their gang.
     """
 
     SIZES: ClassVar = {"one": 1, "two": 2, "four": 4}
@@ -33,7 +33,7 @@ class RackMachine(RuleBasedStateMachine):
         self.count = 0
 
     def free(self) -> dict[str, int]:
-        """Return the cpu that is left on each node, in millis, below 0 where others overdid it."""
+        """Return the free cpu of each node, in millis, negative if others overcommitted it."""
         table = self.run.scheduler.cache.nodes
         left = table.column(("free", "cpu")).values
         return {name: int(left[row]) for name, row in table.row_of.items()}
@@ -91,7 +91,7 @@ class RackMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_gang_runs_whole_and_in_one_rack(self) -> None:
-        """No group is bound in part, but for members that were deleted since."""
+        """No group is bound in part, except for members deleted since."""
         assert self.run.scheduler.cache.check() == []
         bindings = self.run.client.bindings
         for name, size in self.SIZES.items():
@@ -104,14 +104,14 @@ class RackMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_counted_is_bound_or_waits(self) -> None:
-        """A rehearsal leaves nothing on any node."""
+        """A dry run leaves nothing on any node."""
         scheduler = self.run.scheduler
         held = len(self.run.client.bindings) + scheduler.in_flight + len(self.strangers)
         assert scheduler.cache.nodes.pod_total == held
         assert not scheduler.queue.in_flight()
 
     def teardown(self) -> None:
-        """With room for everybody in every rack, every complete gang is bound in the end."""
+        """With enough capacity in every rack, every complete gang is bound in the end."""
         for rack in self.RACKS:
             self.run.node(f"{rack}-last", len(self.pods) + 1, rack)
         for _ in range(12):

@@ -13,7 +13,7 @@ PROFILE = scheduler_of().profiles[SCHEDULER]
 
 
 def binding_of(name: str, wait: PendingStatus | WaitingPod) -> Binding:
-    """Return an attempt that waits."""
+    """Return a waiting attempt."""
     attempt = Attempt(QueuedPod(pod_of(name)), PROFILE)
     evaluation = PROFILE.evaluator.evaluate(pod_of(name))
     steps = (one for one in (wait,))
@@ -25,7 +25,7 @@ def names(bindings: list[Binding]) -> list[str]:
 
 
 def test_bindings_continue_in_the_order_of_their_answers() -> None:
-    """Each is taken out once."""
+    """Each is removed once."""
     bindings = Bindings(lambda: 0)
     works = {name: PendingStatus() for name in "abc"}
     for name, work in works.items():
@@ -39,7 +39,7 @@ def test_bindings_continue_in_the_order_of_their_answers() -> None:
 
 
 def test_deadlines_are_looked_at_when_they_are_due() -> None:
-    """A deadline that moved on is met where it is now."""
+    """A deadline that was extended is met at its new time."""
     bindings = Bindings(lambda: 0)
     waiting = WaitingPod(pod_of("a"), "n0", {"x": 1.0, "y": 5.0}, 0)
     bindings.set_aside(binding_of("a", waiting), 0)

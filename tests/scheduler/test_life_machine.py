@@ -1,8 +1,8 @@
-"""The life of pods under everything that can go wrong: none is lost, and none is in two places.
+"""The life of pods under every possible failure: none is lost, and none is in two places.
 
 Scheduler, queue, cache and cluster are driven together under one clock, step by step and out of
 step; plugins, calls of the client and reloads fail at random moments, and another scheduler binds
-pods at any, be it in the middle of a turn. A witness lists the accepted conflicts.
+pods at any time, even in the middle of a turn. A witness lists the accepted conflicts.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ PODS = st.sampled_from([f"p{i}" for i in range(8)])
 KINDS = st.sampled_from(["raise", "reject", "error", "slow"])
 MOMENTS = st.sampled_from((*POINTS, *LOOKING, *(f"call {call}" for call in CALLS)))
 MANY = st.integers(0, 7)
-"""Which of those that are there, counted round."""
+"""An index of the existing ones, modulo their number."""
 
 
 class LifeMachine(RuleBasedStateMachine):
-    """Moves of a cluster, of its users, of time, and of bad luck."""
+    """Actions of a cluster, of its users, of time, and failures."""
 
     life: Life
 
@@ -52,7 +52,7 @@ class LifeMachine(RuleBasedStateMachine):
         for name in ("p0", "p1", "p2"):
             self.life.pod(name, 2, high=False, gated=False)
 
-    # What users do.
+    # Actions of users.
 
     @rule(name=PODS, cpu=st.integers(1, 4), high=st.booleans(), gated=st.booleans())
     def create_pod(self, name: str, cpu: int, high: bool, gated: bool) -> None:
@@ -68,7 +68,7 @@ class LifeMachine(RuleBasedStateMachine):
 
     @rule(name=PODS, kept=st.booleans())
     def keep_pod(self, name: str, kept: bool) -> None:
-        """A finalizer keeps a pod that is deleted, or does not any more."""
+        """A finalizer keeps a deleted pod, or no longer does."""
         self.life.keep(name, *["example.com/keep"] * kept)
 
     @rule(name=PODS, cpu=st.integers(1, 3), point=st.sampled_from(["permit", "pre_bind"]))
@@ -100,21 +100,21 @@ class LifeMachine(RuleBasedStateMachine):
 
     @rule(which=MANY, where=MANY, careful=st.booleans())
     def another_scheduler_binds(self, which: int, where: int, careful: bool) -> None:
-        """Another scheduler takes a pod, whatever anybody thinks of it."""
+        """Another scheduler binds a pod without regard to other schedulers."""
         self.life.bind_elsewhere(which, where, careful=careful)
 
     @rule(which=MANY, where=MANY, careful=st.booleans(), point=MOMENTS)
     def another_scheduler_will_bind(
         self, which: int, where: int, careful: bool, point: str
     ) -> None:
-        """Another scheduler takes a pod in the middle of something."""
+        """Another scheduler binds a pod at some point of an attempt."""
         self.life.meanwhile(point, which, where, careful=careful)
 
     @rule(name=PODS, cpu=st.integers(1, 3), high=st.booleans(), where=MANY, point=MOMENTS)
     def a_pod_arrives_and_another_scheduler_binds(
         self, name: str, cpu: int, high: bool, where: int, point: str
     ) -> None:
-        """It is the last that came: the pod itself if no other was faster."""
+        """It is the newest: the pod itself if no other was faster."""
         self.life.meanwhile(point, -1, where, careful=True)
         self.life.pod(name, cpu, high=high, gated=False)
         self.life.go_on()
@@ -129,7 +129,7 @@ class LifeMachine(RuleBasedStateMachine):
         self.life.bind_elsewhere(0, where, careful=True)
         self.life.hear()
 
-    # What happens by itself.
+    # Events over time.
 
     @rule()
     def cluster_acts(self) -> None:
@@ -185,7 +185,7 @@ class LifeMachine(RuleBasedStateMachine):
         self.life.pod(name, cpu, high=high, gated=False)
         self.life.go_on()
 
-    # What plugins do.
+    # Actions of plugins.
 
     @precondition(lambda self: len(self.life.scheduler.handle.waiting_pods) > 0)
     @rule(data=st.data(), how=st.sampled_from(["allow", "reject", "preempt"]))
@@ -208,7 +208,7 @@ class LifeMachine(RuleBasedStateMachine):
         stored = self.life.store.find(POD, "default", name)
         self.life.chaos.called = "" if stored is None else stored.uid
 
-    # What goes wrong.
+    # Failures.
 
     @rule(point=st.sampled_from(POINTS + LOOKING), kind=KINDS)
     def plugin_will_fail(self, point: str, kind: str) -> None:
@@ -220,14 +220,14 @@ class LifeMachine(RuleBasedStateMachine):
 
     @rule()
     def stopping(self) -> None:
-        """The scheduler gives up what waits, and goes on."""
+        """Waiting attempts are abandoned, and the scheduler continues."""
         self.life.shutdown()
 
     @rule(name=st.sampled_from(["plain", "keep", "gate", "gone", "broken"]))
     def reload(self, name: str) -> None:
         self.life.reload(name)
 
-    # What always holds.
+    # Invariants.
 
     @invariant()
     def the_columns_equal_a_recount(self) -> None:
@@ -278,7 +278,7 @@ class LifeMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_node_holds_more_than_it_can(self) -> None:
-        """Except where two bindings could not know of each other: kubelets reject those."""
+        """Except for bindings unaware of each other: kubelets reject those."""
         life = self.life
         for node in life.nodes():
             if life.free(node) < 0:
@@ -302,7 +302,7 @@ class LifeMachine(RuleBasedStateMachine):
 
 
 def assert_no_pod_is_lost(life: Life) -> None:
-    """Every pod runs, or is gated, or no node could take it even if it evicted others."""
+    """Every pod runs, or is gated, or no node could run it even with preemption."""
     queue = life.scheduler.queue
     for pod in life.pods():
         info = PodInfo.of(pod)
@@ -340,7 +340,7 @@ TestLifeMachine.settings = settings(
 
 
 def test_a_day_without_trouble() -> None:
-    """Pods that fit are bound, and those that do not are told."""
+    """Pods that fit are bound, and the others get a condition."""
     life = Life()
     life.node("n0")
     for number in range(3):
@@ -356,7 +356,7 @@ def test_a_day_without_trouble() -> None:
 
 
 def test_an_impossible_nomination_blocks_no_pod() -> None:
-    """Another pod takes the room made by an eviction: the nominee gives up its node."""
+    """Another pod uses the capacity freed by an eviction: the nominee gives up its node."""
     life = Life()
     life.pod("victim", 2, high=False, gated=False)
     life.node("n0")

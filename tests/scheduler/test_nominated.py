@@ -18,7 +18,7 @@ def _nominee(node: str, version: str) -> PodInfo:
 
 @pytest.fixture
 def blocked() -> tuple[Scheduler, PodInfo]:
-    """The only node is promised, for all it has, so a pod of lower priority is rejected."""
+    """The only node is nominated for all it has, so a pod of lower priority is rejected."""
     scheduler = scheduler_of()
     nominee = _nominee("n0", "1")
     pod_seen(scheduler, nominee)
@@ -38,7 +38,7 @@ def _place(scheduler: Scheduler) -> QueueState:
 
 
 def test_a_nomination_that_the_cluster_takes_back_ends(blocked: tuple[Scheduler, PodInfo]) -> None:
-    """It was known there, and is not there any more: no pod has to respect it."""
+    """It was known there, and is cleared: no pod has to respect it."""
     scheduler, _ = blocked
     assert _place(scheduler) is QueueState.UNSCHEDULABLE
     pod_seen(scheduler, _nominee("", "2"))
@@ -47,7 +47,7 @@ def test_a_nomination_that_the_cluster_takes_back_ends(blocked: tuple[Scheduler,
 
 
 def test_a_nomination_that_moves_leaves_its_node(blocked: tuple[Scheduler, PodInfo]) -> None:
-    """For the node where it was, its pod has gone."""
+    """On its former node, the pod counts no more."""
     scheduler, nominee = blocked
     pod_seen(scheduler, _nominee("elsewhere", "2"))
     assert scheduler.handle.nominator.node_of(nominee.uid) == "elsewhere"
@@ -55,7 +55,7 @@ def test_a_nomination_that_moves_leaves_its_node(blocked: tuple[Scheduler, PodIn
 
 
 def test_a_repeated_nomination_requeues_no_pod(blocked: tuple[Scheduler, PodInfo]) -> None:
-    """Nothing has become free."""
+    """No capacity was freed."""
     scheduler, nominee = blocked
     pod_seen(scheduler, _nominee("n0", "2"))
     assert scheduler.handle.nominator.node_of(nominee.uid) == "n0"
@@ -73,7 +73,7 @@ def test_a_nominated_pod_that_is_deleted_leaves_its_node(
 
 
 def test_a_nomination_that_the_cluster_has_not_heard_of_stays() -> None:
-    """An update that left before the nomination was written says nothing of it."""
+    """An update from before the write of the nomination does not clear it."""
     scheduler = scheduler_of()
     pod_seen(scheduler, _nominee("", "1"))
     scheduler.handle.nominator.nominate(_nominee("", "1"), "n0")

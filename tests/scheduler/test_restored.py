@@ -1,4 +1,4 @@
-"""A cluster that was restored from a backup: what was bound after it waits again."""
+"""A cluster that was restored from a backup: pods bound after the backup are pending again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tests.scheduler.world import pod_of, scheduler_of
 
 
 def test_a_pod_that_has_lost_its_node_is_scheduled_again() -> None:
-    """The same pod (by UID) is bound no more: its room is free, and it takes its turn."""
+    """The same pod (by UID) is not bound any more: its resources are free, and it is queued."""
     scheduler = scheduler_of()
     bound, unbound = pod_of("web", cpu="4", node_name="n0"), pod_of("web", cpu="4")
     pod_seen(scheduler, bound)
-    told = pod_seen(scheduler, unbound)
-    assert [event.label for event in told] == ["AssignedPodDelete", "UnschedulablePodAdd"]
+    events = pod_seen(scheduler, unbound)
+    assert [event.label for event in events] == ["AssignedPodDelete", "UnschedulablePodAdd"]
     outcome = scheduler.schedule_one()
     assert outcome is not None
     assert outcome.node == "n0"
@@ -20,7 +20,7 @@ def test_a_pod_that_has_lost_its_node_is_scheduled_again() -> None:
 
 
 def test_the_room_of_another_schedulers_pod_is_free_again() -> None:
-    """It is not ours to schedule, but it holds nothing."""
+    """It is not scheduled here, but it holds no resources."""
     scheduler = scheduler_of()
     pod_seen(scheduler, pod_of("web", cpu="4", node_name="n0", scheduler_name="another"))
     pod_seen(scheduler, pod_of("web", cpu="4", scheduler_name="another"))
@@ -29,7 +29,7 @@ def test_the_room_of_another_schedulers_pod_is_free_again() -> None:
 
 
 def test_a_binding_that_the_watch_has_not_seen_yet_is_none_of_that() -> None:
-    """Other changes of the pod come before it."""
+    """Other changes of the pod arrive before it."""
     scheduler = scheduler_of()
     pod_seen(scheduler, pod_of("web", cpu="4"))
     outcome = scheduler.schedule_one()

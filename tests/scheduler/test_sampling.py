@@ -23,7 +23,7 @@ def scheduler_of(**config: object) -> Scheduler:
 
 
 def looked_at(scheduler: Scheduler, name: str, profile: str = "default-scheduler") -> list[int]:
-    """Schedule a pod and return the rows that were looked at; its node is one of them."""
+    """Schedule a pod and return the evaluated rows; its node is one of them."""
     pod = PodInfo.of(make_pod(name, cpu="1", scheduler_name=profile))
     assert scheduler.add_pod(pod) is None
     outcome = scheduler.schedule_one()
@@ -35,7 +35,7 @@ def looked_at(scheduler: Scheduler, name: str, profile: str = "default-scheduler
 
 
 def test_all_nodes_are_the_default() -> None:
-    """Nothing said, 0 and 100: every node has its chance."""
+    """Unset, 0 and 100: every node is evaluated."""
     for config in ({}, {"percentageOfNodesToScore": 0}, {"percentageOfNodesToScore": 100}):
         assert looked_at(scheduler_of(**config), "p") == [*range(NODES)]
 
@@ -48,7 +48,7 @@ def test_kube_schedulers_rule() -> None:
 
 
 def test_profiles_share_where_the_search_goes_on() -> None:
-    """A profile's own share overrides the global one, and goes on where another profile ended."""
+    """A profile's own share overrides the global one, and starts where another profile ended."""
     scheduler = scheduler_of(
         percentageOfNodesToScore=40,
         profiles=[
@@ -64,7 +64,7 @@ def test_profiles_share_where_the_search_goes_on() -> None:
 
 
 def test_nodes_that_a_pod_names_are_the_whole_cluster_to_it() -> None:
-    """Where PreFilter names nodes the share is one of those, and few are all looked at."""
+    """If PreFilter names nodes, the share is one of those, and few are all evaluated."""
     scheduler = scheduler_of(percentageOfNodesToScore=1)
     fields = [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]
     terms = {"nodeSelectorTerms": [{"matchFields": fields}]}

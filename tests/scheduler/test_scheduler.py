@@ -1,4 +1,4 @@
-"""The loop: pop, decide, enact."""
+"""The loop: pop, decide, execute."""
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ def test_a_pod_that_fits_nowhere_has_a_reason() -> None:
 
 
 def test_a_pod_that_never_preempts_has_that_message() -> None:
-    """preemptionPolicy Never ends the question."""
+    """preemptionPolicy Never excludes preemption."""
     outcome = run(scheduler_of(), cpu="9", preemption_policy="Never")
     assert outcome.message.endswith(", preemption: not eligible due to preemptionPolicy=Never.")
 
 
 def test_without_nodes_there_is_one_sentence() -> None:
-    """An empty cluster is not a matter of plugins."""
+    """An empty cluster has a message of its own."""
     assert run(scheduler_of(nodes=0)).message == "no nodes available to schedule pods"
 
 
 def test_a_plugin_that_raises_ends_the_attempt_and_names_itself() -> None:
-    """The scheduler goes on; the condition is SchedulerError."""
+    """The scheduler continues; the condition is SchedulerError."""
     scheduler = scheduler_of(Broken())
     outcome = run(scheduler)
     assert outcome.message == 'running "x0" filter plugin: cannot look at p'
@@ -141,7 +141,7 @@ def test_ties_are_broken_by_the_random_source_alone() -> None:
 
 
 def test_a_pod_on_its_way_out_is_passed_over() -> None:
-    """It is told so, and not tried again."""
+    """It is rejected with a message, and not retried."""
     scheduler = scheduler_of()
     pod = pod_of().pod
     meta = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -172,7 +172,7 @@ def test_an_outcome_names_the_policies_that_decided() -> None:
 
 
 def test_an_empty_loop_is_idle_and_wakes_never() -> None:
-    """A pod that is ready makes it busy, one that backs off names the time."""
+    """A ready pod makes it busy, one in backoff has a time."""
     scheduler = scheduler_of(nodes=0)
     assert (scheduler.idle(), scheduler.next_wakeup()) == (True, None)
     scheduler.add_pod(pod_of())

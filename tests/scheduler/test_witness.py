@@ -1,4 +1,4 @@
-"""What a witness accepts: two bindings that cannot know of each other, as in kube-scheduler."""
+"""Conflicts that a witness accepts: two bindings unaware of each other, as in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_two_schedulers_unaware_of_each_other_overcommit_a_node() -> None:
     life.hear()
     life.bind_elsewhere(0, 0, careful=True)
     life.tick()
-    life.schedule()  # theirs, which it has not heard of either
+    life.schedule()  # the other scheduler's, not delivered to this one either
     life.schedule()
     assert bound(life) == ["theirs", "ours"]
     assert life.free(life.nodes()[0]) < 0
@@ -75,7 +75,7 @@ def test_an_assumed_pod_survives_an_update_before_its_binding() -> None:
 
 
 def test_what_one_of_two_knew_is_not_excused() -> None:
-    """A decision must leave room for the pods whose events arrived."""
+    """A decision must leave capacity for the pods whose events arrived."""
     witness = Witness()
     first, second = (PodInfo.of(make_pod(name, cpu="3")) for name in ("first", "second"))
     witness.came(make_node("n0"))
@@ -93,13 +93,13 @@ def test_what_one_of_two_knew_is_not_excused() -> None:
 
 
 def test_an_unschedulable_or_deleted_node_receives_no_pod() -> None:
-    """Nodes that take no pods have no room for those to come, and promises take room, too."""
+    """Unschedulable nodes accept no pods, and nominations use capacity, too."""
     witness = Witness()
     pod = PodInfo.of(make_pod("p", cpu="1"))
     other = PodInfo.of(make_pod("other", cpu="4"))
     witness.came(make_node("open"))
     witness.came(make_node("closed", unschedulable=True))
-    witness.promised = lambda node: [other] if node == "open" else []
+    witness.nominated = lambda node: [other] if node == "open" else []
     for node in ("closed", "nowhere", "open"):
         witness.decided(pod, node)
         witness.undone(pod)
@@ -107,7 +107,7 @@ def test_an_unschedulable_or_deleted_node_receives_no_pod() -> None:
 
 
 def test_a_pod_that_is_gone_takes_nothing() -> None:
-    """The witness forgets what it is told the end of."""
+    """The witness drops a deleted pod."""
     life = one_node("first")
     life.settle()
     assert list(life.witness.counted().values()) == ["n0"]

@@ -1,4 +1,4 @@
-"""A scheduler of the default profile with plugins that a test brings along."""
+"""A scheduler of the default profile with additional plugins of a test."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SCHEDULER = "default-scheduler"
 
 
 class Recorder:
-    """Takes part in everything after the decision, answers as told and remembers the calls.
+    """A plugin of all points after the decision; returns prepared results and records the calls.
 
-    An answer that is an exception is raised, one that is a function is asked for the answer.
+    A result that is an exception is raised, one that is a function is called.
     """
 
     def __init__(self, name: str, log: list[str], **answers: object) -> None:
@@ -67,7 +67,7 @@ class Recorder:
 
 
 class SlowClient(MemoryClient):
-    """Answers to bindings when it is told to."""
+    """Responds to bindings on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,14 +132,14 @@ def run(scheduler: Scheduler, **pod: object) -> Outcome:
 
 
 def client_of(scheduler: Scheduler) -> MemoryClient:
-    """Return the client, which keeps what it was told."""
+    """Return the client with its records."""
     client = scheduler.handle.client
     assert isinstance(client, MemoryClient)
     return client
 
 
 def assert_nothing_left(scheduler: Scheduler) -> None:
-    """An attempt in vain leaves no trace on any node."""
+    """A failed attempt leaves no trace on any node."""
     assert scheduler.cache.nodes.pod_total == 0
     assert scheduler.cache.check() == []
     assert client_of(scheduler).bindings == {}

@@ -1,4 +1,4 @@
-"""Wiring: what is wrong with the files is told whole, and what is right is one scheduler."""
+"""Assembly: all problems of files are reported, and valid files make one scheduler."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_policy_without_a_configuration_is_enabled(tmp_path: Path) -> None:
 def test_one_configuration_decides_alike_with_and_without_shared_evaluations(
     tmp_path: Path,
 ) -> None:
-    """A hundred pods land on the same nodes, whether evaluations are kept or not."""
+    """A hundred pods land on the same nodes, whether evaluations are cached or not."""
     config = write(tmp_path, "config.yaml", CONFIG % ("Likes", "MostAllocated"))
     policy = write(tmp_path, "policy.yaml", POLICY)
     plans, _ = read(config, [policy])

@@ -1,4 +1,4 @@
-"""Profiles of a reload: what says what it said is kept; nothing changes before it is settled."""
+"""Profiles of a reload: unchanged ones are kept; nothing changes before it is settled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plans(folder: Path, allowed: str = "a", more: str = "") -> tuple[CompiledPla
 
 
 def test_an_unchanged_profile_is_kept_whole(tmp_path: Path) -> None:
-    """It runs on with all that it has worked out; only its generation is new."""
+    """Its caches stay; only its generation is new."""
     scheduler, assembly = assemble_with_assembly(plans(tmp_path))
     before = dict(scheduler.profiles)
     built = assembly.build(plans(tmp_path, "b"), 2)
@@ -34,7 +34,7 @@ def test_an_unchanged_profile_is_kept_whole(tmp_path: Path) -> None:
 
 
 def test_unchanged_plugins_of_a_changed_profile_are_kept(tmp_path: Path) -> None:
-    """What they remember outlives the reload of another policy."""
+    """Their caches outlive the reload of another policy."""
     scheduler, assembly = assemble_with_assembly(plans(tmp_path))
     hooks = {hook.plugin: hook.function for hook in scheduler.profiles["one"].pipeline.at("filter")}
     built = assembly.build(plans(tmp_path, "b"), 2)

@@ -1,4 +1,4 @@
-"""Reloads between two cycles: what they wake, re-order and strand, and what they leave alone."""
+"""Reloads between two cycles: requeued pods, changed order, removed profiles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MINUTE = 60.0
 
 
 def only(nodes: frozenset[str] | set[str]) -> str:
-    """Return a policy that keeps pods on these nodes."""
+    """Return a policy that allows these nodes only."""
     listed = ", ".join(f'"{node}"' for node in sorted(nodes))
     return keeping("Keep", f"node.name in [{listed}]" if listed else "false")
 
@@ -41,7 +41,7 @@ def closed(namespaces: frozenset[str]) -> str:
 
 
 class World:
-    """A scheduler over three nodes, and the files that it was made from."""
+    """A scheduler over three nodes, and its files."""
 
     def __init__(self, folder: Path, profiles: tuple[str, ...] = ("one", "two")) -> None:
         self.folder = folder
@@ -79,32 +79,32 @@ class World:
         return self.reloader.reload()
 
     def pod(self, name: str, profile: str = "one", **fields: Any) -> PodInfo:
-        """A pod comes."""
+        """Add a pod."""
         pod = PodInfo.of(make_pod(name, scheduler_name=profile, **fields))
         self.scheduler.add_pod(pod)
         return pod
 
     def schedule(self) -> list[Outcome]:
-        """Decide all pods that are ready."""
+        """Decide all ready pods."""
         return list(iter(self.scheduler.schedule_one, None))
 
     def place(self, pod: PodInfo) -> QueueState:
-        """Return where the queue has a pod."""
+        """Return the pod's queue."""
         queued = self.queue.get(pod.uid)
         return QueueState.OUT if queued is None else queued.place
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Two profiles without a wish, the pod of higher priority first."""
+    """Two profiles without policies, the pod of higher priority first."""
     return World(tmp_path)
 
 
 class TestFilters:
-    """Changed filters wake the pods that they might help."""
+    """Changed filters requeue the pods that may be schedulable now."""
 
     def test_pods_rejected_by_a_changed_policy(self, world: World) -> None:
-        """A pod that no node was good enough for is tried again, and lands."""
+        """A pod that every node rejected is retried, and lands."""
         world.put(nodes=frozenset())
         world.reload()
         pod = world.pod("p")
@@ -117,7 +117,7 @@ class TestFilters:
         assert [o.node for o in world.schedule()] == ["b"]
 
     def test_what_evictions_would_help_is_found_out_anew(self, world: World) -> None:
-        """The cached ones belong to the previous filters, which are not named as rejectors."""
+        """Cached victims belong to the previous filters, which are not named as rejectors."""
         for node in NODES:
             low = make_pod(f"low-{node}", cpu="4", priority=-1, node_name=node)
             world.scheduler.cache.add_pod(PodInfo.of(low))
@@ -132,7 +132,7 @@ class TestFilters:
         assert world.scheduler.handle.nominator.node_of(pod.uid) == "b"
 
     def test_pods_rejected_by_another_policy(self, world: World) -> None:
-        """A pod that is too large sleeps on."""
+        """A pod that is too large is not requeued."""
         pod = world.pod("large", cpu="100")
         world.schedule()
         world.put(nodes=frozenset("b"))
@@ -157,7 +157,7 @@ class TestFilters:
 
 
 class TestInFlight:
-    """What has begun ends under the set that it began with."""
+    """An attempt ends under the policies that it began with."""
 
     def test_an_attempt_over_a_reload(self, world: World) -> None:
         """A pod that was decided is bound to its node, and records the policies that decided."""
@@ -172,7 +172,7 @@ class TestInFlight:
         assert (outcome.generation, outcome.content_hash) == (1, hash_before)
 
     def test_a_pod_that_was_rejected_by_what_is_changed_by_now(self, world: World) -> None:
-        """It is tried again at once: the reload happened while it was in flight."""
+        """It is retried at once: the reload happened while it was in flight."""
         world.put(nodes=frozenset())
         world.reload()
         world.pod("p")
@@ -184,7 +184,7 @@ class TestInFlight:
 
 
 class TestOrder:
-    """A changed queue sort re-orders the pods that are there."""
+    """A changed queue sort re-orders queued pods."""
 
     def test_the_other_way_round(self, world: World) -> None:
         """The order is reversed."""
@@ -197,10 +197,10 @@ class TestOrder:
 
 
 class TestGates:
-    """A changed PreEnqueue policy holds for pods that are in the queue already."""
+    """A changed PreEnqueue policy applies to queued pods."""
 
     def test_a_gate_closes_and_opens(self, world: World) -> None:
-        """Ready pods are kept out, and let in again; others are not asked."""
+        """Ready pods are gated, and released again; others are not evaluated."""
         pod, other = world.pod("p", namespace="shut"), world.pod("q")
         world.put(gated=frozenset({"shut"}))
         world.reload()
@@ -212,11 +212,11 @@ class TestGates:
 
 
 class TestProfiles:
-    """Profiles come and go; their pods stay."""
+    """Profiles are added and removed; their pods stay."""
 
     @pytest.mark.parametrize("tried", [False, True])
     def test_a_profile_is_removed_and_comes_back(self, world: World, tried: bool) -> None:
-        """Its pods wait, ready or rejected, and say for what; then they are scheduled."""
+        """Its pods wait, ready or rejected, with the reason; then they are scheduled."""
         world.put(nodes=frozenset())
         world.reload()
         pod, other = world.pod("p", "two"), world.pod("q", "one")
@@ -241,7 +241,7 @@ class TestProfiles:
         assert pod.uid in world.client.bindings
 
     def test_an_attempt_whose_profile_is_removed(self, world: World) -> None:
-        """It ends under its profile; a pod that comes back waits, and says for what."""
+        """It ends under its profile; a requeued pod waits, with the reason."""
         world.put(nodes=frozenset())
         world.reload()
         pod = world.pod("p", "two")
@@ -253,7 +253,7 @@ class TestProfiles:
         assert "no profile has schedulerName" in world.client.events[-1].note
 
     def test_a_pod_changes_while_its_profile_is_gone(self, world: World) -> None:
-        """It waits on, and is scheduled as it is by then."""
+        """It waits, and is scheduled with its new spec."""
         pod = world.pod("p", "two", cpu="100")
         world.put(profiles=("one",))
         world.reload()
@@ -265,7 +265,7 @@ class TestProfiles:
 
 
 def begin(world: World) -> tuple[Attempt, Decision]:
-    """Pop the next pod and decide about it, but do nothing yet."""
+    """Pop the next pod and decide it, but do not execute the decision yet."""
     queued = world.queue.pop()
     assert queued is not None
     attempt = Attempt(queued, world.scheduler.profiles[queued.info.scheduler_name])
@@ -273,9 +273,9 @@ def begin(world: World) -> tuple[Attempt, Decision]:
 
 
 class Reloads(RuleBasedStateMachine):
-    """Pods come, go and are scheduled, files change and break, in any order.
+    """Pods are added, deleted and scheduled, files change and break, in any order.
 
-    ``wanted`` is what the files in force say: nodes, gated namespaces and profiles.
+    ``wanted`` is the content of the files in force: nodes, gated namespaces and profiles.
     """
 
     def __init__(self) -> None:
@@ -289,7 +289,7 @@ class Reloads(RuleBasedStateMachine):
         self.count = 0
 
     def teardown(self) -> None:
-        """No wake-up was lost: a pod that waits in vain does so for a reason that holds."""
+        """No wake-up was lost: a pod that waits has a reason that holds."""
         self.folder.cleanup()
         while self.begun:
             self.end(0)
@@ -303,7 +303,7 @@ class Reloads(RuleBasedStateMachine):
             assert uid in self.world.client.bindings or not lands, pod.key
 
     def check(self, outcomes: list[Outcome]) -> None:
-        """What was decided is what the policies in force say, and bears their generation."""
+        """Decisions follow the policies in force, and have their generation."""
         nodes = self.wanted[0]
         for outcome in outcomes:
             assert outcome.generation == self.generation
@@ -311,7 +311,7 @@ class Reloads(RuleBasedStateMachine):
 
     @rule(profile=st.sampled_from(["one", "two"]), namespace=st.sampled_from(["x", "y"]))
     def come(self, profile: str, namespace: str) -> None:
-        """A pod comes for a profile that is there."""
+        """Add a pod for an existing profile."""
         if profile in self.world.scheduler.profiles:
             self.count += 1
             pod = self.world.pod(f"p{self.count}", profile, namespace=namespace)
@@ -320,7 +320,7 @@ class Reloads(RuleBasedStateMachine):
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
-        """A pod is deleted."""
+        """Delete a pod."""
         uid = data.draw(st.sampled_from(sorted(self.pods)))
         begun = {attempt.queued.info.uid for attempt, *_ in self.begun}
         if uid not in begun and uid not in self.world.client.bindings:
@@ -329,12 +329,12 @@ class Reloads(RuleBasedStateMachine):
 
     @rule()
     def schedule(self) -> None:
-        """All pods that are ready are scheduled."""
+        """Schedule all ready pods."""
         self.check(self.world.schedule())
 
     @rule()
     def begin(self) -> None:
-        """A pod is decided about; its decision is carried out later."""
+        """Decide a pod; the decision is executed later."""
         if self.world.queue.active():
             attempt, decision = begin(self.world)
             self.begun.append((attempt, decision, self.wanted[0], self.generation))
@@ -342,7 +342,7 @@ class Reloads(RuleBasedStateMachine):
     @precondition(lambda self: self.begun)
     @rule(which=st.integers(0, 3))
     def end(self, which: int) -> None:
-        """A decision is carried out, under the policies that made it."""
+        """Execute a decision, under the policies that made it."""
         attempt, decision, nodes, generation = self.begun.pop(which % len(self.begun))
         outcome = self.world.scheduler.execute(attempt, decision)
         assert outcome.generation == generation
@@ -363,7 +363,7 @@ class Reloads(RuleBasedStateMachine):
         ascending: bool,
         broken: bool,
     ) -> None:
-        """The files change, and may be broken."""
+        """Change the files, possibly to invalid ones."""
         self.world.put(nodes=nodes, gated=gated, profiles=profiles, ascending=ascending)
         if broken:
             write(self.world.folder / "keep.yaml", keeping("Keep", "node.nam"))
