@@ -27,8 +27,8 @@ class Witness:
 
     ``sizes``: the cpu of schedulable nodes, in millis, by name. ``known``: node and cpu
     of the bound pods by event, by UID; ``held``: of the assumed ones without an event.
-    ``flying``: UIDs of pods with a binding in flight. ``nominated``: returns the pods nominated to a
-    node. ``ends``: returns whether an attempt ends by itself when its pod is deleted.
+    ``flying``: UIDs of pods with a binding in flight. ``nominated``: returns a node's nominated
+    pods. ``ends``: returns whether an attempt ends by itself when its pod is deleted.
     ``complaints``: decisions that contradict known facts.
     """
 
