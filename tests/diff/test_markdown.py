@@ -1,4 +1,4 @@
-"""A comment on a pull request: what files say is shown, and can be no markup."""
+"""A comment on a pull request: texts of files are shown, and cannot become markup."""
 
 from __future__ import annotations
 

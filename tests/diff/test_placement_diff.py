@@ -1,4 +1,4 @@
-"""Two policy sets on one cluster: which pods move, for which cause, and what several seeds show."""
+"""Two policy sets on one cluster: moved pods, their causes, and the effect of several seeds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_policy_that_does_nothing_moves_nothing() -> None:
 
 
 def test_only_the_pod_that_a_policy_draws_is_made_to_move_by_it() -> None:
-    """All other moves come from the random choice, or from the room that the first one left."""
+    """All other moves come from the random choice, or from the capacity that the first one left."""
     for seed in range(6):
         found = compare_placements(plans(), plans(DRAWS), cluster(8), seed)
         for pod, cause in causes(found).items():

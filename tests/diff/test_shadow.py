@@ -1,4 +1,4 @@
-"""What a shadow's files come to: counts, moves, and how full the nodes would be."""
+"""The summary of a shadow's files: counts, moves, and the hypothetical usage of the nodes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def write(path: Path, *records: ShadowRecord) -> str:
 
 
 def summary(tmp_path: Path, *records: ShadowRecord) -> ShadowSummary:
-    """Return the summary of one file that begins as START says."""
+    """Return the summary of one file that begins with START."""
     return summarize([write(tmp_path / "log", START, *records)])
 
 
@@ -85,7 +85,7 @@ def used(found: ShadowSummary) -> list[tuple[float, float]]:
 
 
 def test_moves_and_counts(tmp_path: Path) -> None:
-    """Pods that would be elsewhere, or nowhere; what cannot be compared is left out."""
+    """Pods with another node, or with none; pods without a comparison are left out."""
     found = summary(tmp_path, MOVES, SAME, LOST, WON, SLOW, BROKEN, MAKES_ROOM)
     assert found.placements.pods == 5
     assert found.placements.moves == (
@@ -119,7 +119,7 @@ def test_pods_that_are_gone_count_nowhere(tmp_path: Path) -> None:
 
 
 def test_other_pods_and_nodes_count_as_they_come_and_go(tmp_path: Path) -> None:
-    """A pod that is not compared, a node that comes, one that goes."""
+    """A pod that is not compared, a node that is added, one that is deleted."""
     found = summary(
         tmp_path,
         PodPlaced("x", "b", {"cpu": 3000}),
@@ -143,7 +143,7 @@ def test_of_each_pod_the_last_comparison_counts(tmp_path: Path) -> None:
 
 
 def test_files_that_were_rotated_are_one(tmp_path: Path) -> None:
-    """A file that goes on keeps what would have been; after a gap it begins anew."""
+    """A file that continues keeps the hypothetical state; after a gap it starts anew."""
     first = write(tmp_path / "log.1", START, MOVES)
     with gzip.open(tmp_path / "log.2.gz", "wb") as file:
         file.write(Path(first).read_bytes())
@@ -220,7 +220,7 @@ def test_lines_that_were_broken_off_are_named_and_left_out(
 def test_wrong_usage_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    """Exit code 2, and what is wrong."""
+    """Exit code 2, and a message."""
     write(tmp_path / "LOG", START)
     write(tmp_path / "WRONG", MOVES)
     (tmp_path / "EMPTY").touch()

@@ -1,4 +1,4 @@
-"""Means, intervals and verdicts: what a few seeds may tell, and what they may not."""
+"""Means, intervals and significance of a few seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALUES = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=12)
 
 
 def test_differences_of_both_signs_are_noise() -> None:
-    """One seed said "8 pods fewer"; the next ones said -2, +6, -19, +14 and -25."""
+    """One seed gave "8 pods fewer"; the next ones -2, +6, -19, +14 and -25."""
     found = paired([8000.0] * 6, [8000.0 + one for one in OPENB])
     assert found.verdict is Significance.NOISE
     assert found.difference.mean == pytest.approx(-34 / 6)
@@ -40,7 +40,7 @@ def test_a_verdict_needs_enough_seeds(differences: list[float], verdict: Signifi
 
 @given(VALUES)
 def test_the_interval_holds_the_mean_and_is_always_the_same(values: list[float]) -> None:
-    """The draws have a fixed seed; what the sides have in common cancels out."""
+    """The draws have a fixed seed; effects on both sides cancel out."""
     found = estimate(values)
     assert found == estimate(values)
     assert found.low - 1e-6 <= found.mean <= found.high + 1e-6

@@ -1,4 +1,4 @@
-"""Why a pod goes where it goes: each number is what deciding again gives."""
+"""Explanations: each number is the result of another decision."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_pod_that_fits_has_its_scores_shown() -> None:
 
 
 def test_rules_of_one_policy_are_listed_one_by_one() -> None:
-    """Each with what it removes by itself and after those before it."""
+    """Each with the nodes it removes by itself and after the earlier ones."""
     nodes = [make_node("a", cpu="1", taints=[TAINT]), make_node("b", cpu="1")]
     found = explained(make_pod("p", cpu="2", node_selector={"disk": "ssd"}), nodes)
     steps = {step.name: step for step in found.filters}
@@ -73,7 +73,7 @@ def test_the_smaller_request_that_would_fit() -> None:
 
 
 def test_pods_that_never_see_a_node() -> None:
-    """Gates, unknown profiles and PreFilter rejections are told as such."""
+    """Gates, unknown profiles and PreFilter rejections are reported as such."""
     assert explained(make_pod("p", gates=["wait"]), []).gated_by == "SchedulingGates"
     found = explained(make_pod("p", scheduler_name="nobody"), [])
     assert found.message == 'no profile has schedulerName "nobody"'
@@ -82,7 +82,7 @@ def test_pods_that_never_see_a_node() -> None:
 
 
 def test_room_that_is_made_by_preemption() -> None:
-    """Node and victims are told, and nothing has happened to them."""
+    """Node and victims are reported, and nothing is evicted."""
     scheduler = build()
     scheduler.cache.add_node(make_node("a", cpu="2"))
     victim = PodInfo.of(make_pod("old", cpu="2", node_name="a", priority=1))
@@ -157,7 +157,7 @@ def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
 
 
 def test_a_group_that_is_placed_as_a_whole_has_its_placements_listed() -> None:
-    """Each with how many found a node there and its score; the pod is told of the chosen one."""
+    """Each with the number of placed pods and its score; the pod's node is in the chosen one."""
     found = gang(cpus=[2, 4, 3])
     told = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
     assert told == [("r0", 2, False, 0), ("r1", 3, True, 75), ("r2", 3, True, 100)]

@@ -37,7 +37,7 @@ LINES = TEXT.split("\n")
 
 
 def found(line: int, word: str) -> str | None:
-    """Return line, column and text of what a word in a line (from 1) is defined by."""
+    """Return line, column and text of the definition of a word in a line (from 1)."""
     place = definition("p.yaml", TEXT, line - 1, LINES[line - 1].rindex(word) + 1)
     if place is None:
         return None

@@ -62,7 +62,7 @@ def rule(text: str) -> str:
     ids=lambda value: value if len(str(value)) == 5 else "",
 )
 def test_the_hint_is_done(wrong: str, code: str, right: str) -> None:
-    """The word that was meant, or what is to be written, in the quotes that are there."""
+    """The suggested word or text, in the existing quotes."""
     assert (code, right) in mended(wrong)
 
 
@@ -76,12 +76,12 @@ def test_the_hint_is_done(wrong: str, code: str, right: str) -> None:
     ],
 )
 def test_nothing_is_offered_that_does_not_mend(spec: str) -> None:
-    """No word is close, or the message does not say what to write."""
+    """No word is close, or the message suggests no text."""
     assert mended(spec) == []
 
 
 def test_only_the_requested_lines() -> None:
-    """An editor asks for one line at a time."""
+    """An editor requests one line at a time."""
     text = HEAD + rule("node.unschedulabel") + "  scores: {}\n"
     assert [fix.problem.code for fix in fixes(text, 5, 5, CHECK)] == ["PS102"]
     assert [fix.title for fix in fixes(text, 6, 6, CHECK)] == ["Write score"]

@@ -1,4 +1,4 @@
-"""Where the cursor stands: found in files that are not YAML yet, too."""
+"""The position of the cursor, also in files that are not valid YAML yet."""
 
 from __future__ import annotations
 

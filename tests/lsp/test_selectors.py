@@ -37,7 +37,7 @@ spec:
 
 
 def labels(text: str) -> set[str]:
-    """Return what is suggested at the end of a text."""
+    """Return the suggestions at the end of a text."""
     line, character = text.count("\n"), len(text) - text.rfind("\n") - 1
     return {one.label for one in suggestions("claim.yaml", text, line, character)}
 
@@ -91,7 +91,7 @@ def test_nothing_outside_of_selectors() -> None:
     ],
 )
 def test_hover(written: str, word: str, title: str) -> None:
-    """The word under the cursor is explained: its type, and what it means."""
+    """The word at the cursor is explained: its type, and its meaning."""
     text = CLASS + written
     line = text.count("\n")
     column = text.split("\n")[line].index(word)

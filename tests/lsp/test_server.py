@@ -31,7 +31,7 @@ Use = Callable[["Editor"], Awaitable[None]]
 
 
 class Editor:
-    """A client with one file open; what the server publishes is kept."""
+    """A client with one open file; published diagnostics are kept."""
 
     def __init__(self, file: Path) -> None:
         self.uri = file.as_uri()
@@ -51,13 +51,13 @@ class Editor:
         return result
 
     async def open(self, text: str) -> list[lsp.Diagnostic]:
-        """Open the file; return what is wrong with it."""
+        """Open the file; return its problems."""
         document = lsp.TextDocumentItem(self.uri, "yaml", 1, text)
         self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(document))
         return await self._problems()
 
     async def type(self, line: int, start: int, end: int, text: str) -> list[lsp.Diagnostic]:
-        """Replace a part of a line; return what is wrong then."""
+        """Replace a part of a line; return the problems then."""
         span = lsp.Range(lsp.Position(line, start), lsp.Position(line, end))
         change = lsp.TextDocumentContentChangePartial(range=span, text=text)
         document = lsp.VersionedTextDocumentIdentifier(version=2, uri=self.uri)
@@ -70,14 +70,14 @@ class Editor:
         return list(found.diagnostics)
 
     async def stop(self) -> None:
-        """Say goodbye."""
+        """Shut down in order."""
         await self.client.shutdown_async(None)
         self.client.exit(None)
         await self.client.stop()
 
 
 def with_editor(folder: Path, use: Use) -> None:
-    """Run what an editor does with one server."""
+    """Run the requests of an editor with one server."""
 
     async def session() -> None:
         editor = Editor(folder / "policy.yaml")
@@ -106,7 +106,7 @@ def test_problems_are_published_with_code_hint_and_range(tmp_path: Path) -> None
 
 
 def test_completion_hover_and_formatting(tmp_path: Path) -> None:
-    """Fields behind a dot, what one means, and the file in its one form."""
+    """Fields after a dot, the description of one, and the formatted file."""
 
     async def use(editor: Editor) -> None:
         await editor.open(TEXT.replace("nmae", "name"))
@@ -136,7 +136,7 @@ def test_completion_hover_and_formatting(tmp_path: Path) -> None:
 
 
 def test_definitions_and_quick_fixes(tmp_path: Path) -> None:
-    """From a parameter to where it stands, and a slip mended where it is underlined."""
+    """From a parameter to its definition, and a fix of the underlined text."""
     text = TEXT.replace("spec:\n", "spec:\n  params: {most: 9}\n")
     text = text.replace("node.unschedulable'", "node.podCount > params.most'")
 
@@ -171,7 +171,7 @@ def test_definitions_and_quick_fixes(tmp_path: Path) -> None:
 
 
 def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
-    """What a profile enables is looked for in the files of its folder."""
+    """Policies that a profile enables are read from the files of its folder."""
     (tmp_path / "p.yaml").write_text(TEXT.replace("nmae", "name"), encoding="utf-8")
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "P"}, {"name": "Q"}]}}}
     config = {
@@ -188,7 +188,7 @@ def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
 
 
 def test_tests_of_policies_are_looked_at_too(tmp_path: Path) -> None:
-    """A misspelt key of a PolicyTest, with what was meant."""
+    """A misspelt key of a PolicyTest, with a suggestion."""
     text = (
         "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
         "objects: [{node: n1, cpuu: 3}, {pod: old, node: n1, priority: high}]\n"

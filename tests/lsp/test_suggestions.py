@@ -1,4 +1,4 @@
-"""What can be typed at the cursor: what that section sees, and what the value has."""
+"""Completion: the names of a section, and the members of a value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def at_end(rule: str) -> tuple[str, int, int]:
 
 
 def labels(rule: str) -> list[str]:
-    """Return what is suggested at the end of a rule."""
+    """Return the suggestions at the end of a rule."""
     return [one.label for one in suggestions("p.yaml", *at_end(rule))]
 
 
@@ -90,7 +90,7 @@ def test_what_a_word_means(rule: str, title: str, words: str) -> None:
 
 
 def test_what_a_key_means() -> None:
-    """As the schema says; words of messages mean nothing."""
+    """As in the schema; words of messages have no description."""
     text, line, _ = at_end("  filter:\n  - expression: 'true'\n    message: node")
     entry = meaning("p.yaml", text, line, 6)
     assert entry is not None
@@ -99,7 +99,7 @@ def test_what_a_key_means() -> None:
 
 
 def test_keys_of_tests() -> None:
-    """A PolicyTest has its own keys: of short forms, and of what is expected."""
+    """A PolicyTest has its own keys: of short forms, and of expectations."""
     head = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
     for text, wanted in (
         ("objects:\n- {node: n1, ta", {"taints"}),

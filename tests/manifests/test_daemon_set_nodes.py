@@ -7,7 +7,7 @@ from policy_sched.testing import make_node, make_pod
 
 
 def test_labels_names_and_taints_decide() -> None:
-    """The node's room does not."""
+    """The node's free resources do not."""
     small = make_node("n", cpu="1m", labels={"disk": "ssd"}, taints=["own=x:NoSchedule"])
     assert not should_run(make_pod(), small)
     bears = [{"key": "own", "operator": "Exists"}]

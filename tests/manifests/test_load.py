@@ -166,7 +166,7 @@ class TestSources:
 
 
 class TestObjects:
-    """What is read."""
+    """The decoded objects."""
 
     @pytest.mark.parametrize("form", ["yaml", "json", "jsonl"])
     def test_every_kind(self, form: str, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ class TestObjects:
 
     @pytest.mark.parametrize("form", ["yaml", "json"])
     def test_lists(self, form: str, tmp_path: Path) -> None:
-        """Items of a List say their kind, items of a CSINodeList need not."""
+        """Items of a List have a kind, items of a CSINodeList need none."""
         items = [{"metadata": {"name": "n1"}}, {"metadata": {"name": "n2"}}]
         typed = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINodeList", "items": items}
         mixed = {"apiVersion": "v1", "kind": "List", "items": [json.loads(pod_line("p"))]}
@@ -230,18 +230,18 @@ class TestObjects:
 
 
 class TestDefaults:
-    """What the API server would have filled in."""
+    """Defaults of the API server."""
 
     @staticmethod
     def pod(text: str, *, defaults: bool = True) -> Pod:
-        """Load one pod and what comes with it."""
+        """Load one pod and its other objects."""
         found = load(["-"], io.StringIO(text), defaults=defaults)
         assert not found.diagnostics
         (pod,) = (o for o in found.objects if isinstance(o, Pod))
         return pod
 
     def test_requests_from_limits(self) -> None:
-        """A container that only has limits asks for them."""
+        """A container that only has limits requests them."""
         text = (
             f"{POD % 'p'}spec:\n  containers:\n"
             "  - resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}\n"
@@ -261,7 +261,7 @@ class TestDefaults:
         assert [p.host_port for p in self.pod(text).spec.containers[0].ports] == [0, 2]
 
     def test_whole_pod(self) -> None:
-        """Resources of the whole pod cover what containers ask for, then what is limited."""
+        """Resources of the pod cover the containers' requests, then its limits."""
         text = (
             f"{POD % 'p'}spec:\n  resources: {{limits: {{cpu: 4, memory: 2Gi, x.io/a: 1}}}}\n"
             "  containers:\n"
@@ -295,7 +295,7 @@ items:
         ],
     )
     def test_priority(self, spec: str, priority: int, policy: str) -> None:
-        """A class stands for its number; the lowest default class serves pods without one."""
+        """A class becomes its number; the lowest default class applies to pods without one."""
         pod = self.pod(f"{POD % 'p'}spec: {{{spec}}}\n---{self.CLASSES}")
         assert (pod.spec.priority, pod.spec.preemption_policy) == (priority, policy)
 
@@ -355,7 +355,7 @@ def snapshot(pods: int, anchors: str = "") -> str:
 
 
 class TestSnapshots:
-    """YAML that is read as fast as it can be: only a wrong object is looked at twice."""
+    """The fast path of YAML: only an invalid object is read a second time."""
 
     def test_a_wrong_object_among_many_has_its_place(self, tmp_path: Path) -> None:
         """A snapshot of 44 MB took 171 s since all of it was kept with its places."""
@@ -390,7 +390,7 @@ class TestSnapshots:
         ]
 
     def test_large_yaml_comes_with_a_hint(self, tmp_path: Path) -> None:
-        """For megabytes of YAML a hint says that JSON would be faster."""
+        """For megabytes of YAML a hint recommends JSON, which is faster."""
         (tmp_path / "a.yaml").write_text(f"# {' ' * SLOW_YAML}\n{POD % 'a'}")
         (hint,) = load([str(tmp_path / "a.yaml")]).hints
         assert hint.endswith(
@@ -420,7 +420,7 @@ class TestSnapshots:
     def test_a_mistake_in_a_huge_document_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A document whose mistake would take gigabytes to find is refused with its place."""
+        """A document whose error would take gigabytes to find is rejected with its position."""
         module = importlib.import_module("policy_sched.source.plain")
         monkeypatch.setattr(module, "MAX_LOOK", 1 << 10)
         head = "# a comment\napiVersion: v1\nkind: List\nkind: List\nitems:\n"
@@ -490,7 +490,7 @@ def test_null_is_absent_in_every_form_of_a_manifest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 def test_an_oversized_object_is_reported_by_its_line(tmp_path: Path, suffix: str) -> None:
-    """Looking for the places in 8 MiB, to tell of a wrong apiVersion, took 18 s and 700 MB."""
+    """Positions in 8 MiB, for a wrong apiVersion, took 18 s and 700 MB."""
     resources = {f"k{number}": "v" * 100 for number in range(MAX_LOOK // 100)}
     long = {"apiVersion": "v2", "kind": "Pod", "metadata": {"name": "p", "labels": resources}}
     file = tmp_path / f"w.{suffix}"

@@ -1,4 +1,4 @@
-"""Plain data against the structs of the model: nulls, and what cannot be read."""
+"""Plain data against the structs of the model: nulls, and values that do not fit."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
         return
     for key, one in value.items() if isinstance(value, dict) else enumerate(value):
         yield (*path, key)
-        if key not in ("template", "volumeClaimTemplates"):  # what pods and claims are made of
+        if key not in ("template", "volumeClaimTemplates"):  # templates of pods and claims
             yield from paths(one, (*path, key))
 
 
 def holder(value: Any, path: Path) -> Any:
-    """Return what holds the last step of a path."""
+    """Return the container of the last step of a path."""
     for step in path[:-1]:
         value = value[step]
     return value

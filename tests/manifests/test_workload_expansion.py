@@ -1,4 +1,4 @@
-"""Workloads expanded: names, labels, owners and claims of what their controllers make."""
+"""Workloads expanded: names, labels, owners and claims of the objects of their controllers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_job_pod_knows_its_job_and_its_index() -> None:
 
 
 def test_a_daemon_pod_is_for_one_node_and_bears_what_ails_nodes() -> None:
-    """What the template requires of nodes was checked before, and is replaced."""
+    """The template's own node affinity was checked earlier, and is replaced."""
     pod = expansion.daemon_pod(workload("DaemonSet"), "n1")
     required = pod["spec"]["affinity"]["nodeAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"

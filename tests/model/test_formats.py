@@ -1,4 +1,4 @@
-"""Texts that have a form: what is wrong with them, in the API server's words."""
+"""Formats of texts: problems in the API server's words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Check = Callable[[str], Iterable[str]]
     ],
 )  # fmt: skip
 def test_violations_are_reported(check: Check, text: str, words: list[str]) -> None:
-    """Nothing of what is right."""
+    """Valid texts have none."""
     assert list(check(text)) == words
 
 

@@ -22,7 +22,7 @@ def test_indexes_are_written_and_read_back(indexes: set[int]) -> None:
 def test_open_indexes_are_the_first_that_nothing_has(
     done: set[int], taken: set[int], completions: int
 ) -> None:
-    """Neither done nor the index of a pod, in order, no more than are asked for."""
+    """Neither done nor the index of a pod, in order, up to the requested number."""
     text = job_indexes.text_of(job_indexes.with_indexes([], done))
     runs = job_indexes.runs_of(text, completions)
     found = list(islice(job_indexes.open_indexes(runs, taken, completions), 5))

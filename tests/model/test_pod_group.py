@@ -1,4 +1,4 @@
-"""Promises of pod groups: their objects of both APIs, and how pods name them."""
+"""Pod groups: their objects of both APIs, and the references of pods."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ spec: {podGroupTemplates: []}
 
 
 def test_groups_of_both_kinds_are_read(tmp_path: Path) -> None:
-    """Each says how many pods must run together; a workload is passed over."""
+    """Each has the number of pods that must run together; a workload is skipped."""
     path = tmp_path / "groups.yaml"
     path.write_text(MANIFESTS)
     found = load([str(path)])

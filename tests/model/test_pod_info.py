@@ -119,7 +119,7 @@ def info(data: dict[str, Any]) -> PodInfo:
     ],
 )
 def test_field(name: str, expected: object) -> None:
-    """Every field says what the API object says, in the units of the rule language."""
+    """Every field equals that of the API object, in the units of the rule language."""
     assert getattr(info(FULL), name) == expected
 
 
@@ -133,7 +133,7 @@ def test_containers() -> None:
 
 
 def test_absent_fields() -> None:
-    """What the pod does not say has its zero value, except the two names that have a default."""
+    """A missing field has its zero value, except the two names that have a default."""
     bare = info({"metadata": {"name": "p"}})
     plain = {n: v for n in FIELDS if isinstance(v := getattr(bare, n), str | int | tuple | dict)}
     assert {name: value for name, value in plain.items() if value} == {
@@ -171,7 +171,7 @@ def test_node_name_can_be_set() -> None:
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_field_keys(name: str) -> None:
-    """The key of a field is hashable, equal for equal pods, and told apart where they differ."""
+    """The key of a field is hashable, equal for equal pods, and different if they differ."""
     one, two, other = info(FULL), info(FULL), info({"metadata": {"name": "p"}})
     key = field_key(name)
     assert getattr(one, key) == getattr(two, key)
@@ -224,7 +224,7 @@ def test_normalized_image(name: str, expected: str) -> None:
 def test_qos_class(
     containers: list[dict[str, Any]], whole: dict[str, Any] | None, expected: str
 ) -> None:
-    """The class follows from requests and limits where the status does not say it."""
+    """The class follows from requests and limits if the status has none."""
     spec: dict[str, Any] = {"containers": [{"resources": r} for r in containers]}
     if whole is not None:
         spec["resources"] = whole

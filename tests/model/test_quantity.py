@@ -54,7 +54,7 @@ class TestParse:
 
     @pytest.mark.parametrize("suffix", SUFFIXES)
     def test_every_suffix(self, suffix: str) -> None:
-        """Each suffix multiplies by what it stands for."""
+        """Each suffix multiplies by its factor."""
         assert parse(f"3{suffix}").nanos == 3 * SUFFIXES[suffix] * 10**9
 
     @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ class TestParse:
         "text", ["", " 1", "1 ", "abc", "1.2.3", "1_000", "1KI", "1mm m", "\u0661"]
     )
     def test_wrong_format(self, text: str) -> None:
-        """What is no number with a suffix is refused in Kubernetes' words."""
+        """Invalid quantities are rejected in Kubernetes' words."""
         with pytest.raises(ValueError, match="quantities must match") as caught:
             parse(text)
         assert str(caught.value) == FORMAT_WRONG
@@ -130,7 +130,7 @@ class TestParse:
         sign=st.sampled_from(["", "+", "-"]),
     )
     def test_exact(self, whole: int, fraction: str, suffix: str, sign: str) -> None:
-        """Every amount is exact to the nano-unit, what is finer rounds away from zero."""
+        """Every amount is exact to the nano-unit; smaller fractions round away from zero."""
         exact = (whole + Fraction(int(fraction or 0), 10 ** len(fraction))) * SUFFIXES[suffix]
         scaled = exact * 10**9
         expected = -(-scaled.numerator // scaled.denominator)

@@ -73,6 +73,6 @@ PORTS = st.lists(
 def test_lists_of_ports_conflict_where_two_of_them_do(
     wanted: list[HostPort], used: list[HostPort]
 ) -> None:
-    """Two pods of 20,000 host ports took minutes: looking up says what comparing each did."""
+    """Two pods of 20,000 host ports took minutes: a lookup has the result of the comparisons."""
     each = any(one.conflicts(other) for one in wanted for other in used)
     assert ports_conflict(wanted, used) is each

@@ -33,7 +33,7 @@ DEFAULTS = {"cpu": 100, "memory": DEFAULT_MEMORY}
 
 
 def container(name: str = "c", restart: str = "", **amounts: Any) -> dict[str, Any]:
-    """Return a container that asks for amounts."""
+    """Return a container with requests."""
     found = {"name": name, "resources": {"requests": amounts}}
     return found | ({"restartPolicy": restart} if restart else {})
 
@@ -163,10 +163,10 @@ class TestSums:
 
 
 class TestNonZero:
-    """Scoring sees containers without requests as if they asked for something."""
+    """For scoring, containers without requests have defaults."""
 
     def test_per_container(self) -> None:
-        """Each container counts for a default of what it leaves out, not of what is zero."""
+        """Each container counts the default of a missing request, not of one that is zero."""
         assert non_zero_requests(pod(container())) == DEFAULTS
         assert non_zero_requests(pod(container(cpu=0, memory=0))) == {"cpu": 0, "memory": 0}
         assert non_zero_requests(pod(container(), container(cpu="1"))) == {
@@ -187,7 +187,7 @@ class TestNonZero:
         assert found.non_zero_added == {"cpu": 2000, "memory": DEFAULT_MEMORY}
 
     def test_pod_level_and_a_named_resource(self) -> None:
-        """On a node, what such a pod names in any container gets no default in the others."""
+        """On a node, a resource that any container of such a pod requests has no default."""
         found = totals(
             pod(container(memory="1Ki"), container(), resources={"requests": {"cpu": "2"}})
         )
@@ -200,7 +200,7 @@ class TestNonZero:
 
 
 class TestResize:
-    """A pod that is resized in place takes the larger of asked and given."""
+    """A pod that is resized in place uses the larger of requested and allocated amounts."""
 
     @staticmethod
     def status(cpu: str, *conditions: dict[str, str]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class TestResize:
         return {"containerStatuses": [given], "conditions": list(conditions)}
 
     def test_growing_and_shrinking(self) -> None:
-        """What the node has given counts while it is more, what is asked while that is more."""
+        """The allocated amount counts while it is larger, else the requested one."""
         assert requests(pod(container(cpu="2"), status=self.status("3"))) == {"cpu": 3000}
         assert requests(pod(container(cpu="4"), status=self.status("3"))) == {"cpu": 4000}
 
@@ -261,7 +261,7 @@ class TestLimits:
         assert limits(found) == {"cpu": 2000, "memory": 0}
 
     def test_resized(self) -> None:
-        """The larger of the limit asked and the limit set counts."""
+        """The larger of the requested and the actual limit counts."""
         limited = {"name": "c", "resources": {"limits": {"cpu": "1"}}}
         status = {"containerStatuses": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}
         assert limits(pod(limited, status=status)) == {"cpu": 2000}
@@ -280,7 +280,7 @@ def scenarios() -> list[Any]:
 
 
 def ignored_resources(scenario: dict[str, Any]) -> Callable[[str], bool]:
-    """Return what tells the extended resources that the configuration lets through."""
+    """Return the filter of extended resources that the configuration allows."""
     names: set[str] = set()
     groups: set[str] = set()
     for profile in (scenario.get("config") or {}).get("profiles", ()):
@@ -293,7 +293,7 @@ def ignored_resources(scenario: dict[str, Any]) -> Callable[[str], bool]:
 def reasons(
     node: dict[str, Any], used: dict[str, int], count: int, asked: dict[str, int]
 ) -> list[str]:
-    """Return why a node has no room, as NodeResourcesFit says it."""
+    """Return the reasons of NodeResourcesFit for a node."""
     allocatable = node["status"]["allocatable"]
     free = {name: units(name, amount) - used.get(name, 0) for name, amount in allocatable.items()}
     found = ["Too many pods"] if count + 1 > units("pods", allocatable.get("pods", 0)) else []
@@ -306,7 +306,7 @@ def reasons(
 
 @pytest.mark.parametrize("scenario", scenarios())
 def test_rejections_of_kube_scheduler(scenario: dict[str, Any]) -> None:
-    """Nodes have no room for exactly the pods that kube-scheduler rejects, for its reasons."""
+    """NodeResourcesFit rejects exactly the pods that kube-scheduler rejects, for its reasons."""
     nodes = {o["metadata"]["name"]: o for o in scenario["objects"] if o["kind"] == "Node"}
     used: dict[str, dict[str, int]] = {name: defaultdict(int) for name in nodes}
     counts = dict.fromkeys(nodes, 0)

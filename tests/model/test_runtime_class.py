@@ -1,4 +1,4 @@
-"""Runtime classes: what they write into pods, and which pods they refuse."""
+"""Runtime classes: the fields they set in pods, and the pods they reject."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONFLICT = (
 
 
 def admitted(spec: dict[str, Any], runtime: dict[str, Any] | None = None) -> PodSpec:
-    """Return a pod's specification with what a class says."""
+    """Return a pod's specification with a class applied."""
     found = msgspec.convert({**SANDBOXED, **(runtime or {})}, RuntimeClass)
     read = msgspec.convert({"runtimeClassName": "sandboxed", **spec}, PodSpec)
     admit(read, found)
@@ -80,7 +80,7 @@ def test_equal_amounts_are_no_contradiction() -> None:
 
 
 def test_an_overhead_needs_a_class_that_gives_it() -> None:
-    """Only its class says how much a pod takes besides its containers."""
+    """Only its class can set a pod's overhead."""
     spec = msgspec.convert({"overhead": {"cpu": "1"}}, PodSpec)
     plain = msgspec.convert({**SANDBOXED, "overhead": None}, RuntimeClass)
     for found in (None, plain):
@@ -122,7 +122,7 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 def test_manifests_with_the_class_have_complete_pods(tmp_path: Path) -> None:
-    """What is simulated is what the API server would have made of it."""
+    """Simulated pods equal those of the API server."""
     found = load([write(tmp_path, pod(), SANDBOXED)])
     assert not found.diagnostics
     (one,) = (one for one in found.objects if isinstance(one, Pod))

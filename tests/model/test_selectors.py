@@ -86,7 +86,7 @@ class TestRequirement:
     def test_truth_table(
         self, key: str, operator: str, values: tuple[str, ...], expected: bool
     ) -> None:
-        """Each operator holds for present, absent and unfit labels as Kubernetes says."""
+        """Each operator has Kubernetes' result for present, absent and unfit labels."""
         assert requirement(key, operator, values).matches(LABELS) is expected
 
     @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ class TestRequirement:
         ],
     )
     def test_not_valid(self, key: str, operator: str, values: tuple[str, ...], words: str) -> None:
-        """What the API server would refuse is refused, in its words."""
+        """Selectors that the API server would reject are rejected, in its words."""
         with pytest.raises(ValueError, match=r"(operator|key|values|\]): ") as caught:
             requirement(key, operator, values)
         assert words in str(caught.value)
@@ -266,11 +266,11 @@ class TestNodeAffinity:
     def test_faults_of_preferred_terms_have_their_place(
         self, terms: list[dict[str, object]], words: str
     ) -> None:
-        """Each fault stands with its path, all of them in one text, as in kube-scheduler."""
+        """Each fault has its path, all of them are in one text, as in kube-scheduler."""
         assert NodeMatcher(affinity(preferred=tuple((1, t) for t in terms))).error == words
 
     def test_a_negative_bound_is_no_label_value(self) -> None:
-        """Gt and Lt take only what a label could be: -5 is an integer and refused all the same."""
+        """Gt and Lt accept only label values: -5 is an integer and rejected all the same."""
         error = NodeMatcher(affinity(preferred=((1, labels("cores", "Gt", "-5")),))).error
         assert error.startswith(
             '[0].matchExpressions[0].values[0][cores]: Invalid value: "-5": a valid label must be'

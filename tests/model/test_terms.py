@@ -32,7 +32,7 @@ def test_equal_pods_share_their_terms() -> None:
 
 
 def test_a_term_without_namespaces_means_the_pods_own() -> None:
-    """A namespaceSelector, even an empty one, stands in for it."""
+    """A namespaceSelector, even an empty one, replaces it."""
     cases: list[tuple[dict[str, Any], set[str]]] = [
         ({}, {"team"}),
         ({"namespaces": ["x", "y"]}, {"x", "y"}),

@@ -1,4 +1,4 @@
-"""Small clusters and pods that look at each other: what tests of spread and affinity draw from."""
+"""Small clusters and pods with affinity and spread constraints, for tests that draw from them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
 
 @st.composite
 def pods(draw: st.DrawFn, name: str, node_name: str = "") -> PodInfo:
-    """Draw a pod that asks for company, for distance, for an even spread, or for nothing."""
+    """Draw a pod with affinity, with anti-affinity, with a spread constraint, or with none."""
     return PodInfo.of(
         make_pod(
             name,

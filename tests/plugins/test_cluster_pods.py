@@ -28,7 +28,7 @@ REASON = "node(s) were closed, since the namespace has two pods"
 
 
 class Cluster:
-    """A scheduler with two nodes and the policy that lets a namespace have two pods."""
+    """A scheduler with two nodes and a policy that allows two pods in a namespace."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "policy.yaml"
@@ -69,7 +69,7 @@ def test_pods_on_all_nodes_count(cluster: Cluster) -> None:
 
 
 def test_a_pod_that_goes_anywhere_wakes_those_that_wait(cluster: Cluster) -> None:
-    """The policy registers for what its count depends on."""
+    """The policy registers for the events that its count depends on."""
     first = cluster.run("a", "n1")
     cluster.run("b", "n2")
     cluster.decide("c")
@@ -79,7 +79,7 @@ def test_a_pod_that_goes_anywhere_wakes_those_that_wait(cluster: Cluster) -> Non
 
 
 def test_victims_do_not_count_in_the_dry_run(cluster: Cluster) -> None:
-    """Preemption finds that a pod of the namespace has to go, and takes no more than one."""
+    """Preemption finds one victim in the namespace, and evicts no more."""
     cluster.run("a", "n1")
     cluster.run("b", "n1", priority=5)
     cluster.decide("c", priority=10)
@@ -89,7 +89,7 @@ def test_victims_do_not_count_in_the_dry_run(cluster: Cluster) -> None:
 
 
 def test_a_nominated_pod_counts_on_its_node(cluster: Cluster) -> None:
-    """As with the pods of a node or a domain: where the pod is nominated it is taken to run."""
+    """As with the pods of a node or a domain: it counts on its nominated node."""
     victim = cluster.run("a", "n1")
     cluster.run("b", "n1", priority=50)
     cluster.decide("c", priority=10)

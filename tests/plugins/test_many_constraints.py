@@ -1,4 +1,4 @@
-"""Pods of more spread constraints and host ports than anybody needs."""
+"""Pods with thousands of spread constraints and host ports."""
 
 from __future__ import annotations
 

@@ -44,25 +44,25 @@ class Cluster:
             event_handlers.node_seen(self.scheduler, make_node(name, labels={"name": name}))
 
     def add(self, name: str, **spec: Any) -> PodInfo:
-        """A pod comes."""
+        """Add a pod."""
         pod = PodInfo.of(make_pod(name, **spec))
         self.scheduler.add_pod(pod)
         return pod
 
     def decide(self, name: str, **spec: Any) -> Outcome:
-        """A pod comes and is tried."""
+        """Add a pod and decide it."""
         self.add(name, **spec)
         outcome = self.scheduler.schedule_one()
         assert outcome is not None, "the pod is gated"
         return outcome
 
     def place(self, name: str) -> QueueState:
-        """Return where the queue has a pod."""
+        """Return the pod's queue."""
         queued = self.scheduler.queue.get(f"default/{name}")
         return QueueState.OUT if queued is None else queued.place
 
 
-#: By section, a rule that rejects every pod that it is asked about.
+#: By section, a rule that rejects every pod it is evaluated for.
 REJECTING = {
     "preEnqueue": "preEnqueue: [{expression: 'pod.priority > 9', message: gated}]\n",
     "preFilter": "preFilter: {nodeNames: 'pod.priority > 9 ? [\"n1\"] : []', message: none}\n",
@@ -102,7 +102,7 @@ def test_a_gated_pod_is_freed_when_the_condition_becomes_false(tmp_path: Path) -
 
 
 def test_a_gate_follows_a_condition_about_the_cluster(tmp_path: Path) -> None:
-    """A gate whose matchConditions count nodes opens when a node comes."""
+    """A gate whose matchConditions count nodes opens when a node is added."""
     cluster = Cluster(
         tmp_path, "matchConditions: [cluster.nodeCount < 3]\n" + REJECTING["preEnqueue"]
     )
@@ -140,7 +140,7 @@ def test_a_score_for_batch_pods_moves_no_other_pod(tmp_path: Path, normalize: st
 
 
 def test_a_preemption_for_batch_pods_evicts_for_no_other_pod(tmp_path: Path) -> None:
-    """A pod to which the policy does not apply makes no room by it."""
+    """A pod to which the policy does not apply does not preempt by it."""
     config = "multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}"
     cluster = Cluster(tmp_path, BATCH + "preemption: {victim: 'true'}\n", config)
     for name in ("n1", "n2"):
@@ -154,7 +154,7 @@ def test_a_preemption_for_batch_pods_evicts_for_no_other_pod(tmp_path: Path) -> 
 
 
 def test_bind_and_post_bind_leave_other_pods_to_the_next_plugin(tmp_path: Path) -> None:
-    """The event of postBind is told of batch pods alone."""
+    """The event of postBind is written for batch pods alone."""
     cluster = Cluster(tmp_path, BATCH + "bind: true\npostBind: '\"bound\"'\n")
     cluster.decide("web", labels={"tier": "web"})
     assert [event.reason for event in cluster.client.events] == ["Scheduled"]
@@ -197,7 +197,7 @@ def test_a_failed_member_without_the_policy_rejects_no_other_member(tmp_path: Pa
 
 
 def test_a_waiting_pod_is_released_when_the_condition_becomes_false(tmp_path: Path) -> None:
-    """A pod waits for permission while its policy applies; the cluster grows beyond that."""
+    """A pod waits in Permit while its policy applies; the cluster grows beyond that."""
     spec = """
     matchConditions: [cluster.nodeCount < 3]
     permit: {allow: pod.priority > 9, timeout: 10m, message: waits}
@@ -212,7 +212,7 @@ def test_a_waiting_pod_is_released_when_the_condition_becomes_false(tmp_path: Pa
 
 
 def test_a_hint_counts_only_while_the_condition_holds(tmp_path: Path) -> None:
-    """A pod that a policy rejected and no longer applies to is tried again at any event."""
+    """A pod that a policy rejected and no longer applies to is retried at any event."""
     hint = "requeue: {hint: 'event.kind == \"Namespace\"'}\n"
     cluster = Cluster(tmp_path, BATCH + REJECTING["filter"] + hint)
     event_handlers.pod_seen(cluster.scheduler, PodInfo.of(make_pod("p", labels={"tier": "batch"})))
@@ -224,7 +224,7 @@ def test_a_hint_counts_only_while_the_condition_holds(tmp_path: Path) -> None:
 
 
 def test_an_order_of_the_queue_has_no_conditions(tmp_path: Path) -> None:
-    """One order has to hold for all pods, so the check refuses conditions beside queueSort."""
+    """The order of the queue applies to all pods, so conditions beside queueSort are rejected."""
     path = tmp_path / "policy.yaml"
     path.write_text(HEAD + indent(BATCH + "queueSort: [{expression: pod.priority}]\n", "  "))
     (problem,) = check_files([str(path)])

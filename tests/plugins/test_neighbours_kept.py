@@ -1,4 +1,4 @@
-"""Spread and affinity: what is kept and patched is what a fresh look finds, whatever happened."""
+"""Spread and affinity: cached and patched results equal fresh ones after any events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
-    """Pods, nodes and namespaces come, change and go between decisions about equal pods."""
+    """Pods, nodes and namespaces are added, changed and deleted between decisions of equal pods."""
     cache = Cache()
     for name in NAMES:
         cache.add_node(data.draw(nodes(name)))
@@ -73,7 +73,7 @@ def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_a_dry_run_is_as_if_it_had_happened(data: st.DataObject) -> None:
-    """AddPod and RemovePod leave the filter where a cluster with that change would have it."""
+    """AddPod and RemovePod give the filter the state of a cluster with that change."""
     cache = Cache()
     for name in NAMES:
         cache.add_node(data.draw(nodes(name)))

@@ -1,4 +1,4 @@
-"""Promises of a policy's filter at work: an error that ends the attempt, and where it does not."""
+"""Errors of a policy's filter: when they end the attempt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def schedule(scheduler: Scheduler, name: str = "p", **spec: object) -> Outcome:
 
 @pytest.mark.parametrize("nodes", [3, 40])
 def test_it_ends_the_attempt(scheduler: Scheduler, nodes: int) -> None:
-    """In kube-scheduler's words for a Filter plugin that fails; the pod backs off."""
+    """In kube-scheduler's words for a failed Filter plugin; the pod backs off."""
     for i in range(nodes):
         labels = {} if i == nodes - 1 else {"rank": "5"}
         scheduler.cache.add_node(make_node(f"n{i}", labels=labels))
@@ -56,7 +56,7 @@ def test_it_ends_the_attempt(scheduler: Scheduler, nodes: int) -> None:
 
 
 def test_a_node_that_another_plugin_rejected_does_no_harm(scheduler: Scheduler) -> None:
-    """kube-scheduler would not have asked about it; once it is open, it counts."""
+    """kube-scheduler would not have run it; once the node passes, it counts."""
     scheduler.cache.add_node(make_node("closed", unschedulable=True))
     scheduler.cache.add_node(make_node("open", labels={"rank": "9"}))
     assert schedule(scheduler).node == "open"
@@ -67,7 +67,7 @@ def test_a_node_that_another_plugin_rejected_does_no_harm(scheduler: Scheduler) 
 
 
 def test_a_change_that_ends_the_error_requeues_only_its_pods(scheduler: Scheduler) -> None:
-    """A node on which the rule fails is worth an attempt: it may not fail there any more."""
+    """A change of a node on which the rule fails is worth an attempt."""
     scheduler.cache.add_node(make_node("low", labels={"rank": "1"}))
     outcome = schedule(scheduler)
     assert outcome.message.startswith("0/1 nodes are available: 1 rank too low.")

@@ -1,4 +1,4 @@
-"""Promises of a policy's score at work: what fails, and normalisation that looks at nodes."""
+"""A policy's score: failures, and normalisation by node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Start = Callable[[str], Scheduler]
 
 @pytest.fixture(name="start")
 def _start(tmp_path: Path) -> Start:
-    """Return what makes a scheduler with the default profile and one policy of these sections."""
+    """Return a factory of schedulers with the default profile and one policy of these sections."""
 
     def start(spec: str) -> Scheduler:
         path = tmp_path / "policy.yaml"
@@ -111,7 +111,7 @@ class TestAborting:
 
     @pytest.mark.parametrize("nodes", [3, 40])
     def test_the_attempt_ends_with_the_rules_error(self, start: Start, nodes: int) -> None:
-        """Row by row or over all of them; the pod backs off, and the first node is named."""
+        """Row by row or vectorized; the pod backs off, and the first node is named."""
         scheduler = start(ABORTING)
         for i in range(nodes):
             labels = {} if i % 2 else {"rank": "5"}
@@ -126,7 +126,7 @@ class TestAborting:
         assert explain(scheduler, outcome.pod).message == outcome.message
 
     def test_a_node_that_is_out_already_does_no_harm(self, start: Start) -> None:
-        """It would not have been scored by kube-scheduler, either."""
+        """kube-scheduler would not have scored it, either."""
         scheduler = start(ABORTING)
         scheduler.cache.add_node(make_node("a", labels={"rank": "5"}))
         scheduler.cache.add_node(make_node("b", labels={"rank": "9"}))
@@ -143,7 +143,7 @@ class TestAborting:
         assert schedule(scheduler, "q").message == WORDS.format("a")
 
     def test_it_fails_again_until_the_node_has_changed(self, start: Start) -> None:
-        """Nothing of a failed attempt is kept for the next pod."""
+        """A failed attempt leaves nothing in caches for the next pod."""
         scheduler = start(ABORTING)
         for name in ("a", "b"):
             scheduler.cache.add_node(make_node(name, labels={"rank": "1"}))
@@ -155,7 +155,7 @@ class TestAborting:
         assert schedule(scheduler, "p3").node == "b"
 
     def test_an_error_while_normalizing(self, start: Start) -> None:
-        """It is told in kube-scheduler's words for that step."""
+        """It is reported in kube-scheduler's words for that step."""
         scheduler = start("""
   score:
     expression: node.podCount
@@ -171,10 +171,10 @@ class TestAborting:
 
 
 class TestNormalizing:
-    """A normalize expression may look at the pod, the node and the cycle."""
+    """A normalize expression may read the pod, the node and the cycle."""
 
     def test_it_reads_the_pod_and_the_node(self, start: Start) -> None:
-        """A node that is nearly full counts nothing, whatever its rank."""
+        """A node that is nearly full scores 0, whatever its rank."""
         scheduler = start(NORMALIZING)
         scheduler.cache.add_node(make_node("full", cpu="1", labels={"rank": "9"}))
         for name, rank in (("low", "2"), ("high", "8")):
@@ -194,7 +194,7 @@ class TestNormalizing:
     def test_what_is_kept_is_what_a_fresh_pass_gives(
         self, plans: tuple[CompiledPlan, ...], data: st.DataObject
     ) -> None:
-        """Also where a bound pod changes what the expression reads, and no raw score."""
+        """Also if a bound pod changes only the input of the expression, and no raw score."""
         scheduler = assemble(plans)
         for i in range(data.draw(st.integers(2, 5))):
             labels = {"rank": str(i)} if data.draw(st.booleans()) else {}
@@ -242,7 +242,7 @@ class TestDoubles:
         """Prices of 0.10, 0.50 and 0.90 all scored 100: they were cut to 0 before MinMaxReverse."""
         path = tmp_path / "policy.yaml"
         path.write_text(HEAD + PRICED % normalize)
-        if expected is None:  # its range is not known to be 0 to 100, which is all that is wrong
+        if expected is None:  # its range is not known to be 0 to 100, which is the only problem
             assert [one.code for one in check_files([str(path)]) if one.severity == "error"] == [
                 "PS321"
             ]
@@ -258,7 +258,7 @@ class TestDoubles:
         assert found["middle"].raw["Rules"] == 0.5
 
     def test_max(self, tmp_path: Path) -> None:
-        """The greatest is 100, and reversed 0."""
+        """The largest is 100, and reversed 0."""
         for normalize, expected in (("Max", [11, 56, 100]), ("MaxReverse", [89, 44, 0])):
             path = tmp_path / "policy.yaml"
             text = PRICED.replace('double(node.labels["price"])', "max(0.0, params.free)")

@@ -1,4 +1,4 @@
-"""No lost wake-ups: whatever a filter reads, the pod is tried again once a node would take it.
+"""No lost wake-ups: whatever a filter reads, the pod is retried once a node would fit.
 
 Point 6 of the language's test plan: random rules, random clusters, random sequences of events.
 """
@@ -63,14 +63,14 @@ class Watched:
         self.plugin = rule_plugin(policy, handle, "default")
 
     def feasible(self, pod: PodInfo) -> set[str]:
-        """Return the nodes that the rule has nothing against."""
+        """Return the nodes that pass the rule."""
         table = self.cache.nodes
         codes = self.plugin.filter(CycleState(), pod, None).codes  # type: ignore[attr-defined]
         passed = np.zeros(table.n) if codes is None else codes
         return {name for name, row in table.row_of.items() if not passed[row]}
 
     def wakes(self, pod: PodInfo, told: list[Told]) -> bool:
-        """Tell whether the plugin asks for the pod after some events."""
+        """Return whether the plugin queues the pod after some events."""
         return any(
             one.event.covers(event)
             and (one.hint is None or one.hint(pod, old, new) is QueueingHint.QUEUE)
@@ -79,7 +79,7 @@ class Watched:
         )
 
     def happen(self, data: st.DataObject) -> list[Told]:
-        """Let something happen; return what is told of it, once it is in the cache."""
+        """Apply a change; return its events, once it is in the cache."""
         kinds = ("node", "node", "node gone", "pod", "pod gone", "pod changed", "namespace")
         cache, table = self.cache, self.cache.nodes
         kind = data.draw(st.sampled_from(kinds))
@@ -134,7 +134,7 @@ class Watched:
 
 
 def follow(rule: str, data: st.DataObject) -> None:
-    """Watch a pod that no node takes: when one does, the plugin has asked for it."""
+    """Watch a pod that no node accepts: when one does, the plugin has queued it."""
     watched = Watched(rule)
     for name in NAMES[:2]:
         watched.cache.add_node(data.draw(nodes(name)))
@@ -151,11 +151,11 @@ def follow(rule: str, data: st.DataObject) -> None:
 @settings(QUIET, max_examples=80)
 @given(rules("filter", 2), st.data())
 def test_a_pod_that_could_run_is_tried_again(rule: str, data: st.DataObject) -> None:
-    """A random rule that refuses all nodes is asked again whenever its answer changes."""
+    """A random rule that rejects all nodes queues the pod whenever its result changes."""
     follow(rule, data)
 
 
-#: Rules whose answer for one node may change by what happens elsewhere, or that read a lot.
+#: Rules whose result for one node may depend on others, or that read many fields.
 ELSEWHERE: Final = (
     'node.images[?"img:1"].optMap(i, i.numNodes).orValue(0) > 1',
     'domain("zone").podCount > 0',
@@ -181,5 +181,5 @@ ELSEWHERE: Final = (
 @settings(QUIET, max_examples=15)
 @given(data=st.data())
 def test_what_happens_elsewhere_counts(rule: str, data: st.DataObject) -> None:
-    """Totals, domains, images and namespaces: the pod hears of all that its rule reads."""
+    """Totals, domains, images and namespaces: their events queue the pod."""
     follow(rule, data)

@@ -1,4 +1,4 @@
-"""PodTopologySpread and InterPodAffinity answer as kube-scheduler's recorded decisions do."""
+"""PodTopologySpread and InterPodAffinity repeat kube-scheduler's recorded decisions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WEIGHTS = {"PodTopologySpread": 2, "InterPodAffinity": 2}
 
 
 class Others:
-    """Stands for every other plugin: rejects the nodes that the record says they rejected."""
+    """Replaces all other plugins: rejects the nodes that they rejected in the record."""
 
     def __init__(self) -> None:
         self.rejected: list[int] = []
@@ -109,7 +109,7 @@ def steps(family: str) -> Iterator[tuple[str, Replay, PodInfo, Mapping[str, Any]
                 pod = PodInfo.of(decode(pending))  # type: ignore[arg-type]  # a Pod
                 yield f"{scenario['name']} {pod.name}", replay, pod, expected
                 if len(expected.get("preemption") or ()) == 1:
-                    break  # from here on a nominated pod counts, which is not the plugins' doing
+                    break  # from here on a nominated pod counts, outside these plugins
                 if expected.get("chosen"):
                     replay.cache.assume(pod, expected["chosen"])
 

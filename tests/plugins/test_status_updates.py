@@ -1,4 +1,4 @@
-"""Updates of a pod's status by others: they queue the pod for rules that read what changed."""
+"""Updates of a pod's status by others: they queue the pod for rules that read the field."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_rule_about_the_nominated_node_is_evaluated_when_one_is_set(tmp_path: 
 def test_a_condition_that_another_controller_writes_queues_no_pod(
     tmp_path: Path, spec: str
 ) -> None:
-    """Conditions and a phase are read by no rule: the pod stays where it is."""
+    """No rule reads conditions and phase: the pod stays in its queue."""
     cluster = Cluster(tmp_path, spec)
     assert not cluster.decide("p").node
     pod = make_pod("p")

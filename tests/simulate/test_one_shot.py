@@ -58,7 +58,7 @@ def test_every_pending_pod_has_one_placement_in_input_order() -> None:
 
 
 def test_running_pods_count_and_ended_pods_do_not() -> None:
-    """A pod on a node takes room there, unless it has ended."""
+    """A pod on a node uses resources there, unless it has ended."""
     full = make_pod("full", cpu="4", node_name="n1")
     ended = make_pod("ended", cpu="4", node_name="n2", phase="Succeeded")
     over = make_pod("over", phase="Failed")
@@ -166,7 +166,7 @@ def test_pods_that_wait_are_placed_if_they_are_let_go() -> None:
 
 
 def test_pods_that_are_held_are_not_placed() -> None:
-    """What would let them go never comes; the message says what they wait for, and where."""
+    """Permission never comes; the message has the reason and the node."""
     run = gang(3, 2)
     assert run.placed == 0
     messages = [placement.message for placement in run.placements]
@@ -187,7 +187,7 @@ def plans(policy: str = "") -> tuple[CompiledPlan, ...]:
 
 
 def simulated(objects: Sequence[ApiObject], policy: str, seed: int) -> Run:
-    """Return what `simulate` decides."""
+    """Return the result of `simulate`."""
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
     return run_cluster(scheduler, load_cluster(scheduler.cache, objects), lambda _more: None)
 
@@ -195,7 +195,7 @@ def simulated(objects: Sequence[ApiObject], policy: str, seed: int) -> Run:
 def explained(
     objects: Sequence[ApiObject], pod: Pod, policy: str = "", seed: int = 0, *, after: bool = True
 ) -> Explanation:
-    """Return what `explain` says of a pod, with --after-queue or without it."""
+    """Return the explanation of a pod, with --after-queue or without it."""
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
     pods = [one for one in objects if isinstance(one, Pod)]
     pending = load_cluster(scheduler.cache, [one for one in objects if one is not pod])
@@ -252,7 +252,7 @@ def test_after_the_queue_a_pod_goes_where_simulate_puts_it(
     policy: str,
     data: st.DataObject,
 ) -> None:
-    """`explain` said "goes to n1" of a pod that `simulate` left without a node."""
+    """`explain` printed "goes to n1" for a pod that `simulate` left without a node."""
     objects = cluster(pods, nodes)
     waiting = [one for one in objects if isinstance(one, Pod) and not one.spec.node_name]
     number = data.draw(st.integers(0, len(waiting) - 1))
@@ -283,7 +283,7 @@ def test_pods_ahead_are_counted() -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_pod_that_runs_is_explained_as_if_it_had_no_node(after: bool) -> None:
-    """It is in no queue unless that is asked for, and may stay where it is."""
+    """It is in no queue unless requested, and may stay on its node."""
     objects = cluster([("2", 10, "", False), ("2", 10, "", False)], [(4, "a")])
     (running,) = (one for one in objects if isinstance(one, Pod) and one.spec.node_name)
     found = explained(objects, running, after=after)

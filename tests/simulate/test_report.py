@@ -1,4 +1,4 @@
-"""What a run looks like, to people and to programs."""
+"""The report of a run, as text and as data."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def node(name: str = "n1", at: float | None = None) -> Node:
 
 
 def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> TimelineResult:
-    """Play a cluster."""
+    """Simulate a cluster."""
     plans, _ = read(None, policies) if policies else DEFAULT
     return play(objects, plans)
 
@@ -86,7 +86,7 @@ def test_a_pod_waits_for_the_end_of_another() -> None:
 
 
 def test_pods_that_wait_go_by_priority() -> None:
-    """When there is room, the queue's order counts, not that of arrival."""
+    """When resources are freed, the queue's order counts, not that of arrival."""
     story = played(
         [
             node(),
@@ -155,7 +155,7 @@ def test_what_a_controller_made_comes_again(kind: str) -> None:
 
 @pytest.mark.parametrize(("runs", "together"), [(100, 100), (200, 200)])
 def test_a_gang_is_bound_together(runs: int, together: int, tmp_path: Path) -> None:
-    """One worker holds a node for two minutes at most, and both go when there is room for both."""
+    """A single worker holds a node for two minutes at most; both run when both fit."""
     jobs = tmp_path / "jobs.csv"
     rows = ("submit_s,duration_s,num_gpus,vc", f"0,{runs},8,vc", "1,60,16,vc")
     jobs.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
@@ -217,17 +217,17 @@ def test_a_node_that_comes_later_is_used_then() -> None:
 
 
 def test_pods_that_run_at_the_start_end_in_time() -> None:
-    """They are no part of the waiting times, but hold their room until their duration is over."""
+    """They are not part of the waiting times, but use their node until their duration is over."""
     running = pod("running", 0, "50s", node_name="n1")
     story = played([node(), running, pod("p", 20)])
     assert [life.pod for life in story.lives] == ["default/p"]
-    # The play starts with the first pod that has to be placed.
+    # The simulation starts with the first pending pod.
     assert story.start == EPOCH + 20 * SECOND
     assert bound_at(story, "p") == 70
 
 
 def test_a_pod_that_fits_nowhere_is_tried_again_and_given_up() -> None:
-    """The play ends after the sweep that tries every pod again; it does not count as time."""
+    """The simulation ends after the flush that retries every pod; it does not count as time."""
     story = played([node(), pod("small", 0, "10s"), pod("large", 5, node_selector={"a": "b"})])
     large = lives_of(story)["large"]
     assert (large.bound, large.attempts) == (None, 2)
@@ -252,7 +252,7 @@ def test_without_creation_times_all_pods_come_at_the_start() -> None:
 
 
 def test_amounts_are_followed_over_time() -> None:
-    """Queue, running pods, what is requested and what nodes can give, at every change."""
+    """Queue, running pods, requested and allocatable amounts, at every change."""
     story = played([node(), node("n2", 20), pod("a", 0, "30s"), pod("b", 10, "30s")])
     at = [EPOCH + seconds * SECOND for seconds in (0, 10, 20, 30, 50)]
     assert (story.pending.times, story.pending.values) == ([at[0], at[1], at[2]], [0, 1, 0])

@@ -1,4 +1,4 @@
-"""A play as people and programs read it."""
+"""The report of a timeline, as text and as data."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_document_is_for_programs() -> None:
 
 
 def test_one_line_per_pod_shows_its_life_cycle() -> None:
-    """In order of arrival; what did not come to pass is null."""
+    """In order of arrival; events that did not happen are null."""
     a, b, c = map(json.loads, jsonl_text(STORY.records()).splitlines())
     assert a == {
         "pod": "default/a",
@@ -127,7 +127,7 @@ def test_one_line_per_pod_shows_its_life_cycle() -> None:
 
 
 def test_long_lists_are_cut_in_the_table() -> None:
-    """The table names ten of them and says how many more there are."""
+    """The table lists ten of them and the number of the others."""
     lost = tuple(PodTimeline(f"default/p{i}", 0, START, message="no") for i in range(13))
     story = TimelineResult(START, START, 0, lost, (), StepFunction(), StepFunction(), {}, {}, 0.0)
     lines = list(story.text_lines())

@@ -55,7 +55,7 @@ def test_an_amount_that_never_was_is_zero() -> None:
 def test_means_and_peaks_are_those_of_every_instant(
     changes: list[tuple[int, int]], cuts: set[int]
 ) -> None:
-    """As if every nanosecond were looked at."""
+    """A sum over every nanosecond."""
     steps = StepFunction()
     by_time = [0] * 71
     for time, value in sorted(changes, key=lambda change: change[0]):
@@ -70,7 +70,7 @@ def test_means_and_peaks_are_those_of_every_instant(
 
 
 def story_of(*lives: PodTimeline, seconds: int = 100) -> TimelineResult:
-    """Return a story in which one node of 4 cpu is used by half from second 10 on."""
+    """Return a result in which half of a node of 4 cpu is used from second 10 on."""
     used, allocatable = StepFunction(), StepFunction()
     allocatable.note(0, 4000)
     used.note(10 * SECOND, 2000)
@@ -116,7 +116,7 @@ def test_pods_without_a_node_and_victims_are_counted() -> None:
 
 
 def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
-    """The last one is as long as what is left."""
+    """The last one is the rest."""
     buckets = Buckets.of(replace(story_of(), bucket=40 * SECOND))
     assert buckets.edges.tolist() == [0, 40 * SECOND, 80 * SECOND, 100 * SECOND]
     assert buckets.pending.tolist() == [5, 0, 0]

@@ -1,4 +1,4 @@
-"""What rows of traces mean."""
+"""The objects of rows of traces."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_every_mistake_is_reported_with_its_place(tmp_path: Path) -> None:
 
 
 def test_unknown_and_unreadable_files_are_reported(tmp_path: Path) -> None:
-    """A header that no trace has; a file that is not what its name says."""
+    """An unknown header; a file of another format."""
     other = written(tmp_path / "other.csv", "a,b", "1,2")
     empty = written(tmp_path / "empty.csv")
     broken = tmp_path / "broken.csv.gz"
@@ -184,7 +184,7 @@ def test_an_object_is_there_once(tmp_path: Path) -> None:
 
 
 def test_nodes_are_numbered_through() -> None:
-    """Each with its amounts, and room for 110 pods unless that is said otherwise."""
+    """Each with its amounts, and 110 pod slots unless given."""
     nodes = list(generated_nodes(["2*cpu=4,memory=8Gi", "1*nvidia.com/gpu=8,pods=20"]))
     assert [node.metadata.name for node in nodes] == ["node-0001", "node-0002", "node-0003"]
     assert nodes[0].status.allocatable == {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -194,6 +194,6 @@ def test_nodes_are_numbered_through() -> None:
 
 @pytest.mark.parametrize("text", ["3", "x*cpu=4", "3*cpu", "3*cpu=", "3*=4", "3*cpu=four", "3*"])
 def test_other_texts_are_refused(text: str) -> None:
-    """With an example of how to write it, or what is wrong with the quantity."""
+    """With an example of the format, or the problem of the quantity."""
     with pytest.raises(PolicySchedError, match="--nodes"):
         list(generated_nodes([text]))

@@ -18,7 +18,7 @@ TIME = 1_767_225_600_123_456_000
 
 
 def test_time_stands_still_until_it_is_set() -> None:
-    """A clock is asked by calling it."""
+    """A clock is read by calling it."""
     clock = VirtualClock(5)
     assert clock() == clock() == 5
     clock.ns = 7

@@ -74,7 +74,7 @@ def pods_by_owner(objects: list[ApiObject]) -> dict[str, list[Pod]]:
 
 
 def placed(objects: list[ApiObject]) -> dict[str, str | None]:
-    """Return where each pod goes."""
+    """Return the node of each pod."""
     scheduler = build(objects=objects)
     run = run_cluster(scheduler, load_cluster(scheduler.cache, objects), lambda _more: None)
     return {placement.pod: placement.node for placement in run.placements}
@@ -122,7 +122,7 @@ def test_a_stateful_set_has_claims_for_each_pod() -> None:
 
 
 def test_the_same_manifests_give_the_same_pods() -> None:
-    """Names are drawn from what they stand for."""
+    """Names are computed from the objects."""
     first, second = (expand(given("workloads.yaml")) for _ in range(2))
     assert first == second
 
@@ -226,7 +226,7 @@ def runtime_class(**scheduling: object) -> ApiObject:
 
 
 def test_pods_of_workloads_have_the_overhead_of_their_runtime_class() -> None:
-    """A controller's pods pass the admission, too; a conflict is told with the workload."""
+    """A controller's pods pass the admission, too; a conflict is reported with the workload."""
     spec = {"runtimeClassName": "sandboxed", "containers": [{"name": "c"}]}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "nodeSelector": {"x": "1"}}}
     web = decoded("apps/v1", "ReplicaSet", "web", replicas=2, template=template)
@@ -284,7 +284,7 @@ def test_indexes_that_are_taken_or_done_are_left_out() -> None:
 
 @pytest.mark.parametrize("condition", ["Complete", "Failed"])
 def test_a_job_that_is_over_wants_nothing(condition: str) -> None:
-    """Its conditions say so."""
+    """Its conditions are final."""
     over = job({"conditions": [{"type": condition, "status": "True"}]}, parallelism=2)
     assert list(missing_of_job(over, [])) == []
 

@@ -1,4 +1,4 @@
-"""Whose attempts may change more than where they run."""
+"""Pods whose attempts may change more than their own node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_only_pods_above_the_lowest_may_evict() -> None:
 
 
 def test_a_nominated_pod_is_retried_without_possible_victims() -> None:
-    """Else its nomination would keep others off a node on which it does not fit any more."""
+    """Otherwise its nomination would reserve a node on which it does not fit any more."""
     world = World()
     preempting = Preempting(world.handle)
     pod = PodInfo.of(make_pod("p", priority=5))

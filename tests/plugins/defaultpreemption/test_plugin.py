@@ -70,20 +70,20 @@ def runs(found: Scheduler, name: str, node: str = "n0", **spec: Any) -> PodInfo:
 
 
 def decision(found: Scheduler, **spec: Any) -> Decision:
-    """Return what becomes of a pod of 1 cpu and priority 10."""
+    """Return the result of a pod of 1 cpu and priority 10."""
     pod = PodInfo.of(make_pod(**{"name": "new", "cpu": "1", "priority": 10, **spec}))
     attempt = Attempt(QueuedPod(pod), found.profiles["default-scheduler"])
     return decide(attempt, found.handle.nodes, Random(0))
 
 
 def evicted(found: Decision) -> tuple[str, str, list[str]]:
-    """Return which plugin made room where, and by whose leaving."""
+    """Return the plugin that preempted, the node, and the victims."""
     assert isinstance(found, Preempt), found
     return found.plugin, found.node, [victim.name for victim in found.victims]
 
 
 def refused(found: Decision) -> str:
-    """Return the message of a pod for which no room was made."""
+    """Return the message of a pod for which no plugin preempted."""
     assert isinstance(found, Reject), found
     return found.message
 
@@ -96,7 +96,7 @@ ALONE = profile(enabled=["Sparing"], disabled=["DefaultPreemption"])
 
 
 def test_a_policy_in_place_of_the_default_one(tmp_path: Path) -> None:
-    """Only its rules choose victims; what they leave open follows kube-scheduler."""
+    """Only its rules choose victims; otherwise it follows kube-scheduler."""
     found = scheduler(tmp_path, [SPARING], ALONE, "n0", "n1")
     runs(found, "kept", labels={"keep": "yes"})
     runs(found, "other", "n1", priority=5)
@@ -120,7 +120,7 @@ def test_the_first_that_makes_room_has_done_it(tmp_path: Path) -> None:
 
 
 def test_every_evaluated_node_has_its_reason(tmp_path: Path) -> None:
-    """Without room, the pod's message has the reasons of each plugin, the later ones by name."""
+    """Without a candidate, the pod's message has the reasons of each plugin, later ones by name."""
     none = document("Nobody", {"victim": "false"})
     config = profile(enabled=["Sparing", "Nobody"], disabled=["DefaultPreemption"])
     found = scheduler(tmp_path, [SPARING, none], config)
@@ -138,7 +138,7 @@ def test_a_policy_with_the_default_one_s_name(tmp_path: Path) -> None:
 
 
 def test_conditions_leave_the_policy_out(tmp_path: Path) -> None:
-    """A pod that matchConditions exclude gets no word from it; the next plugin is asked."""
+    """A pod that matchConditions exclude gets no message from it; the next plugin is called."""
     only = document("Only", {"victim": "true"}, matchConditions=['pod.labels[?"x"].hasValue()'])
     config = profile(enabled=["Only"], disabled=["DefaultPreemption"])
     found = scheduler(tmp_path, [only], config)
@@ -148,7 +148,7 @@ def test_conditions_leave_the_policy_out(tmp_path: Path) -> None:
 
 
 def test_a_rule_decides_which_pods_may_preempt(tmp_path: Path) -> None:
-    """The message names the policy whose rule it was."""
+    """The message names the policy of the rule."""
     rich = document("Rich", {"eligible": "pod.priority > 100"})
     found = scheduler(tmp_path, [rich], profile(enabled=["Rich"], disabled=["DefaultPreemption"]))
     runs(found, "low")
@@ -183,7 +183,7 @@ def test_importance_may_depend_on_the_preemptor(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("order", "node"), [("Ascending", "n1"), ("Descending", "n0")])
 def test_nodes_are_compared_by_the_keys(tmp_path: Path, order: str, node: str) -> None:
-    """The least value wins, the greatest where the order is descending."""
+    """The smallest value wins, the largest if the order is descending."""
     cheap = document(
         "Cheap", {"nodeOrder": [{"expression": "victims.sum(v, v.priority)", "order": order}]}
     )
@@ -200,7 +200,7 @@ def test_nodes_are_compared_by_the_keys(tmp_path: Path, order: str, node: str) -
 
 
 def test_time_is_the_scheduler_s(tmp_path: Path) -> None:
-    """A rule may spare pods that have begun a moment ago."""
+    """A rule may spare pods that started recently."""
     old = document("Old", {"victim": 'now - victim.startTime.orValue(now) > duration("1h")'})
     found = scheduler(tmp_path, [old], profile(enabled=["Old"], disabled=["DefaultPreemption"]))
     runs(found, "ancient", started="2001-01-01T00:00:00Z")
@@ -211,7 +211,7 @@ def test_time_is_the_scheduler_s(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_has_not_started_does_not_look_old(tmp_path: Path) -> None:
-    """Its start was read as 1970, so a rule that evicts what has run for an hour evicted it."""
+    """Its start was read as 1970, so a rule that evicts pods older than an hour evicted it."""
     rules = (
         'now - victim.startTime.orValue(now) > duration("1h")',
         'victim.startTime.hasValue() && now - victim.startTime.value() > duration("1h")',
@@ -225,7 +225,7 @@ def test_a_pod_that_has_not_started_does_not_look_old(tmp_path: Path) -> None:
 
 
 def test_a_start_that_may_be_missing_is_not_compared_without_saying_so(tmp_path: Path) -> None:
-    """A rule that forgets pods that have not started is refused, and told what to write."""
+    """A rule that forgets pods that have not started is rejected, with a hint."""
     old = document("Old", {"victim": 'now - victim.startTime > duration("1h")'})
     with pytest.raises(PolicyError) as caught:
         scheduler(tmp_path, [old], profile(enabled=["Old"], disabled=["DefaultPreemption"]))
@@ -236,7 +236,7 @@ def test_a_start_that_may_be_missing_is_not_compared_without_saying_so(tmp_path:
 
 
 def test_a_preemptor_waits_for_its_victims(tmp_path: Path) -> None:
-    """Whatever the rules: a pod whose victims are leaving its nominated node waits for them."""
+    """Whatever the rules: a pod whose victims terminate on its nominated node waits for them."""
     found = scheduler(tmp_path, [SPARING], ALONE)
     leaving = msgspec.to_builtins(make_pod("leaving", cpu="1", node_name="n0"))
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

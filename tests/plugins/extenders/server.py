@@ -20,24 +20,24 @@ SERVER_NAME = "extender.test"
 
 Json = Any
 Answer = Callable[[Json], Json]
-"""From the arguments of a verb to its answer: JSON data, bytes to be sent as they are, a status
-code, or one of the misdeeds below."""
+"""From the arguments of a verb to its response: JSON data, raw bytes, a status code, or one of the
+faults below."""
 
 CLOSE = object()
-"""Close the connection without a word."""
+"""Close the connection without a response."""
 HANG = object()
-"""Say nothing until the server is closed."""
+"""Do not respond until the server is closed."""
 DRIP = object()
-"""Begin an answer, then say nothing more."""
+"""Begin a response, then stop."""
 HALF = object()
-"""Promise more bytes than there are."""
+"""Announce more bytes than are sent."""
 NOISE = object()
-"""Answer what is not HTTP."""
+"""Send a response that is not HTTP."""
 
 
 @dataclass
 class Calls:
-    """What the server was asked: verbs and arguments, and on how many connections."""
+    """The calls of the server: verbs and arguments, and the number of connections."""
 
     address: str = ""
     asked: list[tuple[str, Json]] = field(default_factory=list)
@@ -92,11 +92,11 @@ def extender(
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Stay silent."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
-            """A client that hangs up is what some tests are about."""
+            """Some tests close connections on purpose."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         if tls:

@@ -1,4 +1,4 @@
-"""HttpExtender: the wire format of every verb, and what comes of every way to fail."""
+"""HttpExtender: the wire format of every verb, and every kind of failure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TestFilter:
     """The verb filter."""
 
     def test_nodes_are_sent_whole_and_come_back_whole(self) -> None:
-        """Without a node cache the extender gets nodes, and its answer's nodes count."""
+        """Without a node cache the extender gets nodes, and the nodes of its response count."""
 
         def keep(arguments: dict[str, dict[str, list[object]]]) -> object:
             return {"Nodes": {"items": arguments["Nodes"]["items"][:2]}, "NodeNames": ["c"]}
@@ -70,7 +70,7 @@ class TestFilter:
         assert first["status"]["allocatable"]["cpu"] == "4"
 
     def test_many_nodes_are_sent_in_pieces_and_are_all_there(self) -> None:
-        """However many they are, they come in order, and so does the answer."""
+        """With any number of nodes, they arrive in order, and so does the response."""
         nodes = [make_node(f"n{i}") for i in range(1000)]
         with extender({"filter": lambda sent: {"Nodes": sent["Nodes"]}}) as calls:
             passed = client(calls).filter(POD, nodes)
@@ -133,13 +133,13 @@ class TestFilter:
         ],
     )
     def test_a_failure_names_its_cause(self, answer: object, words: str) -> None:
-        """Whatever the server does wrong is one error that names it."""
+        """Every fault of the server is one error that names it."""
         with extender({"filter": answer}) as calls, pytest.raises(PluginError, match=words):
             client(calls, node_cache_capable=True).filter(POD, NODES)
 
     @pytest.mark.parametrize("answer", [HANG, DRIP], ids=["silent", "unfinished"])
     def test_a_slow_server_is_given_up(self, answer: object) -> None:
-        """The time-out covers the whole call, the body of the answer included."""
+        """The timeout covers the whole call, the body of the response included."""
         with (
             extender({"filter": answer}) as calls,
             pytest.raises(PluginError, match="context deadline exceeded"),
@@ -176,7 +176,7 @@ class TestPrioritize:
         "answer", [b"nonsense", [{"Host": "a", "Score": 2**63}], [{"Host": "a", "Score": 0.5}], 503]
     )
     def test_what_is_no_list_of_scores(self, answer: object) -> None:
-        """Scores that are no int64 are refused like anything else that is none."""
+        """A score that is not an int64 is rejected like any other invalid response."""
         with extender({"prioritize": answer}) as calls, pytest.raises(PluginError):
             client(calls).prioritize(POD, NODES)
 
@@ -185,7 +185,7 @@ class TestPreempt:
     """The verb preempt."""
 
     def test_victims_are_sent_whole(self) -> None:
-        """Without a node cache victims are pods on their node; what comes back is UIDs."""
+        """Without a node cache victims are pods on their node; the response has UIDs."""
         answer = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}}
         with extender({"preempt": answer}) as calls:
             left = client(calls).preempt(POD, VICTIMS)
@@ -214,7 +214,7 @@ class TestBind:
     """The verb bind."""
 
     def test_the_binding_request_names_pod_and_node(self) -> None:
-        """The arguments name pod and node; an empty answer means that it is done."""
+        """The arguments name pod and node; an empty response means success."""
         with extender({"bind": {}}) as calls:
             client(calls).bind(POD, "b")
         expected = {"PodName": "p", "PodNamespace": "default", "PodUID": POD.uid, "Node": "b"}
@@ -228,10 +228,10 @@ class TestBind:
 
 
 class TestConnections:
-    """Connections are kept, and opened anew where they were closed."""
+    """Connections are kept, and reopened after they were closed."""
 
     def test_one_connection_serves_many_calls(self) -> None:
-        """Calls of all verbs go over one connection, failed ones with an answer included."""
+        """Calls of all verbs use one connection, failed ones with a response included."""
         with extender({"bind": {}, "prioritize": [], "filter": 500}) as calls:
             one = client(calls)
             one.bind(POD, "a")
@@ -243,7 +243,7 @@ class TestConnections:
         assert len(calls.connections) == 1
 
     def test_calls_side_by_side(self) -> None:
-        """A call need not wait for another: each has a connection, which later calls use again."""
+        """A call need not wait for another: each has a connection, which later calls reuse."""
         both = Barrier(2)
 
         def meet(_: object) -> object:
@@ -258,7 +258,7 @@ class TestConnections:
         assert len(calls.connections) == 2
 
     def test_closed_during_a_call(self) -> None:
-        """The call ends as it would have, and leaves nothing open."""
+        """The call ends as usual, and leaves nothing open."""
         begun, over = Event(), Event()
 
         def wait(_: object) -> object:
@@ -277,7 +277,7 @@ class TestConnections:
         assert len(calls.connections) == 2
 
     def test_a_call_after_a_closed_connection(self) -> None:
-        """A server that hangs up is asked once, and the next call gets a new connection."""
+        """After the server closes a connection, the next call opens another."""
         answers = iter([CLOSE, {}, {}])
         with extender({"bind": lambda _: next(answers)}) as calls:
             one = client(calls)
@@ -312,7 +312,7 @@ class TestTls:
         ids=["caFile", "caData", "insecure", "enableHTTPS without roots"],
     )
     def test_a_trusted_server(self, settings: dict[str, object]) -> None:
-        """A server that is trusted, or need not be, is asked over one connection."""
+        """A trusted server, or one that need not be, is called over one connection."""
         with extender({"bind": {}}, tls=True) as calls:
             one = client(calls, **settings)
             one.bind(POD, "a")
@@ -329,7 +329,7 @@ class TestTls:
         ids=["the system's roots", "address not in the certificate", "another name"],
     )
     def test_a_server_that_is_not_trusted(self, settings: dict[str, object]) -> None:
-        """A certificate that does not fit is an error, and nothing is sent."""
+        """An invalid certificate is an error, and nothing is sent."""
         with (
             extender({"bind": {}}, tls=True) as calls,
             pytest.raises(PluginError, match="failed to verify certificate"),
@@ -339,7 +339,7 @@ class TestTls:
 
     @pytest.mark.parametrize("as_data", [False, True], ids=["files", "data"])
     def test_a_client_certificate(self, as_data: bool) -> None:
-        """A server that wants to know its client is shown a certificate."""
+        """A server that requires a client certificate gets it."""
         pair = (
             TlsSettings(
                 insecure=True, cert_data=CERTIFICATE.read_bytes(), key_data=KEY.read_bytes()
@@ -354,7 +354,7 @@ class TestTls:
         assert calls.verbs == ["bind"]
 
     def test_certificates_that_are_gone(self) -> None:
-        """Settings are checked before; files that vanish after that raise OSError."""
+        """Settings are checked earlier; files that vanish after that raise OSError."""
         with pytest.raises(FileNotFoundError):
             HttpExtender(ExtenderSettings("https://x", tls=TlsSettings(ca_file="gone.pem")))
         with pytest.raises(ssl.SSLError):
@@ -388,7 +388,7 @@ class TestTls:
     ],
 )
 def test_an_extender_is_called_for_the_pods_it_manages(settings, pod, answer: bool) -> None:  # type: ignore[no-untyped-def]  # a table
-    """A pod must be selected by its labels, and a container ask for a managed resource."""
+    """A pod must be selected by its labels, and a container request a managed resource."""
     interested: Callable[[PodInfo], bool] = HttpExtender(
         ExtenderSettings("http://x", **settings)
     ).interested

@@ -44,7 +44,7 @@ def owned(kind: str, api_version: str, **labels: str) -> PodInfo:
 
 
 def test_a_pod_of_no_workload_has_none() -> None:
-    """Without a Service or controller that selects it, default constraints do not hold."""
+    """Without a Service or controller that selects it, default constraints do not apply."""
     book = ConstraintCache({}, ApiObjects([service(app="db"), service("other", app="web")]))
     assert book.of(PodInfo.of(make_pod(labels={"app": "web"}))) is NONE
 
@@ -92,7 +92,7 @@ def test_the_controller_defines_the_spread_selector(
 
 
 def test_objects_that_come_later_count() -> None:
-    """A Service that is created makes the default constraints hold from then on."""
+    """A new Service makes the default constraints apply from then on."""
     objects = ApiObjects()
     book = ConstraintCache({}, objects)
     pod = PodInfo.of(make_pod(labels={"app": "web"}))
@@ -110,7 +110,7 @@ def test_own_constraints_keep_default_ones_away() -> None:
 
 
 def test_match_label_keys_join_the_selector() -> None:
-    """With the pod's own values; keys that the pod does not have are passed over."""
+    """With the pod's own values; keys that the pod does not have are skipped."""
     own = [
         {
             "maxSkew": 1,
@@ -145,7 +145,7 @@ def test_an_empty_selector_counts_no_pod_but_selects_its_own() -> None:
 
 
 def test_a_selector_that_is_not_valid_is_an_error() -> None:
-    """It is told when the pod is decided, not when it is read."""
+    """It is reported when the pod is decided, not when it is read."""
     selector = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
     own = [
         {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule",

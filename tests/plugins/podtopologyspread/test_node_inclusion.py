@@ -1,4 +1,4 @@
-"""NodeInclusion: over all rows at once, what the model says node by node."""
+"""NodeInclusion: masks over all rows equal the model's result for each node."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_taints_exclude_pods_that_do_not_tolerate_them(tolerations: list[dict[st
 
 
 def test_an_answer_holds_until_a_node_changes() -> None:
-    """The same mask is given again; after a change of labels it is worked out anew."""
+    """The same mask is returned; after a change of labels it is computed anew."""
     cache = cluster()
     inclusion = NodeInclusion(cache.nodes)
     pod = PodInfo.of(make_pod(node_selector={"zone": "a"}))

@@ -1,4 +1,4 @@
-"""Promises about the placement section: the domains of nodes, and what a score sees of one."""
+"""The placement section: the domains of nodes, and the variables of a score."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bound(cache: Cache, *texts: str | None, **more: Any) -> BoundPlacement:
 
 
 def parted(cache: Cache, text: str) -> dict[str, list[int]]:
-    """Return the domains that an expression stands for."""
+    """Return the domains of an expression."""
     found = bound(cache, text).domains(POD, Activation(pod_group=GROUP))
     return {name: rows.tolist() for name, rows in found.items()}
 
@@ -128,7 +128,7 @@ class TestScore:
         assert zero.score(POD, Activation(), self.facts()) == 0
 
     def test_nowhere_is_empty(self) -> None:
-        """A record that stands for no domain has no content."""
+        """A record for no domain is empty."""
         assert (NOWHERE.nodes, NOWHERE.allocatable, NOWHERE.free, NOWHERE.requested) == (
             (),
             {},
@@ -138,7 +138,7 @@ class TestScore:
 
 
 def test_the_values_of_the_policys_section() -> None:
-    """Which parts it has, and what parts the nodes."""
+    """The defined sections, and the fields that the domains depend on."""
     both = compiled('node.labels["rack"]', "50")
     assert both.has_placement_score
     assert both.domain_reads is not None

@@ -1,4 +1,4 @@
-"""Promises about the score of a bound policy: what is marked, what is told, what is normalised."""
+"""The score of a bound policy: failed rows, reported errors, and normalisation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def bound(*text: str, **score: Any) -> BoundPolicy:
 
 
 class TestAborting:
-    """A rule that fails marks its row; whether that ends the attempt is asked of feasible rows."""
+    """A rule that fails marks its row; only feasible rows end the attempt."""
 
     TEXT = 'clamp(int(node.labels["rank"]), 0, 100)'
 
@@ -70,7 +70,7 @@ class TestAborting:
         assert scores.tolist() == [FAILED if i % 2 else i for i in range(count)]
 
     def test_the_first_feasible_row_that_failed_is_reported(self) -> None:
-        """With the node's name; rows that did not fail say nothing."""
+        """With the node's name; other rows have no error."""
         asked = bound(self.TEXT, on_error="Abort")
         rows = np.array([2, 5, 7], np.intp)
         failure = asked.score_failure(POD, NOW, asked.score(POD, NOW, rows), rows)
@@ -80,7 +80,7 @@ class TestAborting:
         assert asked.score_failure(POD, NOW, np.zeros(0, np.int64), good[:0]) is None
 
     def test_without_abort_nothing_ends(self) -> None:
-        """A failed row is 0, and no failure is told."""
+        """A failed row is 0, and no failure is reported."""
         asked = bound(self.TEXT, on_error="Zero")
         rows = np.array([1], np.intp)
         scores = asked.score(POD, NOW, rows)
@@ -128,7 +128,7 @@ class TestNormalizing:
         assert found.tolist() == expected
 
     def test_what_it_reads_belongs_to_the_score(self) -> None:
-        """Pods that differ in it do not share scores, and what moves on a node is asked again."""
+        """Pods that differ in it do not share scores, and changed nodes are evaluated again."""
         plain = compiled("node.podCount", "percent(score, scores.max)")
         assert not plain.normalizes_by_row
         wide = compiled("3", 'node.free["cpu"] > pod.requests["cpu"] ? score : 0')
@@ -138,7 +138,7 @@ class TestNormalizing:
         assert wide.units > compiled("3", "score").units
 
     def test_scores_that_are_alike_are_still_looked_at_node_by_node(self) -> None:
-        """A constant raw score is shared; what the nodes make of it is not."""
+        """A constant raw score is shared; its normalisation by node is not."""
         asked = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
         raw = asked.score(POD, NOW)
         assert len(raw) > FEW_ROWS
@@ -171,7 +171,7 @@ class TestDoubles:
         st.lists(st.one_of(st.just(math.nan), st.floats(0, 2.0**63, width=32)), max_size=12),
     )
     def test_each_share_is_the_nearest(self, name: str, scores: list[float]) -> None:
-        """Against exact fractions; nodes without a score count for nothing and have 0."""
+        """Against exact fractions; nodes without a score are left out and have 0."""
         known = [Fraction(s) for s in scores if not math.isnan(s)]
         top, least = max(known, default=Fraction(0)), min(known, default=Fraction(0))
         found = normalized(name, np.array(scores, np.float64)).tolist()
@@ -188,12 +188,12 @@ class TestDoubles:
 
     @given(st.sampled_from(sorted(NORMALIZERS)), st.lists(st.integers(0, 10**6), max_size=12))
     def test_ints_are_normalised_as_ever(self, name: str, scores: list[int]) -> None:
-        """Bit for bit what kube-scheduler's functions give, which truncate."""
+        """Bit for bit the results of kube-scheduler's functions, which truncate."""
         expected = exact_shares(name, scores)
         assert normalized(name, np.array(scores, np.int64)).tolist() == expected
 
     def test_statistics_are_doubles(self) -> None:
-        """A normalize expression sees the score and the statistics as they are."""
+        """A normalize expression reads the score and the statistics without rounding."""
         text = "scores.max == 0.5 && scores.min == 0.0 && score < 0.6 ? int(score * 100.0) : 0"
         asked = bound(self.RULE, f"clamp({text}, 0, 100)")
         rows = np.array([0, 1, 2], np.intp)
@@ -201,13 +201,13 @@ class TestDoubles:
         assert asked.normalize(raw, POD, NOW, rows).tolist() == [0, 0, 50]
 
     def test_a_normalised_double_is_rounded(self) -> None:
-        """The value of a normalize expression is rounded once, not cut."""
+        """The value of a normalize expression is rounded once, not truncated."""
         asked = bound(self.RULE, "clamp(score + 99.4, 0.0, 100.0)")
         rows = np.array([0, 2], np.intp)
         assert asked.normalize(asked.score(POD, NOW, rows), POD, NOW, rows).tolist() == [99, 100]
 
     def test_variables_that_read_the_score_see_doubles(self) -> None:
-        """Wherever a policy reads the raw score, it has one type."""
+        """The raw score has one type wherever a policy reads it."""
         source = PolicySource(
             "Test",
             variables=(VariableSource("half", Text("score / 2.0")),),

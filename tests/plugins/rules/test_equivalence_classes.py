@@ -1,4 +1,4 @@
-"""Promises about rows that are alike: whoever is asked for many rows says what each would say."""
+"""Equal rows: results for many rows at once equal those of each row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from policy_sched.testing import make_node, make_pod
 from tests.language.test_compiled_policy import bound, rule
 
 WORDS = [
-    # One column, several, a column that nobody read before, a map of the pod's resources.
+    # One column, several, a column that nothing read before, a map of the pod's resources.
     '["full by " + string(node.podCount)]',
     '(node.unschedulable ? ["closed"] : []) + [node.labels[?"rack"].orValue("none")]',
     '[string(node.free["cpu"].value()), string(node.allocatable["example.com/late"].value())]',
@@ -67,7 +67,7 @@ def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int
 
 
 def test_one_row_per_class_is_evaluated() -> None:
-    """Where only columns are read, equal rows share one answer; else every row is asked."""
+    """If only columns are read, equal rows share one result; otherwise every row is evaluated."""
     cache = Cache()
     for i in range(40):
         cache.add_node(make_node(f"n{i}", unschedulable=i % 3 == 0))

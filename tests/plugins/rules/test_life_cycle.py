@@ -1,4 +1,4 @@
-"""Promises of the sections that follow the choice of a node, and of hints about events."""
+"""The sections after the choice of a node, and hints about events."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def life(world: World, **spec: Any) -> BoundLifeCycle:
 
 
 def expected(world: World, pod: PodInfo, row: int, spec: dict[str, Any]) -> bool | None:
-    """Return what the oracle makes of a reserve section on a row; None for an error."""
+    """Return the oracle's result of a reserve section on a row; None for an error."""
     checked, _ = check_policy(policy(spec))
     assert checked is not None
     assert checked.reserve is not None
@@ -60,7 +60,7 @@ def expected(world: World, pod: PodInfo, row: int, spec: dict[str, Any]) -> bool
 def test_a_section_is_evaluated_for_one_row(
     text: str, on_error: str | None, situation: Situation
 ) -> None:
-    """The rule holds where the oracle says so; an error rejects, allows or ends the attempt."""
+    """The rule holds if it holds for the oracle; an error rejects, allows or ends the attempt."""
     assume(compiles(text, "reserve", PARAMS))
     world, pod = situation
     spec = {
@@ -84,7 +84,7 @@ def test_a_section_is_evaluated_for_one_row(
 
 @given(text=rules("requeue.hint", 2), situation=worlds())
 def test_a_node_of_an_event_is_read_as_the_node_of_a_rule(text: str, situation: Situation) -> None:
-    """What a rule says of a node's row, a hint says of that node as an object of an event."""
+    """A rule's value for a node's row is a hint's value for the same node in an event."""
     hint = f"event.newNode.optMap(node, {text}).orValue(false)"
     assume(compiles(hint, "requeue.hint", PARAMS))
     world, pod = situation
@@ -118,20 +118,20 @@ class TestPermit:
         [(1, StepOutcome(False, "waiting for g", 90 * SECOND)), (2, StepOutcome(True))],
     )
     def test_a_gang(self, waiting: int, answer: StepOutcome) -> None:
-        """A pod waits for as long as the policy says until the group is complete."""
+        """A pod waits for the timeout of the policy until the group is complete."""
         section = life(NOTHING, permit=GANG).permit
         assert section is not None
         group = GroupCounts("g", 3, 3, 0, waiting)
         assert section.ask(POD, Activation(pod_group=group), 0) == answer
 
     def test_without_a_timeout_no_pod_waits(self) -> None:
-        """The pod is rejected with the message, or with the rule's name where there is none."""
+        """The pod is rejected with the message, or with the rule's name if there is none."""
         section = life(NOTHING, permit={"allow": "false"}).permit
         assert section is not None
         assert section.ask(POD, Activation(), 0) == StepOutcome(False, "rule test.permit")
 
     def test_a_negative_time_out_is_none(self) -> None:
-        """Nobody waits for less than no time."""
+        """A timeout cannot be negative."""
         section = life(NOTHING, permit={"allow": "false", "timeout": 'duration("-1s")'}).permit
         assert section is not None
         assert section.ask(POD, Activation(), 0).wait == 0
@@ -145,7 +145,7 @@ class TestPermit:
 
 
 def test_the_note_of_an_event() -> None:
-    """postBind is a text; an error is nothing where it is ignored."""
+    """postBind is a text; an ignored error means no event."""
     world = World([make_node("n1")], [])
     section = life(world, postBind='"on " + node.name').post_bind
     assert section is not None
@@ -157,7 +157,7 @@ def test_the_note_of_an_event() -> None:
 
 
 def test_hints_read_pods_and_names_of_events() -> None:
-    """Kind and action are text; an object that the event has not is absent."""
+    """Kind and action are text; an object that the event lacks is absent."""
     hint = (
         'event.kind == "Pod" && event.action == "Delete" && !event.newPod.hasValue()'
         ' && event.oldPod.optMap(p, p.labels[?"app"] == optional.of("web")).orValue(false)'
@@ -198,7 +198,7 @@ def test_how_often_a_pod_is_tried(every: str, nanoseconds: int) -> None:
     ],
 )
 def test_a_pod_is_not_tried_all_the_time(every: str) -> None:
-    """A time that does not pass, or that there is not, is refused."""
+    """A duration of 0, or one that is missing, is rejected."""
     checked, _ = check_policy(policy({"requeue": {"every": every}}))
     assert checked is not None
     _, problems = compile_policy(checked)
@@ -206,7 +206,7 @@ def test_a_pod_is_not_tried_all_the_time(every: str) -> None:
 
 
 def test_what_decides_is_known() -> None:
-    """Sections that can send a pod back say what they read, the conditions of the policy too."""
+    """Sections that can reject a pod report what they read, matchConditions included."""
     reads = compiled(
         matchConditions=['pod.labels["app"] == "web"'],
         reserve='node.free["cpu"].sign() >= 0',
@@ -220,7 +220,7 @@ def test_what_decides_is_known() -> None:
 
 @given(st.sampled_from(["true", "false"]))
 def test_binding_is_a_choice(text: str) -> None:
-    """A bind section says whether this policy binds the pod."""
+    """A bind section decides whether this policy binds the pod."""
     section = life(NOTHING, bind=text).bind
     assert section is not None
     assert section.holds(POD, Activation(), 0) is (text == "true")

@@ -1,4 +1,4 @@
-"""Promises of policies after the choice of a node, each in a scheduler of its own."""
+"""Policies after the choice of a node, each in a scheduler of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Run:
         self.node(**node)
 
     def node(self, **node: Any) -> None:
-        """The node comes, or changes."""
+        """Add or change the node."""
         event_handlers.node_seen(self.scheduler, make_node("n1", **node))
 
     def pod(self, name: str = "p", **spec: Any) -> Outcome:
@@ -43,18 +43,18 @@ class Run:
         return outcome
 
     def place(self, name: str = "p") -> QueueState:
-        """Return where the queue has a pod."""
+        """Return the pod's queue."""
         queued = self.scheduler.queue.get(f"default/{name}")
         return QueueState.OUT if queued is None else queued.place
 
     @property
     def free(self) -> bool:
-        """Whether nothing is counted on the node."""
+        """Return whether the node has no assumed pods."""
         return not self.scheduler.cache.nodes.pods_on(0)
 
 
 class TestVetoes:
-    """reserve and preBind send pods back."""
+    """reserve and preBind reject pods."""
 
     @pytest.mark.parametrize("section", ["reserve", "preBind"])
     def test_a_veto_undoes_the_choice(self, tmp_path: Path, section: str) -> None:
@@ -68,17 +68,17 @@ class TestVetoes:
         assert run.pod("q", priority=1).node == "n1"
 
     def test_a_rule_alone_is_a_section(self, tmp_path: Path) -> None:
-        """Its name stands for the message."""
+        """Its name replaces the message."""
         run = Run(tmp_path, 'reserve: node.labels[?"a"].hasValue()\n')
         assert run.pod().status.reasons == ("rule Rules.reserve",)
 
     def test_the_chosen_node_counts_the_pod(self, tmp_path: Path) -> None:
-        """What runs on it, and what is free there, is seen as it will be."""
+        """Pods and free resources of the node include the pod."""
         run = Run(tmp_path, 'reserve: node.podCount == 1 && node.free["cpu"] == quantity("3")\n')
         assert run.pod(cpu="1").node == "n1"
 
     def test_conditions_leave_a_pod_out(self, tmp_path: Path) -> None:
-        """A pod for which the policy does not count meets none of its sections."""
+        """None of the policy's sections applies to such a pod."""
         spec = (
             'matchConditions: [pod.namespace == "team"]\nreserve: false\npreBind: false\n'
             "permit: {allow: false}\nbind: false\npostBind: '\"bound\"'\n"
@@ -88,7 +88,7 @@ class TestVetoes:
         assert [event.reason for event in run.client.events] == ["Scheduled"]
 
     def test_an_error_ends_the_attempt(self, tmp_path: Path) -> None:
-        """onError is Abort unless it is stated."""
+        """onError defaults to Abort."""
         run = Run(tmp_path, "reserve: pod.labels['wanted'] == 'x'\n")
         outcome = run.pod()
         assert outcome.status.code.value == "Error"
@@ -98,7 +98,7 @@ class TestVetoes:
 
     @pytest.mark.parametrize(("on_error", "node"), [("Allow", "n1"), ("Reject", "")])
     def test_an_error_can_mean_yes_or_no(self, tmp_path: Path, on_error: str, node: str) -> None:
-        """Where the policy says so."""
+        """As the policy sets it."""
         rule = f"reserve:\n  expression: pod.labels['a'] == 'x'\n  onError: {on_error}\n"
         assert Run(tmp_path, rule).pod().node == node
 
@@ -142,7 +142,7 @@ class TestPermit:
         assert outcome.node == "n1"
 
     def test_what_runs_on_the_node_is_one_too(self, tmp_path: Path) -> None:
-        """A pod that waits for company is allowed when it comes."""
+        """A pod that waits for another pod on the node is allowed when it arrives."""
         run = Run(tmp_path, "permit: {allow: node.podCount > 1, timeout: 10m}\n")
         assert run.pod("a").waiting
         assert run.pod("b").node == "n1"
@@ -156,7 +156,7 @@ class TestPermit:
         assert [outcome.node for outcome in run.scheduler.run_due()] == ["n1"]
 
     def test_an_error_in_asking_again_sends_the_pod_back(self, tmp_path: Path) -> None:
-        """It would be one at the first time as well."""
+        """As it would at the first evaluation."""
         run = Run(
             tmp_path,
             "permit:\n  allow: node.labels['a'] == 'y'\n  timeout: 10m\n",
@@ -170,10 +170,10 @@ class TestPermit:
 
 
 class TestRequeue:
-    """When rejected pods are tried again."""
+    """When rejected pods are retried."""
 
     def test_every(self, tmp_path: Path) -> None:
-        """Without any event, once in the time that the policy states."""
+        """Without any event, once per interval of the policy."""
         spec = (
             "filter: [{expression: now.getMinutes() > 2, message: early}]\nrequeue: {every: 1m}\n"
         )
@@ -189,7 +189,7 @@ class TestRequeue:
         assert outcome.node == "n1"
 
     def test_a_hint_decides_alone(self, tmp_path: Path) -> None:
-        """Only events that it names wake the pod, with the object before and after at hand."""
+        """Only events that it matches requeue the pod; it reads the object before and after."""
         hint = (
             'event.kind == "Node" && event.action == "UpdateNodeLabel"'
             ' && event.newNode.optMap(n, n.labels[?"tier"] == optional.of("gold")).orValue(false)'
@@ -216,7 +216,7 @@ class TestRequeue:
         run.scheduler.queue.move_all_to_active_or_backoff(event, old, new)
 
     def test_a_hint_that_fails_wakes_the_pod(self, tmp_path: Path) -> None:
-        """Better one attempt too many."""
+        """One attempt too many is better than a missed one."""
         hint = "requeue:\n  hint: pod.labels['a'] == 'x'\n"
         spec = "filter: [{expression: false, message: never}]\n" + hint
         run = Run(tmp_path, spec)
@@ -235,7 +235,7 @@ class TestRequeue:
 
 
 def test_a_gate_reads_the_group(tmp_path: Path) -> None:
-    """preEnqueue counts the members that exist; one that comes sets the others free."""
+    """preEnqueue counts the existing members; a new one releases the others."""
     run = Run(tmp_path, "preEnqueue: [{expression: podGroup.members >= 2, message: alone}]\n")
     labels = {"scheduling.x-k8s.io/pod-group": "pair"}
     run.scheduler.add_pod(PodInfo.of(make_pod("a", labels=labels)))

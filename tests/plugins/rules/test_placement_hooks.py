@@ -1,4 +1,4 @@
-"""Promises of a policy's placement section as a plugin: siblings, conditions and events."""
+"""A policy's placement section as a plugin: siblings, conditions and events."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class TestDomains:
     """Where a group may go."""
 
     def test_every_domain_is_offered_before_a_member_runs(self, scheduler: Scheduler) -> None:
-        """A group whose conditions do not hold is no matter of domains."""
+        """A group whose conditions do not hold has no domains."""
         assert parted(scheduler, member("x")) == ["a", "b", "c"]
         assert parted(scheduler, member("x", of="free")) is None
 
     def test_siblings_decide(self, scheduler: Scheduler) -> None:
-        """Their domain, or one of theirs; one on a node without a domain has no say."""
+        """Their domains; a sibling on a node without a domain does not count."""
         scheduler.cache.add_node(make_node("loose"))
         scheduler.cache.add_pod(member("w", node_name="loose"))
         assert parted(scheduler, member("x")) == ["a", "b", "c"]
@@ -74,7 +74,7 @@ class TestDomains:
 
 
 class TestScore:
-    """What the score is told."""
+    """The variables of the score."""
 
     def test_all_of_the_group_that_are_in_the_domain(self, scheduler: Scheduler) -> None:
         """Those that run there and those that would; each once, and no others."""
@@ -101,7 +101,7 @@ def events(scheduler: Scheduler) -> dict[EventResource, ActionType]:
 
 
 def test_events_that_may_give_a_group_a_domain(scheduler: Scheduler) -> None:
-    """Nodes that come or change their label, the group's pods and object; room is others' news."""
+    """Nodes added or relabelled, the group's pods and object; free resources are not among them."""
     found = events(scheduler)
     assert ActionType.ADD in found[EventResource.NODE]
     assert ActionType.UPDATE_NODE_LABEL in found[EventResource.NODE]
@@ -111,7 +111,7 @@ def test_events_that_may_give_a_group_a_domain(scheduler: Scheduler) -> None:
 
 
 def test_a_domain_that_depends_on_what_runs(tmp_path: Path) -> None:
-    """Then pods that come and go part the nodes anew."""
+    """Then added and deleted pods change the domains."""
     path = tmp_path / "policy.yaml"
     text = TEXT.replace('node.labels["rack"]', "'string(node.podCount > 3)'")
     path.write_text(text)

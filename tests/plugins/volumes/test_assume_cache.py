@@ -1,4 +1,4 @@
-"""AssumeCache: what is assumed holds until the API server shows something newer."""
+"""AssumeCache: an assumption holds until the API server delivers a newer object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Cluster = tuple[ApiObjects, AssumeCache[PersistentVolume], Journal]
 
 
 def test_an_assumed_object_covers_the_real_one(cluster: Cluster) -> None:
-    """Until it is taken back; both are told to the journal, nothing else is."""
+    """Until it is undone; both are in the journal, nothing else is."""
     objects, assumed, journal = cluster
     changed = make_volume("v", size="2Gi")
     before = journal.version
@@ -54,7 +54,7 @@ def test_a_newer_object_of_the_api_server_counts(cluster: Cluster) -> None:
 
 
 def test_what_is_not_there_cannot_be_assumed(cluster: Cluster) -> None:
-    """The cluster is asked for nothing that it does not have."""
+    """The cache asks no API server."""
     _, assumed, _ = cluster
     with pytest.raises(ClusterError, match='could not find PersistentVolume "w"'):
         assumed.assume("", make_volume("w"))

@@ -1,4 +1,4 @@
-"""VolumeBinding: claims that are bound are in reach, and those that wait get the right volume."""
+"""VolumeBinding: bound claims must be reachable, and waiting ones get the right volume."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOCAL = "kubernetes.io/no-provisioner"
 
 
 def answer(pod: PodInfo, *objects: ApiObject) -> list[tuple[str, ...]]:
-    """Return why each node is refused."""
+    """Return why each node is rejected."""
     world = World(*objects)
     plugin = VolumeBinding({}, world.handle)
     result, state = ask(plugin, pod)
@@ -45,7 +45,7 @@ def answer(pod: PodInfo, *objects: ApiObject) -> list[tuple[str, ...]]:
 
 
 def refused(pod: PodInfo, *objects: ApiObject) -> str:
-    """Return why the pod is refused everywhere."""
+    """Return why the pod is unschedulable everywhere."""
     result, _ = ask(VolumeBinding({}, World(*objects).handle), pod)
     assert rejection(result).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return rejection(result).message()
@@ -67,7 +67,7 @@ def chosen(pod: PodInfo, node: str, *objects: ApiObject) -> dict[str, str]:
 
 
 def test_pods_without_claims_are_skipped() -> None:
-    """Nothing is to be bound; disks that are named inline are no claims."""
+    """Nothing is to be bound; inline disks are not claims."""
     plugin = VolumeBinding({}, World().handle)
     for pod in (pod_with(), pod_with({"gcePersistentDisk": {"pdName": "d"}})):
         assert rejection(ask(plugin, pod)[0]) == SKIP
@@ -102,13 +102,13 @@ def test_pods_without_claims_are_skipped() -> None:
 def test_a_claim_that_cannot_be_used_refuses_the_pod(
     claim: PersistentVolumeClaim | None, words: str
 ) -> None:
-    """Missing, lost, dying, and not bound although it does not wait for the first consumer."""
+    """Missing, lost, terminating, and unbound although its class does not wait for the pod."""
     objects = [make_class(), make_class("now", mode="Immediate")] + ([claim] if claim else [])
     assert refused(pod_with(uses("data")), *objects) == words
 
 
 def test_an_ephemeral_claim_must_be_the_pods_own() -> None:
-    """It is made after the pod; a claim of that name with another owner is not it."""
+    """It is created after the pod; a claim of that name with another owner is not it."""
     pod = pod_with({"ephemeral": {}})
     assert refused(pod) == (
         'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v0"'
@@ -122,7 +122,7 @@ def test_an_ephemeral_claim_must_be_the_pods_own() -> None:
 
 
 def test_bound_volumes_must_be_in_reach() -> None:
-    """A node is refused that one volume cannot be reached from; others are reached anywhere."""
+    """A node that cannot reach one volume is rejected; volumes without affinity are reachable."""
     objects = (
         make_claim("a", volume="pv-a"),
         make_claim("b", volume="pv-b"),
@@ -134,7 +134,7 @@ def test_bound_volumes_must_be_in_reach() -> None:
 
 
 def test_the_first_bad_claim_decides() -> None:
-    """A volume that is gone is said where the claims before it are in reach."""
+    """A missing volume is reported if the claims before it are reachable."""
     objects = (
         make_claim("a", volume="pv-a"),
         make_claim("b", volume="gone"),
@@ -145,7 +145,7 @@ def test_the_first_bad_claim_decides() -> None:
 
 
 def test_bound_and_waiting_claims_are_both_spoken_of() -> None:
-    """A node can be wrong for both reasons."""
+    """A node can fail for both reasons."""
     objects = (
         make_class(provisioner=LOCAL),
         make_claim("a", volume="pv-a"),
@@ -158,7 +158,7 @@ def test_bound_and_waiting_claims_are_both_spoken_of() -> None:
 
 
 def test_a_waiting_claim_gets_the_smallest_volume_that_fits() -> None:
-    """Of those in reach; a volume that is too small, or not nearly so small, is left."""
+    """Of the reachable ones; a volume that is too small, or a larger one, is not chosen."""
     objects = (
         make_class(provisioner=LOCAL),
         make_claim("data", size="2Gi"),
@@ -186,7 +186,7 @@ def test_a_waiting_claim_gets_the_smallest_volume_that_fits() -> None:
     ],
 )
 def test_what_a_volume_must_agree_in(fields: dict[str, Any]) -> None:
-    """Modes, class, phase, size, labels: one that differs is not taken."""
+    """Modes, class, phase, size, labels: one that differs is not chosen."""
     claim = make_claim("data", selector={"matchLabels": {"tier": "fast"}})
     klass = make_class(provisioner=LOCAL)
     pod = pod_with(uses("data"))
@@ -231,7 +231,7 @@ def test_a_volume_that_is_kept_for_the_claim_is_the_only_one() -> None:
 
 
 def test_without_a_volume_one_is_provided_where_the_class_allows() -> None:
-    """Allowed topologies refuse nodes; a static volume in another place serves there."""
+    """Allowed topologies reject nodes; a static volume in another zone works there."""
     klass, claim = make_class(zones=["a"]), make_claim("data")
     pod = pod_with(uses("data"))
     assert answer(pod, klass, claim) == [(), (), (NOTHING_TO_BIND,)]
@@ -239,7 +239,7 @@ def test_without_a_volume_one_is_provided_where_the_class_allows() -> None:
 
 
 def test_capacity_is_checked_when_the_driver_publishes_it() -> None:
-    """The largest possible volume decides; a driver that does not publish capacity is trusted."""
+    """The largest possible volume counts; a driver that does not publish capacity is trusted."""
     klass, claim, pod = make_class(), make_claim("data", size="5Gi"), pod_with(uses("data"))
     capacities = (
         make_capacity("a", "9Gi", "a", maximumVolumeSize="4Gi"),
@@ -253,7 +253,7 @@ def test_capacity_is_checked_when_the_driver_publishes_it() -> None:
 
 
 def test_a_selected_node_is_the_only_one() -> None:
-    """A volume is being made for it already, so free volumes are not looked at."""
+    """A volume is being provisioned for it, so free volumes are ignored."""
     claim = make_claim("data", annotations={SELECTED_NODE: "n1"})
     objects = (make_class(), claim, make_volume("free"))
     pod = pod_with(uses("data"))
@@ -262,7 +262,7 @@ def test_a_selected_node_is_the_only_one() -> None:
 
 
 def test_the_next_pod_sees_what_was_reserved() -> None:
-    """And no longer after it was taken back; kept evaluations are not used in between."""
+    """And no longer after it was undone; cached evaluations are not used in between."""
     world = World(
         make_class(provisioner=LOCAL),
         make_claim("a"),
@@ -291,7 +291,7 @@ def test_the_next_pod_sees_what_was_reserved() -> None:
 
 
 def test_only_the_given_rows_are_evaluated() -> None:
-    """A filter that is asked about some rows answers for these."""
+    """A filter that is called for some rows returns results for these."""
     world = World(make_claim("a", volume="v"), make_volume("v", hosts=["n2"]))
     plugin = VolumeBinding({}, world.handle)
     _, state = ask(plugin, pod_with(uses("a")))

@@ -11,7 +11,7 @@ RECORD = Path(__file__).parents[2] / "conformance" / "volumes.jsonl.gz"
 
 
 def test_every_step_is_as_recorded() -> None:
-    """Rejections, messages, scores and nodes, with what earlier steps reserved in between."""
+    """Rejections, messages, scores and nodes, with the reservations of earlier steps."""
     results = [result for one in load_scenarios(str(RECORD)) for result in run_scenario(one)]
     assert len(results) == 400
     assert [result for result in results if result.differences] == []

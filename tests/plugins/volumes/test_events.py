@@ -1,4 +1,4 @@
-"""Queueing hints: only pods that can be helped are woken."""
+"""Queueing hints: only pods that may be schedulable now are requeued."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_hints(
     new: object,
     wakes: bool,
 ) -> None:
-    """An event that cannot change the plugin's answer leaves the pod where it is."""
+    """An event that cannot change the plugin's result leaves the pod in its queue."""
     action = ADD if old is None else DELETE if new is None else UPDATE
     found = [e for e in registered if e.event.resource is resource and e.event.action & action]
     assert len(found) == 1
@@ -139,7 +139,7 @@ def test_hints(
 
 
 def test_an_ephemeral_claim_is_the_pods_own() -> None:
-    """Binding and limits wait for it; zones and restrictions never look at it."""
+    """Binding and limits wait for it; zones and restrictions ignore it."""
     claim = make_claim("p-v0")
     answers = []
     for registered in (events.BINDING, events.LIMITS, events.ZONE, events.RESTRICTIONS):

@@ -57,7 +57,7 @@ def test_pods_without_anything_to_attach_are_skipped() -> None:
 
 
 def test_a_full_node_is_refused() -> None:
-    """Nodes that limit nothing, or another driver, take the pod."""
+    """Nodes without limits, or with another driver's, accept the pod."""
     world = world_of({"d": 1, "e": 0}, "a", "b")
     world.objects.put(make_csi_node("n1", {"e": 0, "d": None}))
     assert answer(world, pod_with(uses("a"))) == [(), (), ()]
@@ -66,7 +66,7 @@ def test_a_full_node_is_refused() -> None:
 
 
 def test_one_volume_counts_once() -> None:
-    """However many pods and volumes name it, running ones and the new one."""
+    """With any number of pods and volumes that name it, running ones and the new one."""
     world = world_of({"d": 2}, "a", "b")
     for i in range(3):
         world.run("n0", f"p{i}", uses("a"), uses("a"))
@@ -79,7 +79,7 @@ def test_one_volume_counts_once() -> None:
 
 
 def test_a_claim_without_volume_counts_by_its_class() -> None:
-    """A volume of the class's driver will come; its in-tree provisioner stands for the driver."""
+    """A volume of the class's driver will be created; an in-tree provisioner means its driver."""
     world = World(
         make_csi_node("n0", {"csi.example": 1, GCE: 0}),
         make_class(),
@@ -115,7 +115,7 @@ def test_in_tree_disks_count_for_the_driver_that_took_over() -> None:
 
 
 def test_attachments_without_a_pod_count() -> None:
-    """A volume takes time to be detached; one that a pod has as well counts once."""
+    """A volume takes time to be detached; one that a pod also uses counts once."""
     world = world_of({"d": 2}, "a", "b")
     world.objects.put(csi("going"))
     world.objects.put(make_attachment("x", "n0", "pv-going", "d"))
@@ -131,7 +131,7 @@ def test_attachments_without_a_pod_count() -> None:
 
 
 def test_a_missing_claim_refuses_all_nodes() -> None:
-    """Nothing can be said of its volume; an ephemeral claim that is another pod's is an error."""
+    """Its volume is unknown; an ephemeral claim of another pod is an error."""
     world = World(make_claim("p-v0"), make_csi_node("n0", {"d": 1}))
     plugin = NodeVolumeLimits({}, world.handle)
     verdict = plugin.filter(pod_with(uses("gone")), None, world.cache.nodes)
@@ -181,7 +181,7 @@ STEPS = st.lists(
 def test_the_count_is_that_of_all_volumes_on_the_node(
     steps: list[tuple[str, str, set[str], int]], wanted: set[str]
 ) -> None:
-    """After anything that happened, and no matter how the plugin was asked before."""
+    """After any events, and in whatever order the plugin was called before."""
     world = world_of({"d": 2}, *CLAIMS)
     plugin = NodeVolumeLimits({}, world.handle)
     limits, pods, attached = {"n0": 2}, list[tuple[PodInfo, set[str]]](), set[tuple[str, str]]()

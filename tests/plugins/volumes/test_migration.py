@@ -1,4 +1,4 @@
-"""In-tree volumes: their names and places as the CSI drivers that took over call them."""
+"""In-tree volumes: their handles and topology under the CSI drivers that replaced them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BETA = "failure-domain.beta.kubernetes.io/zone"
     ],
 )
 def test_handles(source: dict[str, Any], labels: dict[str, str], handle: str) -> None:
-    """The driver's name of the volume; empty where the driver would not know it."""
+    """The driver's handle of the volume; empty if the driver has none."""
     found = in_tree(make_volume("v", labels=labels, **source))
     assert found is not None
     plugin, disk = found
@@ -61,7 +61,7 @@ def test_handles(source: dict[str, Any], labels: dict[str, str], handle: str) ->
 
 
 def test_csi_volumes_are_no_in_tree_volumes() -> None:
-    """There is nothing to translate."""
+    """They need no translation."""
     assert in_tree(make_volume("v", csi={"driver": "d", "volumeHandle": "h"})) is None
 
 
@@ -100,7 +100,7 @@ def test_translated_affinity() -> None:
 
 
 def test_a_driver_without_zones_of_its_own_keeps_the_affinity() -> None:
-    """Azure's disks are looked at as they are."""
+    """The affinity of Azure's disks is unchanged."""
     volume = make_volume("v", azureDisk={"diskURI": "d"}, zones=["a"])
     found = in_tree(volume)
     assert found is not None
@@ -109,7 +109,7 @@ def test_a_driver_without_zones_of_its_own_keeps_the_affinity() -> None:
 
 
 def test_a_migrated_plugin_needs_the_drivers_label_on_the_node() -> None:
-    """Only where its CSINode says so; the others are asked for the plain one."""
+    """Only if its CSINode lists the plugin; others need the common label."""
     world = World(
         make_claim("data", volume="v"),
         make_volume("v", gcePersistentDisk={"pdName": "d"}, zones=["a"], phase="Bound"),

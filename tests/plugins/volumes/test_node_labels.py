@@ -1,4 +1,4 @@
-"""NodeLabels: all rows at once say what each node says by itself."""
+"""NodeLabels: masks over all rows equal the result for each node."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def labels_of() -> tuple[Cache, NodeLabels]:
 def test_an_affinity_matches_the_rows_of_the_nodes_that_it_matches(
     terms: tuple[NodeSelectorTerm, ...],
 ) -> None:
-    """Every operator, missing labels, values never seen, and terms that are not valid."""
+    """Every operator, missing labels, unknown values, and invalid terms."""
     _, labels = labels_of()
     selector = NodeSelector(terms)
     affinity = NodeAffinity(required=selector)
@@ -62,13 +62,13 @@ def test_an_affinity_matches_the_rows_of_the_nodes_that_it_matches(
 
 
 def test_without_affinity_every_node_is_in_reach() -> None:
-    """A volume that says nothing can be used anywhere."""
+    """A volume without affinity can be used anywhere."""
     _, labels = labels_of()
     assert labels.affinity(None).all()
 
 
 def test_a_kept_answer_ends_with_a_change_of_a_node() -> None:
-    """Nodes get labels while volumes keep their affinity."""
+    """Nodes are relabelled while volumes keep their affinity."""
     cache, labels = labels_of()
     selector = NodeSelector((NodeSelectorTerm((NodeSelectorRequirement("new", "Exists"),)),))
     assert labels.rows(selector).size == 0
@@ -77,7 +77,7 @@ def test_a_kept_answer_ends_with_a_change_of_a_node() -> None:
 
 
 def test_allowed_topologies() -> None:
-    """One term must hold whole; an empty one holds nowhere, and without terms all is allowed."""
+    """One term must match entirely; an empty one never does, and without terms all is allowed."""
     _, labels = labels_of()
 
     def term(**wanted: str) -> TopologySelectorTerm:
@@ -92,7 +92,7 @@ def test_allowed_topologies() -> None:
 
 
 def test_label_selectors() -> None:
-    """None selects nothing, an empty one everything, and one that is not valid nothing."""
+    """None selects nothing, an empty one everything, and an invalid one nothing."""
     _, labels = labels_of()
     bad = LabelSelector(match_expressions=(LabelSelectorRequirement("k", "Gt", ("1",)),))
     assert not labels.selected(None).any()

@@ -1,4 +1,4 @@
-"""PreBind: bindings are written, waited for, and given up when the time is up."""
+"""PreBind: bindings are written, awaited, and abandoned at the timeout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATIC = (make_class(provisioner="kubernetes.io/no-provisioner"), make_claim("da
 
 @dataclass(slots=True)
 class SlowCluster(MemoryClient):
-    """Writes what it is told; then something happens, step by step."""
+    """Writes as requested; then events follow, step by step."""
 
     steps: list[Callable[[], None]] = field(default_factory=list)
     waits: int = 0
@@ -51,7 +51,7 @@ class SlowCluster(MemoryClient):
 def pre_bound(
     world: World, plugin: VolumeBinding, state: CycleState, client: SlowCluster | None = None
 ) -> Status:
-    """Run PreBind to its end, a second at a time, and count how often it was not there yet."""
+    """Run PreBind to its end, a second at a time, and count the polls in vain."""
     answer = plugin.pre_bind(state, POD)
     if not isinstance(answer, PendingStatus):
         return answer
@@ -84,7 +84,7 @@ def claim_of(world: World) -> PersistentVolumeClaim:
 
 
 def test_a_static_volume_is_bound_through_the_client() -> None:
-    """The volume is kept for the claim, marked as not bound by a person, and both are bound."""
+    """The volume is reserved for the claim, marked as bound by a controller, and both are bound."""
     world, plugin, state = reserved(*STATIC, make_volume("v"))
     assert plugin.pre_bind(state, POD) == SUCCESS
     volume = world.objects.named(PersistentVolume, "", "v")
@@ -97,7 +97,7 @@ def test_a_static_volume_is_bound_through_the_client() -> None:
 
 
 def test_a_volume_is_provided_for_the_node() -> None:
-    """The claim names the node; the volume that comes of it is of the class's driver."""
+    """The claim has the node; the provisioned volume is of the class's driver."""
     world, plugin, state = reserved(make_class(zones=["a"]), make_claim("data"))
     assert plugin.pre_bind(state, POD) == SUCCESS
     claim = claim_of(world)
@@ -113,7 +113,7 @@ def test_a_volume_is_provided_for_the_node() -> None:
 
 
 def test_what_is_assumed_ends_with_what_the_watch_shows() -> None:
-    """After the write nothing is assumed any more, and unreserving changes nothing."""
+    """After the write no assumption is left, and unreserving changes nothing."""
     world, plugin, state = reserved(*STATIC, make_volume("v"))
     plugin.pre_bind(state, POD)
     plugin.unreserve(state, POD)
@@ -130,7 +130,7 @@ def test_bound_pods_write_nothing() -> None:
 
 
 def test_waiting_ends_when_the_claim_is_bound() -> None:
-    """A controller may take its time; each wait looks again."""
+    """A controller may be slow; each poll checks again."""
     client = SlowCluster()
     world, plugin, state = reserved(*STATIC, make_volume("v"), client=client)
 
@@ -145,7 +145,7 @@ def test_waiting_ends_when_the_claim_is_bound() -> None:
 
 
 def test_waiting_ends_when_the_time_is_up() -> None:
-    """The time-out is that of the arguments, on the scheduler's clock."""
+    """The timeout is the argument's, on the scheduler's clock."""
     client = SlowCluster()
     world, plugin, state = reserved(*STATIC, make_volume("v"), client=client, timeout=90)
     client.steps = [lambda: world.clock.advance(30)] * 9
@@ -164,7 +164,7 @@ def test_a_cluster_where_nothing_happens_is_waited_for_until_the_time_is_up() ->
 
 
 def test_a_provisioner_that_gives_up_ends_the_wait() -> None:
-    """It takes the node's name off the claim: the pod is to be scheduled anew."""
+    """It removes the node from the claim: the pod is scheduled again."""
     client = SlowCluster()
     world, plugin, state = reserved(make_class(), make_claim("data"), client=client)
     client.steps = [lambda: world.objects.put(make_claim("data"))]
@@ -173,7 +173,7 @@ def test_a_provisioner_that_gives_up_ends_the_wait() -> None:
 
 
 def test_a_volume_that_turns_out_to_be_elsewhere_ends_the_wait() -> None:
-    """A provisioner may have made it out of the node's reach."""
+    """A provisioner may have created it out of the node's reach."""
     client = SlowCluster()
     world, plugin, state = reserved(make_class(), make_claim("data"), client=client)
 
@@ -188,7 +188,7 @@ def test_a_volume_that_turns_out_to_be_elsewhere_ends_the_wait() -> None:
 
 
 def test_an_unbound_volume_ends_the_wait() -> None:
-    """The controller gave the volume back."""
+    """The controller released the volume."""
     client = SlowCluster()
     world, plugin, state = reserved(*STATIC, make_volume("v"), client=client)
     client.steps = [lambda: world.objects.put(make_volume("v"))]
@@ -197,7 +197,7 @@ def test_an_unbound_volume_ends_the_wait() -> None:
 
 
 def test_assuming_is_all_or_nothing() -> None:
-    """If an object has gone since the decision, nothing stays assumed."""
+    """If an object is gone since the decision, no assumption stays."""
     other = make_claim("other")
     world = World(*STATIC, other, make_volume("v"), make_volume("w"))
     plugin = VolumeBinding({}, world.handle)
@@ -213,7 +213,7 @@ def test_assuming_is_all_or_nothing() -> None:
 
 
 def test_the_state_of_another_pod_is_not_reverted() -> None:
-    """Pods with equal claims share what was found for them, not what one of them reserved."""
+    """Pods with equal claims share results of the search, not reservations."""
     _, plugin, state = reserved(*STATIC, make_volume("v"))
     other = PodInfo.of(replace(POD.pod, metadata=replace(POD.pod.metadata, uid="other")))
     plugin.unreserve(state, other)

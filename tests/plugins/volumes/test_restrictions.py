@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that cannot be lent twice, and claims that one pod may use."""
+"""VolumeRestrictions: disks that cannot be shared, and claims for one pod."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rbd(*monitors: str, image: str = "i", read_only: bool = False) -> dict[str, 
 
 
 def answer(world: World, pod: PodInfo) -> list[tuple[str, ...]]:
-    """Return why each node is refused; nothing if the pod is not looked at."""
+    """Return why each node is rejected; nothing if the plugin skips the pod."""
     plugin = VolumeRestrictions({}, world.handle)
     result, state = ask(plugin, pod)
     if rejection(result) == SKIP:
@@ -69,7 +69,7 @@ def test_a_disk_in_use(held: dict[str, Any], wanted: dict[str, Any], conflict: b
 
 
 def test_a_claim_for_one_pod_refuses_all_nodes_while_it_is_in_use() -> None:
-    """Wherever the other pod runs; one of that name in another namespace is another claim."""
+    """Wherever the other pod runs; a claim of that name in another namespace is another one."""
     world = World(RWOP)
     pod = pod_with(uses("one"))
     assert answer(world, pod) == [(), (), ()]
@@ -82,7 +82,7 @@ def test_a_claim_for_one_pod_refuses_all_nodes_while_it_is_in_use() -> None:
 
 
 def test_a_disk_conflict_is_reported_before_a_claim_conflict() -> None:
-    """As kube-scheduler says it."""
+    """As in kube-scheduler."""
     world = World(RWOP)
     world.run("n0", "a", gce("d"))
     world.run("n1", "b", uses("one"))
@@ -97,7 +97,7 @@ def test_a_missing_claim_refuses_the_pod() -> None:
 
 
 def test_pods_that_restrict_nothing_are_skipped() -> None:
-    """No volumes, an ephemeral claim, a claim that many may use, one that no other pod uses."""
+    """No volumes, an ephemeral claim, a shared claim, one that no other pod uses."""
     world = World(make_claim("many"), RWOP)
     world.run("n0", "holder", uses("many"))
     plugin = VolumeRestrictions({}, world.handle)
@@ -106,7 +106,7 @@ def test_pods_that_restrict_nothing_are_skipped() -> None:
 
 
 def test_without_the_holder_the_claim_is_free() -> None:
-    """Preemption tries it out on a copy of the state; the state itself does not change."""
+    """Preemption removes it on a copy of the state; the state itself does not change."""
     world = World(RWOP)
     holder = world.run("n1", "holder", uses("one"))
     other = world.run("n1", "other", uses("many"))

@@ -1,4 +1,4 @@
-"""Pods with volumes through the whole scheduler: kept evaluations never show what has passed."""
+"""Pods with volumes through the whole scheduler: cached evaluations are never stale."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_local_volumes_are_given_out_one_by_one() -> None:
 
 
 def test_pods_that_share_a_claim_follow_its_volume() -> None:
-    """The first one brings the volume to a node's zone; the second finds it bound there."""
+    """The first one binds it in a node's zone; the second finds it bound there."""
     claim = make_claim("shared", modes=["ReadWriteMany"], storage_class="any")
     scheduler = scheduler_of(claim)
     assert schedule(scheduler, "shared", name="first")[0]
@@ -60,7 +60,7 @@ def test_pods_that_share_a_claim_follow_its_volume() -> None:
 
 
 def test_a_claim_for_one_pod_is_free_when_the_pod_has_gone() -> None:
-    """The second pod is refused everywhere until then."""
+    """The second pod is unschedulable until then."""
     claim = make_claim("one", modes=["ReadWriteOncePod"], storage_class="any")
     scheduler = scheduler_of(claim)
     assert schedule(scheduler, "one", name="first")[0]

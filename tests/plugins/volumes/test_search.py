@@ -1,4 +1,4 @@
-"""The search: all rows at once find what a walk through one node's volumes finds."""
+"""The search over all rows finds what a loop over one node's volumes finds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def size(amounts: dict[str, Any]) -> int:
 def smallest(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], node: Node, taken: set[str]
 ) -> str | None:
-    """Return the volume that the claim gets on one node, looking at one after the other."""
+    """Return the volume that the claim gets on one node, by a loop over volumes."""
     best: PersistentVolume | None = None
     for volume in volumes:
         if volume.metadata.name in taken:
@@ -100,7 +100,7 @@ def on_one_node(
     volumes: Sequence[PersistentVolume],
     node: Node,
 ) -> tuple[int, dict[str, str], list[str]]:
-    """Return code, static bindings and claims to provide for, as one node's binder finds them."""
+    """Return code, static bindings and claims to provision, as one node's binder finds them."""
     code = 0
     named = {volume.metadata.name: volume for volume in volumes}
     for claim in bound:
@@ -135,7 +135,7 @@ def on_one_node(
 def test_every_row_is_decided_as_its_node_alone_would_be(
     volumes: list[dict[str, Any]], waiting: list[dict[str, Any]], bound: list[str]
 ) -> None:
-    """Reasons, which volume each claim gets, and for which one a volume is to be made."""
+    """Reasons, the volume of each claim, and the claims to provision."""
     made = [make_volume(f"v{i}", **fields) for i, fields in enumerate(volumes)]
     claims = [make_claim(f"c{i}", **fields) for i, fields in enumerate(waiting)]
     owned = [make_claim(f"b{i}", volume=name) for i, name in enumerate(bound)]

@@ -1,4 +1,4 @@
-"""VolumeIndex: what can still be had is what a walk through all volumes finds."""
+"""VolumeIndex: free and reserved volumes equal a loop over all volumes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STEPS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(steps=STEPS)
 def test_the_index_equals_a_recount(steps: list[tuple[str, str, dict[str, Any]]]) -> None:
-    """After volumes came, changed and went, and were assumed and taken back."""
+    """After volumes were added, changed, deleted, assumed and restored."""
     journal = Journal()
     objects = ApiObjects((), journal)
     assumed = AssumeCache(PersistentVolume, objects, journal)

@@ -1,4 +1,4 @@
-"""VolumePods: what the journal tells adds up to what a recount finds."""
+"""VolumePods: counts from the journal equal a recount."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
 def test_kept_counts_equal_a_recount(steps: list[tuple[str, int, list[str]]]) -> None:
-    """After pods and nodes came and went in any order, asked in between or not."""
+    """After pods and nodes came and went in any order, with queries in between or not."""
     world = World()
     table = world.cache.nodes
     kept = VolumePods(table)

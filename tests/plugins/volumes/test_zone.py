@@ -1,4 +1,4 @@
-"""VolumeZone: nodes that say where they are must be where the volumes are."""
+"""VolumeZone: nodes with topology labels must match those of the volumes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POD = pod_with(uses("data"))
 
 
 def answer(*labels: dict[str, str], volume: dict[str, str]) -> list[tuple[str, ...]]:
-    """Return why nodes with these labels are refused to a volume with those."""
+    """Return why nodes with these labels are rejected for a volume with those."""
     nodes = [make_node(f"n{i}", labels=one) for i, one in enumerate(labels)]
     objects = (make_claim("data", volume="v"), make_volume("v", labels=volume))
     plugin = VolumeZone({}, World(*objects, nodes=nodes).handle)
@@ -39,7 +39,7 @@ def answer(*labels: dict[str, str], volume: dict[str, str]) -> list[tuple[str, .
 
 
 def test_zone_and_region_must_both_agree() -> None:
-    """A node without any such label is taken as it is; one that lacks the asked label is not."""
+    """A node without any such label passes; one that lacks a required label does not."""
     found = answer(
         {ZONE: "a", REGION: "r"},
         {ZONE: "a", REGION: "s"},
@@ -62,14 +62,14 @@ def test_several_zones() -> None:
 
 
 def test_beta_labels_of_volumes_match_both_forms_of_nodes() -> None:
-    """The older label of a node counts first; the newer form of a volume needs the newer one."""
+    """The beta label of a node counts first; a volume's current label needs the current one."""
     found = answer({BETA: "a"}, {ZONE: "a"}, {BETA: "b", ZONE: "a"}, volume={BETA: "a"})
     assert found == [(), (), CONFLICT]
     assert answer({BETA: "a"}, {ZONE: "a"}, volume={ZONE: "a"}) == [CONFLICT, ()]
 
 
 def test_a_label_with_an_empty_zone_is_passed_over() -> None:
-    """It cannot be read."""
+    """It is invalid."""
     assert topologies_of(make_volume("v", labels={ZONE: "a__", REGION: "r"})) == [
         (REGION, frozenset({"r"}))
     ]
@@ -89,14 +89,14 @@ def test_a_label_with_an_empty_zone_is_passed_over() -> None:
     ],
 )
 def test_what_refuses_the_pod(objects: tuple[ApiObject, ...], words: str) -> None:
-    """Claims, volumes and classes that are not there, and claims that should be bound by now."""
+    """Missing claims, volumes and classes, and claims that should be bound already."""
     result, _ = ask(VolumeZone({}, World(*objects).handle), POD)
     assert rejection(result).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert rejection(result).message() == words
 
 
 def test_a_claim_without_a_name_refuses_the_pod() -> None:
-    """It cannot be looked up."""
+    """It cannot be found."""
     result, _ = ask(VolumeZone({}, World().handle), pod_with(uses("")))
     assert rejection(result).message() == "PersistentVolumeClaim had no name"
 
@@ -112,7 +112,7 @@ def test_pods_without_anything_to_compare_are_skipped() -> None:
 
 
 def test_only_the_given_rows_are_evaluated() -> None:
-    """Some rows get the same answers as all of them."""
+    """Some rows get the same results as all of them."""
     objects = (make_claim("data", volume="v"), make_volume("v", labels={ZONE: "b"}))
     plugin = VolumeZone({}, World(*objects).handle)
     _, state = ask(plugin, POD)

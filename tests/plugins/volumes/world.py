@@ -1,4 +1,4 @@
-"""A small cluster with storage, for tests of the volume plugins; objects are made of keywords."""
+"""A small cluster with storage, for tests of the volume plugins; objects from keywords."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def uses(claim: str) -> dict[str, Any]:
 
 
 def ask(plugin: Any, pod: PodInfo) -> tuple[PreFilterResult, CycleState]:
-    """Return a plugin's PreFilter answer, and the state in which it left its findings."""
+    """Return a plugin's PreFilter result, and the state with its data."""
     state = CycleState()
     hook = plugin.pre_filter
     wants_state = "state" in hook.__code__.co_varnames[: hook.__code__.co_argcount]
@@ -98,7 +98,7 @@ def ask(plugin: Any, pod: PodInfo) -> tuple[PreFilterResult, CycleState]:
 
 
 def reasons(verdict: FilterResult, n: int = 3) -> list[tuple[str, ...]]:
-    """Return the reasons for all rows, none where the pod may run."""
+    """Return the reasons for all rows, none for feasible ones."""
     answers: list[tuple[str, ...]] = [()] * n
     if verdict.codes is None:
         return answers
@@ -109,7 +109,7 @@ def reasons(verdict: FilterResult, n: int = 3) -> list[tuple[str, ...]]:
 
 
 def rejection(result: PreFilterResult) -> Status:
-    """Return the status of a PreFilter answer."""
+    """Return the status of a PreFilter result."""
     return result.status
 
 
@@ -136,7 +136,7 @@ def make_claim(name: str, **fields: Any) -> PersistentVolumeClaim:
 
 
 def make_volume(name: str, **fields: Any) -> PersistentVolume:
-    """Return a volume; ``zones`` or ``hosts`` say from where it can be reached."""
+    """Return a volume; ``zones`` or ``hosts`` limit the nodes that reach it."""
     meta = {
         "name": name,
         "labels": fields.pop("labels", {}),
@@ -158,7 +158,7 @@ def make_volume(name: str, **fields: Any) -> PersistentVolume:
 
 
 def make_class(name: str = "wait", **fields: Any) -> StorageClass:
-    """Return a storage class, one that waits for the pod unless ``mode`` says otherwise."""
+    """Return a storage class, one that waits for the pod unless ``mode`` is another."""
     mode = fields.pop("mode", "WaitForFirstConsumer")
     provisioner = fields.pop("provisioner", "csi.example")
     zones = fields.pop("zones", None)
@@ -173,7 +173,7 @@ def make_class(name: str = "wait", **fields: Any) -> StorageClass:
 def make_csi_node(
     name: str, limits: dict[str, int | None] | None = None, migrated: str = ""
 ) -> CsiNode:
-    """Return what the CSI drivers of a node say: how much each can attach."""
+    """Return the CSINode of a node: the limit of each driver."""
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else {}
     drivers = [
         {"name": driver, "nodeID": name, "allocatable": None if n is None else {"count": n}}
@@ -184,7 +184,7 @@ def make_csi_node(
 
 
 def make_capacity(name: str, capacity: str, zone: str | None, **fields: Any) -> CsiStorageCapacity:
-    """Return how much can be made in a zone; None is everywhere."""
+    """Return the capacity in a zone; None is everywhere."""
     meta = {"name": name, "namespace": "default"}
     topology = {"matchLabels": {} if zone is None else {ZONE: zone}}
     name = fields.pop("storage_class", "wait")
