@@ -3,7 +3,14 @@
 Returns diagnostics; printing is in `cli`.
 """
 
-from policy_sched.profiles.check.check import Checkup, check_all, check_files, check_open
+from policy_sched.profiles.check.check import (
+    Checkup,
+    check_all,
+    check_files,
+    check_open,
+    config_errors,
+    rule_errors,
+)
 from policy_sched.profiles.check.cost_report import cost_report
 from policy_sched.profiles.check.snapshot import selectors_of, snapshot_of
 
@@ -12,7 +19,9 @@ __all__ = [
     "check_all",
     "check_files",
     "check_open",
+    "config_errors",
     "cost_report",
+    "rule_errors",
     "selectors_of",
     "snapshot_of",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path as FilePath
@@ -239,10 +239,9 @@ def _finished(
     for policy, (diagnostics, seconds) in zip(found.policies, answers, strict=True):
         found.diagnostics += diagnostics
         found.seconds[policy.place.name] += seconds
-    seen = {(d.file, d.line, d.column) for d in found.diagnostics}
+    known = tuple(found.diagnostics)
     for config in found.configs:
-        refused = _resolved(config, (*found.policies, *others))
-        found.diagnostics += [d for d in refused if (d.file, d.line, d.column) not in seen]
+        found.diagnostics += config_errors(config, (*found.policies, *others), known)
     diagnostics = _without_suppressed(found)
     return Checkup(sorted(found.files), tuple(found.policies), diagnostics, found.seconds)
 
@@ -311,6 +310,12 @@ def _policy(
     return found
 
 
+def rule_errors(policies: Iterable[LoadedPolicy]) -> list[Diagnostic]:
+    """Return the errors of the rules of policies, as far as the rest of each is valid."""
+    found = [one for policy in policies for one in _policy(policy, (), None)]
+    return [one for one in found if one.severity is Severity.ERROR]
+
+
 def _about_placeholder(one: Diagnostic, policy: LoadedPolicy) -> bool:
     """Return whether a problem of a rule is about its placeholder, not about the rule."""
     text = one.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
@@ -333,6 +338,15 @@ def _as_written(one: Diagnostic, policy: LoadedPolicy) -> Diagnostic:
 
 def _failed(found: Sequence[Diagnostic]) -> bool:
     return any(one.severity is Severity.ERROR for one in found)
+
+
+def config_errors(
+    config: LoadedConfig, policies: Sequence[LoadedPolicy], known: Iterable[Diagnostic]
+) -> list[Diagnostic]:
+    """Return the errors of a configuration's names and parameters that are not ``known``."""
+    seen = {(one.file, one.line, one.column) for one in known}
+    found = _resolved(config, policies)
+    return [one for one in found if (one.file, one.line, one.column) not in seen]
 
 
 def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:

@@ -9,6 +9,7 @@ from policy_sched.profiles.load.configuration import (
     default_config,
     load_config,
     load_config_document,
+    read_config,
 )
 from policy_sched.profiles.load.device_selectors import DeviceSelectorText, device_selectors
 from policy_sched.profiles.load.document import (
@@ -38,6 +39,7 @@ from policy_sched.profiles.load.policies import (
     load_policies,
     load_policy_document,
     problems_of_config,
+    read_policies,
     test_problems,
     with_rule_texts,
     within_rule_text,
@@ -75,7 +77,9 @@ __all__ = [
     "parse",
     "policy_source",
     "problems_of_config",
+    "read_config",
     "read_documents",
+    "read_policies",
     "read_source",
     "source_with",
     "test_problems",

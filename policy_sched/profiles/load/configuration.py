@@ -65,7 +65,14 @@ class LoadedConfig:
 
 
 def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
-    """Read a configuration file; it must hold one document. None if there are errors."""
+    """Read a configuration file as `read_config` does. None if there are errors."""
+    loaded, problems = read_config(path)
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return None if failed else loaded, problems
+
+
+def read_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration file; it must hold one document, which is mended where possible."""
     source = read_source(FilePath(path))
     if isinstance(source, Diagnostic):
         return None, [source]
@@ -88,8 +95,7 @@ def _config_of(path: str, text: str) -> tuple[LoadedConfig | None, tuple[Diagnos
         problems += found
     if not documents and not problems:
         problems.append(Diagnostic(path, 1, 1, "PS704", "the file holds no configuration"))
-    failed = any(d.severity is Severity.ERROR for d in problems)
-    return None if failed else loaded, tuple(sorted(problems))
+    return loaded, tuple(sorted(problems))
 
 
 def config_from_value(

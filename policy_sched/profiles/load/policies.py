@@ -183,11 +183,19 @@ class LoadedPolicy:
 def load_policies(
     paths: Sequence[str],
 ) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
+    """Read every Policy of ``paths`` as `read_policies` does; policies with errors are left out."""
+    policies, problems = read_policies(paths)
+    return tuple(policy for policy in policies if policy.sound), problems
+
+
+def read_policies(
+    paths: Sequence[str],
+) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
     """Read every Policy of ``paths``: files, and directories recursively.
 
     Documents of other kinds are passed over in a directory and refused in a file that is named;
-    tests of policies are passed over everywhere. Policies with errors are left out; one name
-    defined twice is an error.
+    tests of policies are passed over everywhere. Policies with errors are mended where possible.
+    One name defined twice is an error.
     """
     policies: list[LoadedPolicy] = []
     problems: list[Diagnostic] = []
@@ -201,7 +209,7 @@ def load_policies(
             found, refused = _policies_of(str(file), source.text, named=file == root)
             policies += found
             problems += refused
-    problems += duplicate_names(policies)
+    problems += duplicate_names([policy for policy in policies if policy.sound])
     return tuple(policies), sorted(problems)
 
 
@@ -209,14 +217,14 @@ def load_policies(
 def _policies_of(
     path: str, text: str, *, named: bool
 ) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
-    """Return the sound policies of a file's text; cached, as many schedulers read one file."""
+    """Return the policies of a file's text; cached, as many schedulers read one file."""
     documents, problems = parse(SourceFile(path, text))
     policies: list[LoadedPolicy] = []
     for marked in documents:
         if named or kind_of(marked.value)[0].startswith(GROUP):
             loaded, found = load_policy_document(marked)
             problems += found
-            policies += [loaded] if loaded is not None and loaded.sound else []
+            policies += [] if loaded is None else [loaded]
     policies, beyond = within_rule_text(policies)
     return tuple(policies), (*problems, *beyond)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
-from policy_sched.profiles.check import check_files
+from policy_sched.profiles.check import config_errors, rule_errors
 from policy_sched.profiles.load import (
     Fingerprint,
     LoadedConfig,
@@ -26,10 +26,11 @@ from policy_sched.profiles.load import (
     files_below,
     fingerprint,
     kind_of,
-    load_config,
     load_policies,
     policy_source,
+    read_config,
     read_documents,
+    read_policies,
 )
 from policy_sched.profiles.models import API_VERSION, KIND, MISSING_KEY, KubeSchedulerConfiguration
 
@@ -78,28 +79,31 @@ class PolicyFiles:
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""
-        policies, found = load_policies(list(self.policies))
+        read, found = read_policies(self.policies)
+        policies = tuple(policy for policy in read if policy.sound)
         found += beyond_ceiling(policies, self.max_cost_limit)
         problems = [*found, *self._empty_paths(policies, found)]
-        # A policy with a mistake of form is not compiled, which would show mistakes of meaning.
-        broken = sorted({one.file for one in found if one.severity is Severity.ERROR})
-        problems += [one for one in check_files(broken) if one.severity is Severity.ERROR]
         config: LoadedConfig | None
         if self.config is None:
             config = default_config(list(dict.fromkeys(policy.name for policy in policies)))
-        elif isinstance(self.config, str):
-            config, found = load_config(self.config)
-            problems += found
         else:
-            config, found = config_from_value(self.config)
-            problems += found
+            config, refused = (
+                read_config(self.config)
+                if isinstance(self.config, str)
+                else config_from_value(self.config)
+            )
+            problems += refused
         plans: tuple[CompiledPlan, ...] = ()
-        if config is not None:
-            plans, found = compile_profiles(config, policies)
-            problems += found
-        elif isinstance(self.config, str):
-            # A configuration with one mistake may have others, which show only where it is mended.
-            problems += check_files(self.paths)
+        broken = {one.file for one in found if one.severity is Severity.ERROR}
+        if config is not None and config.sound:
+            plans, refused = compile_profiles(config, policies)
+            problems += refused
+            # A policy with a mistake of form is not compiled, which would show mistakes of meaning.
+            read = tuple(policy for policy in read if policy.place.name in broken)
+        elif config is not None:
+            # A configuration with one mistake may have others, which show where it is mended.
+            problems += config_errors(config, read, problems)
+        problems += rule_errors(read)
         result = Compilation(
             plans, tuple(sorted(set(problems))), None if config is None else config.model
         )
