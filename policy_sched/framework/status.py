@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final, Protocol
 
 
-class Code(Enum):
+class Code(StrEnum):
     """The kind of an answer; each member names what happens next. Names are kube-scheduler's."""
 
     SUCCESS = "Success"

@@ -59,11 +59,16 @@ class Passes:
         self._static_results = StaticResultCache(runner, table, kept=cached)
         self._row_functions = RowFunctionCache(runner)
         self._normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
-        self._keyed = {
-            plugin: signature.keys
+        filtering = {hook.plugin for hook in runner.pipeline.at("pre_filter")}
+        self._keyed = [
+            (plugin, signature.keys)
             for plugin, signature in runner.pipeline.signatures.items()
-            if signature.keys and not signature.fields
-        }
+            if plugin in filtering and signature.keys and not signature.fields
+        ]
+        self._filters_by_skips: dict[
+            frozenset[str], tuple[tuple[Hook, ...], list[Scope], list[int]]
+        ] = {}
+        self._wide_by_idle: dict[frozenset[str], tuple[tuple[Hook, ...], tuple[Hook, ...]]] = {}
 
     def take_over(self, before: Passes) -> None:
         """Keep the static results of plugins that have not changed since `before`."""
@@ -87,11 +92,11 @@ class Passes:
     def _filter_all(
         self, state: CycleState, pod: PodInfo, key: Key | None, nominated: NominatedPods | None
     ) -> Entry:
-        runner, table, pipeline = self._runner, self._table, self._runner.pipeline
+        runner, table = self._runner, self._table
         version = table.journal.version
         fixed = self._static_results.live().astype(np.int16) + np.int16(NO_NODE)
         found = runner.run("pre_filter", state, pod)
-        plugins = runner.active("filter", found.skipped)
+        plugins, scopes, moving = self._filters(found.skipped)
         rejected = found.status.code is not Code.SUCCESS
         rows: Rows = None
         if rejected:
@@ -105,23 +110,45 @@ class Passes:
             fixed[outside] = OUTSIDE
         entry = Entry(fixed, nominated, version)
         dry_run = FilterDryRun(runner, plugins, found.skipped, key)
-        hooks, scope = runner.without(_NONE if key is None else self._idle(pod)), pipeline.scope
-        entry.publish(state, plugins, found, dry_run, table.names, hooks)
-        entry.wide_pre_filter, entry.wide_pre_score = (
-            tuple(hook for hook in hooks[point] if scope(hook.plugin) > Scope.NODE)
-            for point in ("pre_filter", "pre_score")
-        )
-        entry.scopes = [scope(hook.plugin) for hook in plugins]
-        entry.moving = [i for i, scope in enumerate(entry.scopes) if scope is not Scope.STATIC]
+        idle = _NONE if key is None else self._idle(pod)
+        entry.publish(state, plugins, found, dry_run, table.names, runner.without(idle))
+        entry.wide_pre_filter, entry.wide_pre_score = self._wide(idle)
+        entry.scopes, entry.moving = scopes, moving
         if not rejected:
             runner.measure("filter", self._ask_filters, entry, pod, rows)
         return entry
 
     def _idle(self, pod: PodInfo) -> frozenset[str]:
         """Return the plugins that have nothing to do with pods of this signature."""
-        return frozenset(
-            plugin for plugin, keys in self._keyed.items() if all(key(pod) is None for key in keys)
-        )
+        idle = []
+        for plugin, keys in self._keyed:
+            for key in keys:
+                if key(pod) is not None:
+                    break
+            else:
+                idle.append(plugin)
+        return frozenset(idle)
+
+    def _filters(self, skipped: frozenset[str]) -> tuple[tuple[Hook, ...], list[Scope], list[int]]:
+        """Return the filters without those that were skipped, their scopes, and those that move."""
+        found = self._filters_by_skips.get(skipped)
+        if found is None:
+            plugins = self._runner.active("filter", skipped)
+            scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
+            moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
+            found = self._filters_by_skips[skipped] = plugins, scopes, moving
+        return found
+
+    def _wide(self, idle: frozenset[str]) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
+        """Return the PreFilter and PreScore plugins whose answer may depend on the cluster."""
+        found = self._wide_by_idle.get(idle)
+        if found is None:
+            hooks, scope = self._runner.without(idle), self._runner.pipeline.scope
+            found = self._wide_by_idle[idle] = (
+                tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
+                tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
+            )
+        return found
 
     def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> None:
         for index, hook in enumerate(entry.result.filtering.plugins):

@@ -209,6 +209,8 @@ class Runner:
             return self._everyone(point, hooks, args)
         skipped: list[str] = []
         seen: _Collected | None = None
+        proceeds = point.proceeds
+        may_succeed, may_skip = Code.SUCCESS in proceeds, Code.SKIP in proceeds
         for number, hook in enumerate(hooks, 1):
             try:
                 answer = (
@@ -216,7 +218,7 @@ class Runner:
                 )
             except Exception as error:  # noqa: BLE001 - a plugin is foreign code
                 return self._failed(point, hook, error)
-            if answer is SUCCESS and Code.SUCCESS in point.proceeds:
+            if answer is SUCCESS and may_succeed:
                 continue
             own = answer if isinstance(answer, Status) else getattr(answer, "status", None)
             status = cast("Status | None", own)
@@ -224,10 +226,10 @@ class Runner:
                 if point.pending:
                     return PointResult(plugin=hook.plugin, answer=answer, left=hooks[number:])
                 continue
-            if status.code is Code.SKIP and Code.SKIP in point.proceeds:
+            if status.code is Code.SKIP and may_skip:
                 skipped.append(hook.plugin)
                 continue
-            if status.code not in point.proceeds:
+            if status.code not in proceeds:
                 if answer is SUCCESS:
                     return PointResult(SUCCESS, hook.plugin, SUCCESS)
                 return (seen or _Collected(self, skipped)).decided(hook.plugin, answer, status)
