@@ -203,6 +203,9 @@ class Signature:
     has nothing to do with the pod: PreFilter, PreScore and PreBindPreFlight would answer Skip and
     Reserve Success, so they need not run.
     """
+    node_by_node: bool = False
+    """Filter looks at one node after the other: dry runs ask it only about nodes that the filters
+    before it pass."""
     row_filter: RowRule | None = None
     row_score: RowRule | None = None
     """The plugin's filter and score of one row, where they are functions of the pod and the row."""

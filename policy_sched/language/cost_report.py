@@ -127,7 +127,7 @@ def _computed(low: Lowering, core: Core, env: Env) -> tuple[Frequency, Cost]:
 
 
 #: Families of columns that change when pods come or go.
-_MOVING: Final = frozenset({"requested", "nonZeroRequested", "free"})
+_MOVING: Final = frozenset({"requested", "nonZeroRequested", "free", "deviceRequested"})
 
 
 def _place(roots: list[Op]) -> Frequency:

@@ -296,6 +296,10 @@ class Observation:
         # Ties are looked at, not broken: any source of randomness will do.
         decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
         self._state = attempt.state
+        if self._bind and isinstance(decision, Preempt):
+            # Records of preemption are made of several runs of PostFilter in one cycle: plugins
+            # see what dry runs of the first left in the state.
+            profile.runner.run("post_filter", attempt.state, info, decision.diagnosis)
         return self._decided(decision)
 
     def _decided_together(self, plan: GroupPlan) -> Outcome:

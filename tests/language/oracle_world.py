@@ -167,6 +167,8 @@ def _usage(record: NodeRecord, name: str) -> Any:
             return pods
         case "podCount":
             return len(pods)
+        case "deviceAllocatable" | "deviceRequested":
+            return Resources()  # the worlds have no device classes
         case "usedPorts":
             return list(dict.fromkeys(port for pod in pods for port in pod.host_ports))
         case "requested":

@@ -29,6 +29,7 @@ STEPS = {
     "preemption": 640,
     "mixed": 1200,
     "everything": 1413,
+    "dra": 687,
     "config-2": 960,
     "edge": 840,
     "nominated": 389,
@@ -50,7 +51,10 @@ def test_every_decision_is_kube_schedulers(family: str, steps: int) -> None:
     assert report.last_line() == expected, "\n".join(report.text_lines())
 
 
-@pytest.mark.parametrize("path", sorted((HERE / "differences").iterdir()), ids=lambda p: p.stem)
+ODD = [*sorted((HERE / "differences").iterdir()), HERE / "dra-cases" / "quirks.jsonl.gz"]
+
+
+@pytest.mark.parametrize("path", ODD, ids=lambda p: p.stem)
 def test_odd_decisions_are_kube_schedulers_too(path: Path) -> None:
     """Six scenarios had another node, condition or message than with kube-scheduler 1.36.2."""
     results = run_file(str(path))

@@ -14,7 +14,8 @@ separately.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction, sum_of
@@ -28,6 +29,8 @@ from policy_sched.model import HostPort, Namespace, Node, PodInfo, Taint
 
 _ALWAYS: Final = frozenset({"live", "podCount", "usedPorts", "name", "taints"})
 """Families of columns that are never evicted."""
+DEVICE_FAMILIES: Final = ("deviceAllocatable", "deviceRequested")
+"""Families of columns that change with resource slices, device classes and resource claims."""
 
 
 class NodeTable:
@@ -51,6 +54,8 @@ class NodeTable:
         """Rises with every change of a node, whichever column it is in, and of row structure."""
         self.device_resources: frozenset[str] = frozenset()
         """Extended resources that device classes serve: a node needs none of its own then."""
+        self.device_amount: Callable[[str, str, Node], int] = lambda _family, _resource, _node: 0
+        """Of a family in DEVICE_FAMILIES and an extended resource, what holds for a node."""
         self._pods: list[dict[str, PodInfo]] = []
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []
@@ -295,7 +300,10 @@ class NodeTable:
             return column
         if family.argument == "image name":
             return self._new_image_column(key)
-        read = reader(key, self.strings, self.taint_sets)
+        if name in DEVICE_FAMILIES:
+            read: Reader = partial(self._device_amount, name, argument)
+        else:
+            read = reader(key, self.strings, self.taint_sets)
         column = self._new_column(key)
         self._readers.append((column, read))
         for row in self.row_of.values():
@@ -317,6 +325,20 @@ class NodeTable:
         if key[0] == "imagePresent":
             return size is not None
         return 0 if size is None else min(max(size, 0), MAX_IMAGE)
+
+    def _device_amount(self, family: str, resource: str, node: Node) -> int:
+        return self.device_amount(family, resource, node)
+
+    def refresh_devices(self, rows: Iterable[int] | None = None) -> None:
+        """Read the columns of DEVICE_FAMILIES anew, on some rows or on all; nothing is noted."""
+        found = [one for one in self._readers if one[0].key[0] in DEVICE_FAMILIES]
+        if not found:
+            return
+        for row in self.row_of.values() if rows is None else rows:
+            node = self.nodes[row]
+            assert node is not None, "only live rows have devices"
+            for column, read in found:
+                column.put(row, read(node))
 
     def _write_static(self, row: int, node: Node) -> None:
         self._named["label"].update(node.metadata.labels)

@@ -110,6 +110,10 @@ NODE_COLUMNS: Final = _by_name(
     _amount("allocatable", "What pods may request of a resource; 0 if not said."),
     _amount("capacity", "What the machine has of a resource; 0 if not said."),
     _flag("allocatable?", "Whether the node's allocatable names the resource.", "resource"),
+    _amount(
+        "deviceAllocatable", "Devices of the node that serve an extended resource; 0 if none do."
+    ),
+    _amount("deviceRequested", "How many of them are in use."),
     _sum("requested", 0, MAX_SUM, "Sum of the requests of the node's pods."),
     _sum(
         "nonZeroRequested", 0, MAX_SUM,

@@ -47,6 +47,8 @@ class FilterDryRun:
         self._moving = tuple(
             hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
         )
+        signatures = runner.pipeline.signatures
+        self._by_node = {name for name, one in signatures.items() if one.node_by_node}
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
         wide = {
@@ -72,6 +74,9 @@ class FilterDryRun:
         """
         found = np.ones(rows.size, np.bool_)
         for hook in self._moving if moved else self._filters:
+            if hook.plugin in self._by_node and not found.all():
+                found[found] = self._passes(hook, state, pod, rows[found], nodes)
+                continue
             verdict = self._ask(hook, state, pod, None if whole else rows, nodes)
             codes = verdict.codes
             if codes is not None:
@@ -79,6 +84,18 @@ class FilterDryRun:
                     self._check(hook, verdict, rows[found], codes[found])
                 found &= codes == 0
         return found
+
+    def _passes(
+        self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], nodes: NodeView
+    ) -> NDArray[np.bool_]:
+        """Return on which of the rows one filter passes, shape (k,)."""
+        verdict = self._ask(hook, state, pod, rows, nodes)
+        if verdict.codes is None:
+            return np.ones(rows.size, np.bool_)
+        if verdict.fatal and verdict.names_node:
+            self._check(hook, verdict, rows, verdict.codes)
+        passed: NDArray[np.bool_] = verdict.codes == 0
+        return passed
 
     def rejections(
         self, nodes: NodeView, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]

@@ -33,8 +33,16 @@ _FAMILIES: Final = {
 }
 #: Totals that change only with node events: then everything is re-evaluated.
 _STATIC_TOTALS: Final = frozenset({"node_count", "allocatable"})
+_OF_FACTS: Final = {
+    "non_zero_requested": "nonZeroRequested",
+    "device_allocatable": "deviceAllocatable",
+    "device_requested": "deviceRequested",
+}
 _DYNAMIC: Final = frozenset(
-    {"requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"}
+    {
+        *("requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"),
+        *("deviceAllocatable", "deviceRequested"),
+    }
 )
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
@@ -178,7 +186,7 @@ def _attribute_read(op: Op) -> str | None:
         case ops.CLUSTER:
             return "nodes" if name in _STATIC_TOTALS else "cluster"
         case ops.FACTS_AT:
-            return "nonZeroRequested" if name == "non_zero_requested" else name
+            return _OF_FACTS.get(name, name)
     return None
 
 

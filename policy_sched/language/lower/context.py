@@ -49,7 +49,12 @@ from policy_sched.language.values import (
 from policy_sched.language.values import intervals as ranges
 
 #: Attributes of NodeFacts that hold all that a family of columns has of a node.
-_WHOLE = {"image": "images", "nonZeroRequested": "non_zero_requested"}
+_WHOLE = {
+    "image": "images",
+    "nonZeroRequested": "non_zero_requested",
+    "deviceAllocatable": "device_allocatable",
+    "deviceRequested": "device_requested",
+}
 
 
 #: Parts of the typed trees of one policy, loops over constant lists unrolled, and their operations.

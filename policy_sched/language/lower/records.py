@@ -82,7 +82,10 @@ _CODES: Final = {
 }
 _NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "images": "image"}
-_AMOUNTS: Final = ("capacity", "allocatable", "requested", "nonZeroRequested", "free")
+_AMOUNTS: Final = (
+    *("capacity", "allocatable", "requested", "nonZeroRequested", "free"),
+    *("deviceAllocatable", "deviceRequested"),
+)
 _OBJECTS: Final = {
     "conditions": "status.conditions",
     "declaredFeatures": "status.declared_features",

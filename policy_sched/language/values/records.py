@@ -105,6 +105,23 @@ class NodeFacts:
         return _sum(pod.non_zero_added for pod in self.pods)
 
     @property
+    def device_allocatable(self) -> dict[str, int]:
+        """How many devices serve each extended resource that device classes serve."""
+        return self._of_devices("deviceAllocatable")
+
+    @property
+    def device_requested(self) -> dict[str, int]:
+        """How many of them are in use."""
+        return self._of_devices("deviceRequested")
+
+    def _of_devices(self, family: str) -> dict[str, int]:
+        if self._table is None:
+            return {}
+        table = self._table.table
+        names = sorted(table.device_resources)
+        return {name: table.device_amount(family, name, self._node) for name in names}
+
+    @property
     def free(self) -> dict[str, int]:
         """What may be used less what is requested; may be below zero."""
         names = {**self.allocatable, **self.requested}

@@ -21,7 +21,7 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
 from policy_sched.plugins.dynamicresources.gathered import UNRESOLVABLE, Gathered
 from policy_sched.plugins.dynamicresources.pools import PoolError
 from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan
-from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
@@ -82,6 +82,8 @@ class PodSearch:
         self._table = search.handle.nodes
         self._state = search.claims.state
         self._now = search.handle.now() if found.clocked else 0
+        self.unavailable: set[str] = set()
+        """Takes the UIDs of allocated claims that keep the pod from a node."""
 
     def answer(self, row: int) -> Status:
         """Return Filter's status for a node."""
@@ -96,7 +98,9 @@ class PodSearch:
             return self._failure(view, error)
         if got is None:
             return _NOT_ALLOCATED
-        if any(not self._usable(claim, view) for claim in self._found.user):
+        unusable = [claim for claim in self._found.user if not self._usable(claim, view)]
+        if unusable:
+            self.unavailable.update(map(uid_of, unusable))
             return _UNAVAILABLE
         return SUCCESS
 
@@ -136,18 +140,16 @@ class PodSearch:
                 names.append(frozenset(one.request.full_name for one in next(fresh, [])))
         return names
 
-    def unavailable(self, rows: Sequence[int]) -> list[ResourceClaim]:
-        """Return the user's allocated claims that a node of these cannot use."""
-        views = []
+    def keeping_from(self, rows: Sequence[int]) -> set[str]:
+        """Return the UIDs of the allocated claims that some of these nodes cannot use."""
+        found: set[str] = set()
         for row in rows:
             node = self._table.nodes[row]
             if node is not None:
-                views.append(NodeView(node.metadata.name, node.metadata.labels))
-        return [
-            claim
-            for claim in self._found.user
-            if any(not self._usable(claim, view) for view in views)
-        ]
+                view = NodeView(node.metadata.name, node.metadata.labels)
+                claims = (one for one in self._found.user if not self._usable(one, view))
+                found.update(map(uid_of, claims))
+        return found
 
     def _usable(self, claim: ResourceClaim, view: NodeView) -> bool:
         allocation = claim.status.allocation

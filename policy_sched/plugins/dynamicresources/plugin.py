@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     SKIP,
     SUCCESS,
@@ -68,7 +69,7 @@ from policy_sched.plugins.dynamicresources.node_search import (
 )
 from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
 from policy_sched.plugins.dynamicresources.requests import AllocationError
-from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
 
 SECOND: Final = 10**9
 _NOTHING_NEW: Final = "no new claims to deallocate"
@@ -84,9 +85,14 @@ _BEST: Final = 8
 
 @dataclass(slots=True)
 class PodClaims:
-    """The mark in the cycle's state that PreFilter has looked for claims; False: it rejected."""
+    """What a cycle knows of the pod's claims: ``passed`` is False where PreFilter rejected them.
+
+    ``unavailable``: the UIDs of allocated claims that a node could not use in a dry run; upstream
+    keeps them in the state of the cycle, too.
+    """
 
     passed: bool = False
+    unavailable: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -138,7 +144,8 @@ class DynamicResources:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Pods whose claims are alike are answered alike; a node's devices are its own."""
-        return Signature(frozenset(), Scope.NODE, proved=True, keys=(self._key,))
+        keys = (self._key,)
+        return Signature(frozenset(), Scope.NODE, proved=True, keys=keys, node_by_node=True)
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -177,13 +184,16 @@ class DynamicResources:
         return _PASSED
 
     @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
         found = self._gatherer.of(pod)
         asked = self._table.row_of.values() if rows is None else rows.tolist()
         codes = np.zeros(self._table.n if rows is None else rows.size, np.int16)
         fatal: set[int] = set()
         begun = self._search.begin(found)
+        mark = state.read(PodClaims)
+        if mark is not None and nodes is not self._table:
+            begun.unavailable = mark.unavailable
         for place, row in enumerate(asked):
             status = begun.answer(row)
             if status.ok:
@@ -217,10 +227,12 @@ class DynamicResources:
             for row, status in diagnosis.statuses.items()
             if status.plugin == "DynamicResources" and status.reasons == (NOT_AVAILABLE,)
         ]
+        unavailable = mark.unavailable | self._search.begin(found).keeping_from(rows)
         free = [
             claim
-            for claim in self._search.begin(found).unavailable(rows)
-            if all(one.uid == pod.uid for one in claim.status.reserved_for)
+            for claim in found.user
+            if uid_of(claim) in unavailable
+            and all(one.uid == pod.uid for one in claim.status.reserved_for)
         ]
         if not free:
             return _done("still not schedulable")

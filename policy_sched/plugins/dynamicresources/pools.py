@@ -124,6 +124,18 @@ class SliceIndex:
                 found[pool_id] = pool
         return found
 
+    def reached(self, node: NodeView) -> Iterator[DeviceView]:
+        """Yield the devices of all slices that a node reaches, whatever their generation."""
+        for view in (*self._on.get(node.name, ()), *self._shared):
+            spec = view.slice.spec
+            try:
+                if spec.node_name is not None or view.reached_from(node):
+                    for device in view.devices:
+                        if not spec.per_device_node_selection or device.on_node(node):
+                            yield device
+            except ValueError:
+                continue  # a node selector that cannot be read takes no node
+
     def gather(self, node: NodeView) -> list[Pool]:
         """Return the pools that a node reaches, in order. Raises PoolError."""
         known = self._gathered.get(node.name)

@@ -10,13 +10,27 @@ journal: a kept evaluation is asked again about these rows only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
 from policy_sched.framework import Handle
-from policy_sched.model import AllocationResult, ApiObject, ResourceClaim, ResourceSlice, nanos
-from policy_sched.plugins.dynamicresources.devices import DeviceId
+from policy_sched.model import (
+    AllocationResult,
+    ApiObject,
+    DeviceClass,
+    Node,
+    ResourceClaim,
+    ResourceSlice,
+    nanos,
+)
+from policy_sched.plugins.dynamicresources.devices import (
+    DeviceId,
+    DeviceView,
+    NodeView,
+    SelectorError,
+)
+from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
 
 Key = tuple[str, str]
@@ -92,9 +106,13 @@ class ResourceClaims:
         self._uses: dict[str, _Use] = {}
         self._taken = _Taken()
         self._slices: tuple[object, SliceIndex] = ((), SliceIndex(()))
+        self._extended = handle.shared(ExtendedResources)
+        self._table.device_amount = self._amount
         for claim in self._objects.of(ResourceClaim):
             self._changed(claim)
         self._objects.listen(ResourceClaim, self._seen)
+        for kind in (ResourceSlice, DeviceClass):
+            self._objects.listen(kind, lambda _old, _new: self._table.refresh_devices())
 
     @property
     def state(self) -> AllocatedState:
@@ -188,11 +206,35 @@ class ResourceClaims:
             node = self.slices.only_node((device.driver, device.pool))
             row = None if node is None else row_of.get(node)
             if row is None:
+                self._table.refresh_devices()
                 journal.append(0, STRUCTURE)
                 return
             rows.add(row)
+        self._table.refresh_devices(rows)
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
+
+    def _amount(self, family: str, resource: str, node: Node) -> int:
+        """Return how many devices of a node serve an extended resource, or are in use of them."""
+        name = self._extended.class_of(resource)
+        served = None if name is None else self._extended.device_class(name)
+        if served is None:
+            return 0
+        expressions = [one.cel.expression for one in served.spec.selectors if one.cel is not None]
+        view = NodeView(node.metadata.name, node.metadata.labels)
+        state = self.state if family == "deviceRequested" else None
+        return sum(
+            (state is None or state.uses(device.id)) and _matches(device, expressions)
+            for device in self.slices.reached(view)
+        )
+
+
+def _matches(device: DeviceView, expressions: Sequence[str]) -> bool:
+    """Tell whether all selectors take a device; one that fails for it does not."""
+    try:
+        return all(map(device.selected, expressions))
+    except SelectorError:
+        return False
 
 
 def key_of(claim: ResourceClaim) -> Key:

@@ -61,6 +61,8 @@ _NODE_CHANGES: Final = {
     "pods": ActionType(0),
     "usedPorts": ActionType(0),
     "deviceResources": ActionType(0),
+    "deviceAllocatable": ActionType.UPDATE_NODE_LABEL,
+    "deviceRequested": ActionType.UPDATE_NODE_LABEL,
 }
 _GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
 _COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
@@ -91,6 +93,11 @@ _OWN_CHANGES: Final = {
 }
 _DEVICE_CLASS: Final = ClusterEvent(
     EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE_OTHER
+)
+_DEVICES: Final = (
+    ClusterEvent(EventResource.RESOURCE_SLICE, ALL),
+    ClusterEvent(EventResource.RESOURCE_CLAIM, ALL),
+    _DEVICE_CLASS,
 )
 _NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
 #: Events that change the counts of a group, other than its pods that wait for Permit.
@@ -156,6 +163,8 @@ def _events(
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
+    if {"deviceAllocatable", "deviceRequested"} & reads.node:
+        yield from (ClusterEventWithHint(event) for event in _DEVICES)
     if "deviceResources" in reads.node:
         yield ClusterEventWithHint(_DEVICE_CLASS, _serves_the_pod)
     yield from _of_domains(policy)

@@ -172,7 +172,7 @@ class Replay:
         if self.case.get("cancelFilter"):
             self.plugin._search.cancelled = lambda: "test canceling Filter"
         rows = np.array([self.handle.nodes.row_of[node]], np.intp)
-        found: FilterResult = self.plugin.filter(self.pod, rows)
+        found: FilterResult = self.plugin.filter(self.state, self.pod, rows, self.handle.nodes)
         assert found.codes is not None
         if not found.codes.any():
             return Status()
