@@ -34,13 +34,22 @@ import numpy as np
 from policy_sched.bench.workloads import (
     Workload,
     churn_json,
+    claims_json,
     init_pods_json,
     node_json,
 )
-from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo
+from policy_sched.model import (
+    KINDS,
+    ApiObject,
+    Namespace,
+    Node,
+    Pod,
+    PodInfo,
+    ResourceClaim,
+)
 from policy_sched.profiles.reload import Config
 from policy_sched.report import Document
-from policy_sched.scheduler import Outcome, Preempt, Scheduler, pod_gone
+from policy_sched.scheduler import Outcome, Preempt, Scheduler, object_gone, object_seen, pod_gone
 from policy_sched.scheduler.setup import build
 
 GC_THRESHOLDS: Final = (50_000, 50, 1000)
@@ -165,7 +174,8 @@ def run_benchmark(
     for number, name in enumerate((COLD, WARM)):
         first = number * pods  # no pod comes twice, so that distinct pods stay distinct
         texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
-        run = _Phase(scheduler, churn_json(workload, first, pods))
+        claims = claims_json(workload, first, pods)
+        run = _Phase(scheduler, churn_json(workload, first, pods), claims)
         with quiet_collector():
             phases.append(run.timed(name, texts))
         run.undo()
@@ -178,6 +188,8 @@ def loaded(
 ) -> tuple[Scheduler, int]:
     """Return a scheduler with nodes and bound init pods, and how many those are."""
     objects = [_decoded(one) for one in workload.objects]
+    if workload.slices is not None:
+        objects += [_decoded(one) for i in range(nodes) for one in workload.slices(i)]
     scheduler = build(config, policies, objects=objects)
     for one in objects:
         if isinstance(one, Namespace):
@@ -200,10 +212,15 @@ def _decoded(manifest: Mapping[str, object]) -> ApiObject:
 
 @dataclass(slots=True)
 class _Phase:
-    """One phase in progress. ``churn``: JSON of pods by the place they come before."""
+    """One phase in progress.
+
+    ``churn``: JSON of pods by the place they come before. ``claims``: JSON of the resource claims
+    that pods come with.
+    """
 
     scheduler: Scheduler
     churn: Mapping[int, bytes]
+    claims: Sequence[bytes] = ()
     bound: list[PodInfo] = field(default_factory=list)
     failed: dict[str, PodInfo] = field(default_factory=dict)
     evicted: list[PodInfo] = field(default_factory=list)
@@ -212,7 +229,10 @@ class _Phase:
         """Decide the pods of ``texts``; return the measures."""
         decode = msgspec.json.Decoder(Pod).decode
         of, add = PodInfo.of, self.scheduler.add_pod
+        decode_claim = msgspec.json.Decoder(ResourceClaim).decode
         started = time.perf_counter_ns()
+        for text in self.claims:
+            object_seen(self.scheduler, None, decode_claim(text))
         for text in texts:
             add(of(decode(text)))
         latencies, churn_latencies = self._decide()
@@ -273,6 +293,9 @@ class _Phase:
             self.scheduler.cache.remove_pod(info)
         for info in self.evicted:
             self.scheduler.cache.add_pod(info)
+        if self.claims:
+            for claim in self.scheduler.handle.objects.of(ResourceClaim):
+                object_gone(self.scheduler, claim)
 
 
 @contextmanager

@@ -6,12 +6,14 @@ measured, round robin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from policy_sched.bench import device_manifests as devices
 from policy_sched.bench import manifests as make
 from policy_sched.bench.manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
 from policy_sched.errors import PolicySchedError
@@ -25,10 +27,11 @@ class Workload:
 
     ``init_pods``: kinds of init pods, of each the same number, one kind after the other.
     ``init_per_node``: init pods bound to each node (a fraction of the nodes if below 1).
-    ``objects``: other API objects that are there. ``threshold``: pods per second below which
-    scheduler_perf's own run, with an API server, fails; None if it has no such number.
-    ``churn``: pods that come between measured ones and are not measured, one before the first of
-    every ``churn_every`` measured pods.
+    ``objects``: other API objects that are there, beside the ``slices`` of the i-th node's devices.
+    ``claim``: the resource claim that comes with the i-th measured pod. ``threshold``: pods per
+    second below which scheduler_perf's own run, with an API server, fails; None if it has no such
+    number. ``churn``: pods that come between measured ones and are not measured, one before the
+    first of every ``churn_every`` measured pods.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Workload:
     objects: tuple[Manifest, ...] = ()
     churn: Maker | None = None
     churn_every: int = 0
+    slices: Callable[[int], list[Manifest]] | None = None
+    claim: Maker | None = None
 
 
 def node_json(workload: Workload, index: int) -> bytes:
@@ -65,6 +70,13 @@ def churn_json(workload: Workload, first: int, pods: int) -> dict[int, bytes]:
     churn = workload.churn
     places = range(0, pods, workload.churn_every)
     return {place: msgspec.json.encode(churn(first + place)) for place in places}
+
+
+def claims_json(workload: Workload, first: int, pods: int) -> list[bytes]:
+    """Return the JSON of the resource claims of measured pods ``first`` up to so many more."""
+    if workload.claim is None:
+        return []
+    return [msgspec.json.encode(workload.claim(first + i)) for i in range(pods)]
 
 
 def init_pods_json(workload: Workload, nodes: int) -> Iterator[bytes]:
@@ -284,6 +296,47 @@ DRY_RUN: Final = Workload(
 )
 """No pod is decided in it; see `preemption`."""
 
+_claiming = partial(
+    Workload,
+    node=make.node,
+    init_pods=(),
+    pod=devices.pod,
+    nodes=500,
+    init_per_node=0,
+    objects=(devices.device_class(),),
+)
+ONE_DEVICE: Final = _claiming(
+    "SchedulingWithResourceClaimTemplate",
+    slices=devices.whole_devices,
+    claim=devices.one_device,
+    pods=2500,
+    threshold=40,
+    note="8 devices on each node; no claim controller runs here: a claim comes with its pod",
+)
+MATCHING: Final = _claiming(
+    "SchedulingWithMatchAttribute",
+    slices=devices.whole_devices,
+    claim=devices.matching,
+    pods=1500,
+    note="not of scheduler_perf: 2 of 8 devices with an attribute in common",
+)
+CONSUMABLE_CAPACITY: Final = _claiming(
+    "ConsumableCapacity",
+    slices=devices.shareable_devices,
+    claim=devices.share,
+    pods=2500,
+    note="an eighth of one of 8 devices, by its memory",
+)
+PARTITIONABLE: Final = _claiming(
+    "Partitionable",
+    slices=devices.partitionable_devices,
+    claim=devices.partition,
+    pods=2500,
+    note="one of the two halves of one of 8 devices",
+)
+WITH_DEVICES: Final = (ONE_DEVICE, MATCHING, CONSUMABLE_CAPACITY, PARTITIONABLE)
+"""Workloads whose pods claim devices: scheduler_perf's of topic dra."""
+
 WORKLOADS: Final = {
     "NodeAffinity": NODE_AFFINITY,
     "MixedBase": MIXED_BASE,
@@ -291,7 +344,7 @@ WORKLOADS: Final = {
         workload.name: workload
         for workload in (BASIC, DISTINCT, NODE_AFFINITY, MIXED_BASE, DAEMON_SET)
     },
-    **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM)},
+    **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM, *WITH_DEVICES)},
 }
 """Workloads by name, with the short names that people use."""
 
