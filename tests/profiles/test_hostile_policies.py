@@ -93,6 +93,15 @@ def test_files_beyond_a_limit(
         assert lines[0].startswith(f"{file}:")
 
 
+def test_fmt_has_the_limit_of_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Formatting 500 policies of long rules took a minute."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(with_rules(MAX_RULE_TEXT), encoding="utf-8")
+    assert run(["fmt", "--check", str(file)]) == 1
+    shown = capsys.readouterr()
+    assert "PS501: the rules of this file have more than" in shown.out + shown.err
+
+
 def test_files_within_the_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that is as large as it may be passes."""
     for text in (with_params(MAX_VALUES - 2000), with_rules(MAX_RULE_TEXT - len(CONDITION))):

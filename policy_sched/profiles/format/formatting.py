@@ -7,6 +7,7 @@ end both texts are read and compared, so that nothing but form can have changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import yaml
@@ -16,7 +17,15 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language.format import WIDTH, flat_expression, format_expression
 from policy_sched.language.syntax import parse as parse_expression
 from policy_sched.profiles.format.key_order import in_order
-from policy_sched.profiles.load import kind_of, parse, with_rule_texts
+from policy_sched.profiles.load import (
+    MAX_RULE_TEXT,
+    TOO_MUCH_RULE_TEXT,
+    DocumentPosition,
+    kind_of,
+    parse,
+    rule_text,
+    with_rule_texts,
+)
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.profiles.models import Path, Policy
@@ -37,9 +46,16 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
     if problems:
         return text, problems
     edits: list[_Edit] = []
+    size = 0
     for marked in documents:
         if kind_of(marked.value) == (API_VERSION, KIND):
-            found, refused = _rule_edits(marked)
+            rules: list[Path] = []
+            with_rule_texts(marked.value, marked, rules)
+            size += rule_text(marked, rules)
+            if size > MAX_RULE_TEXT:
+                place = DocumentPosition(path, marked)
+                return text, [place.diagnostic(TOO_MUCH_RULE_TEXT)]
+            found, refused = _rule_edits(marked, rules)
             edits += found
             problems += refused
     if problems:
@@ -58,10 +74,8 @@ def _edited(text: str, edits: list[_Edit]) -> str:
     return text
 
 
-def _rule_edits(marked: Marked) -> tuple[list[_Edit], list[Diagnostic]]:
+def _rule_edits(marked: Marked, rules: Sequence[Path]) -> tuple[list[_Edit], list[Diagnostic]]:
     """Return what changes in the rules of a document, and what is wrong with them."""
-    rules: list[Path] = []
-    with_rule_texts(marked.value, marked, rules)
     edits: list[_Edit] = []
     problems: list[Diagnostic] = []
     for path in rules:

@@ -33,6 +33,8 @@ from policy_sched.profiles.load.fingerprint import (
 )
 from policy_sched.profiles.load.params import merge_over, merge_params, too_many_params
 from policy_sched.profiles.load.policies import (
+    MAX_RULE_TEXT,
+    TOO_MUCH_RULE_TEXT,
     LoadedPolicy,
     beyond_ceiling,
     duplicate_names,
@@ -40,6 +42,7 @@ from policy_sched.profiles.load.policies import (
     load_policy_document,
     problems_of_config,
     read_policies,
+    rule_text,
     test_problems,
     with_rule_texts,
     within_rule_text,
@@ -48,7 +51,9 @@ from policy_sched.profiles.load.policy_source import LIMIT, policy_source, sourc
 
 __all__ = [
     "LIMIT",
+    "MAX_RULE_TEXT",
     "SUFFIXES",
+    "TOO_MUCH_RULE_TEXT",
     "WITH_SELECTORS",
     "DeviceSelectorText",
     "DocumentPosition",
@@ -81,6 +86,7 @@ __all__ = [
     "read_documents",
     "read_policies",
     "read_source",
+    "rule_text",
     "source_with",
     "test_problems",
     "too_many_params",

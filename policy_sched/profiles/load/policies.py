@@ -138,6 +138,13 @@ def hiding_comments(marked: Marked, rules: Iterable[Path]) -> Iterator[Problem]:
 _DIGITS: Final = 10
 MAX_RULE_TEXT: Final = 64 << 10
 """Characters of all rules of one file; checking 1 MiB of them took 13 s, compiling them longer."""
+TOO_MUCH_RULE_TEXT: Final = Problem(
+    ("spec",),
+    TOO_LARGE,
+    f"the rules of this file have more than {MAX_RULE_TEXT} characters",
+    "divide it",
+    on_key=True,
+)
 _SECTIONS: Final = (
     "preEnqueue",
     "queueSort",
@@ -243,10 +250,14 @@ def within_rule_text(
         sizes[file] += policy.rule_text
         if sizes[file] > MAX_RULE_TEXT:
             beyond.setdefault(file, policy)
-    text = f"the rules of this file have more than {MAX_RULE_TEXT} characters"
-    problem = Problem(("spec",), TOO_LARGE, text, "divide it", on_key=True)
     kept = [policy for policy in policies if policy.place.name not in beyond]
-    return kept, [policy.place.diagnostic(problem) for policy in beyond.values()]
+    return kept, [policy.place.diagnostic(TOO_MUCH_RULE_TEXT) for policy in beyond.values()]
+
+
+def rule_text(marked: Marked, rules: Iterable[Path]) -> int:
+    """Return the number of characters of the rules of a document."""
+    texts = (marked.node(path) for path in rules)
+    return sum(len(node.value) for node in texts if isinstance(node, ScalarNode))
 
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
@@ -267,9 +278,7 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
         return None, place.diagnostics(without_followers([*problems, *large]))
     problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
-    texts = (marked.node(path) for path in rules)
-    size = sum(len(node.value) for node in texts if isinstance(node, ScalarNode))
-    loaded = LoadedPolicy(model, place, sound, filled, size)
+    loaded = LoadedPolicy(model, place, sound, filled, rule_text(marked, rules))
     return loaded, place.diagnostics(without_followers(problems))
 
 
