@@ -46,7 +46,10 @@ ODD = set("\u2028\u202e\x85\x00")
     ],
 )
 def test_escapes(text: str, shown: str) -> None:
-    """Control characters are escaped as in a literal, and so are commands to build servers."""
+    """A key or a file name of `::warning::` was a command to CI; control characters went through.
+
+    Both are escaped, as in a literal.
+    """
     assert one_line(text) == shown
 
 
