@@ -76,7 +76,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
     snapshot
         Manifests of a cluster, as simulate reads them: warns of labels, resources, taints and
         priority classes that nothing there has, and of filters that reject all of its nodes.
-        Selectors over devices in them are checked, too.
+        Selectors over devices are warned about that name attributes which no device there has;
+        those in the manifests are checked, too.
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown
@@ -137,12 +138,16 @@ def _checked(
         return checked(each=parallel_map)
     # API objects and the cluster take 50 ms to import.
     from policy_sched.manifests import load  # noqa: PLC0415  see above
-    from policy_sched.profiles.check import selectors_of, snapshot_of  # noqa: PLC0415  see above
+    from policy_sched.profiles.check import (  # noqa: PLC0415  see above
+        device_names,
+        selectors_of,
+        snapshot_of,
+    )
 
     manifests = load(snapshot, sys.stdin)
     write_hints(manifests.hints)
     lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
-    checkup = checked(lint)
+    checkup = checked(lint, devices=device_names(manifests.objects))
     found = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
     return replace(checkup, diagnostics=found)
 

@@ -183,3 +183,43 @@ def test_selectors_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     assert "cluster.json:15:30: error PS102: Device has no field 'drivr'" in told
     assert "DeviceClass gpu, spec.selectors[0].cel.expression" in told
+
+
+def test_attributes_that_no_device_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held against a snapshot, a misspelt attribute, capacity or domain is a warning."""
+    monkeypatch.chdir(tmp_path)
+    Path("class.yaml").write_text(
+        "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\nspec:\n"
+        "  selectors:\n"
+        '  - cel: {expression: \'device.attributes["gpu.example.com"].modl == "a"\'}\n'
+        '  - cel: {expression: \'"memroy" in device.capacity["gpu.example.com"]\'}\n'
+        '  - cel: {expression: \'device.attributes["gpu.exampel.com"].model == "a"\'}\n'
+        '  - cel: {expression: \'device.attributes["gpu.example.com"].model == "a"\'}\n',
+        encoding="utf-8",
+    )
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "n",
+        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+        "devices": [
+            {
+                "name": "a",
+                "attributes": {"model": {"string": "a"}, "other.com/x": {"int": 1}},
+                "capacity": {"memory": {"value": "1Gi"}},
+            }
+        ],
+    }
+    head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
+    Path("slices.json").write_text(json.dumps({**head, "spec": spec}), encoding="utf-8")
+    assert run(["check", "class.yaml", "--snapshot", "slices.json"]) == 0
+    found = capsys.readouterr().out
+    told = "warning PS410: no device of the snapshot has"
+    for place, words in (
+        ("class.yaml:6:61", "the attribute 'modl'; did you mean 'model'?"),
+        ("class.yaml:7:24", "the capacity 'memroy'; did you mean 'memory'?"),
+        ("class.yaml:8:42", "attribute names of the domain 'gpu.exampel.com'; did you mean"),
+    ):
+        assert f"{place}: {told} {words}" in found
+    assert found.count("PS410") == 3

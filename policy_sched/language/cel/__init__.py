@@ -15,10 +15,12 @@ from policy_sched.language.cel.selectors import (
     selector_type,
 )
 from policy_sched.language.cel.types import fits
+from policy_sched.language.cel.unknown_attributes import DeviceNames, unknown_attributes
 from policy_sched.language.cel.values import CelError, Record
 
 __all__ = [
     "CelError",
+    "DeviceNames",
     "Record",
     "Selector",
     "check_selector",
@@ -30,4 +32,5 @@ __all__ = [
     "plain",
     "selector_environment",
     "selector_type",
+    "unknown_attributes",
 ]

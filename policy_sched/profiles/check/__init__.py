@@ -12,7 +12,7 @@ from policy_sched.profiles.check.check import (
     rule_errors,
 )
 from policy_sched.profiles.check.cost_report import cost_report
-from policy_sched.profiles.check.snapshot import selectors_of, snapshot_of
+from policy_sched.profiles.check.snapshot import device_names, selectors_of, snapshot_of
 
 __all__ = [
     "Checkup",
@@ -21,6 +21,7 @@ __all__ = [
     "check_open",
     "config_errors",
     "cost_report",
+    "device_names",
     "rule_errors",
     "selectors_of",
     "snapshot_of",

@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 from policy_sched.errors import Diagnostic, Severity, bounded
 from policy_sched.language import problems_of
-from policy_sched.language.cel import check_selector
+from policy_sched.language.cel import DeviceNames, check_selector, unknown_attributes
 from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.check.lint import lint_policy, without_suppressed
@@ -76,6 +76,8 @@ class _Found:
     """Files that hold something to check."""
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """How long reading and checking each file took."""
+    devices: DeviceNames | None = None
+    """The names that the devices of a snapshot have."""
 
     def read(self, marked: Marked, *, named: bool) -> None:
         """Read one document; one of another kind is refused only in a file that was named."""
@@ -88,7 +90,7 @@ class _Found:
             return
         if has_device_objects(marked.value):
             self.known.add(marked.file.path)
-            self.diagnostics += selector_problems(marked)
+            self.diagnostics += selector_problems(marked, self.devices)
             return
         ours = version.startswith((models_policy.GROUP, _CONFIGURATION_GROUP))
         if kind == models_policy.KIND and (named or ours):
@@ -155,7 +157,7 @@ def one_by_one(
     return [work(policy) for policy in policies]
 
 
-def check_all(
+def check_all(  # noqa: PLR0913 - most are keywords
     paths: Sequence[str],
     further: Further | None = None,
     stdin: TextIO | None = None,
@@ -163,6 +165,7 @@ def check_all(
     *,
     refuse_others: bool = True,
     max_cost_limit: int = MAX_ANNOTATED_COST,
+    devices: DeviceNames | None = None,
 ) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
@@ -173,8 +176,9 @@ def check_all(
     problem. Without ``refuse_others`` they are passed over in files that are named, too.
     ``further``: further checks of policies without errors. ``each``: how policies are gone
     through. ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
+    ``devices``: the names that selectors over devices may read, all if there is no snapshot.
     """
-    found = _Found()
+    found = _Found(devices=devices)
     seen: set[FilePath] = set()
     for path in dict.fromkeys(paths):
         if path == STDIN and stdin is not None:
@@ -265,8 +269,11 @@ def _without_suppressed(found: _Found) -> list[Diagnostic]:
     return bounded(kept)
 
 
-def selector_problems(marked: Marked) -> list[Diagnostic]:
-    """Return what is wrong with the selectors over devices of a document."""
+def selector_problems(marked: Marked, known: DeviceNames | None = None) -> list[Diagnostic]:
+    """Return what is wrong with the selectors over devices of a document.
+
+    ``known``: the names that the devices of a snapshot have.
+    """
     found: list[Diagnostic] = []
     for one in device_selectors(marked):
         if isinstance(one, Diagnostic):
@@ -274,6 +281,8 @@ def selector_problems(marked: Marked) -> list[Diagnostic]:
         else:
             context = f"{one.object}, {one.text.path}"
             problems = check_selector(one.text.text)
+            if not problems and known is not None:
+                problems = unknown_attributes(one.text.text, known)
             found += [diagnostic(problem, one.text, context) for problem in problems]
     return found
 

@@ -17,12 +17,22 @@ import numpy as np
 from policy_sched.cluster import Cache
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.language import RuleError
+from policy_sched.language.cel import DeviceNames
 from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem
 from policy_sched.language.lint import Trees, Vocabulary, unknown_names
 from policy_sched.language.runtime import Activation
 from policy_sched.manifests import Manifests, object_key
-from policy_sched.model import ApiObject, Namespace, Node, Pod, PodInfo, PodTemplate, PriorityClass
+from policy_sched.model import (
+    ApiObject,
+    Namespace,
+    Node,
+    Pod,
+    PodInfo,
+    PodTemplate,
+    PriorityClass,
+    ResourceSlice,
+)
 from policy_sched.plugins.rules import BoundPolicy, bind
 from policy_sched.profiles.build import compiled
 from policy_sched.profiles.check.check import selector_problems
@@ -80,13 +90,25 @@ class Snapshot:
 
 def selectors_of(manifests: Manifests) -> list[Diagnostic]:
     """Return what is wrong with the selectors over devices of manifests."""
+    known = device_names(manifests.objects)
     found: list[Diagnostic] = []
     for one in manifests.objects:
         if type(one).__name__ in WITH_SELECTORS:
             place = manifests.places.get(object_key(one))
             marked = None if place is None else place.look().marked
-            found += [] if marked is None else selector_problems(marked)
+            found += [] if marked is None else selector_problems(marked, known)
     return found
+
+
+def device_names(objects: Iterable[ApiObject]) -> DeviceNames | None:
+    """Return the names that devices have, None where there is no device."""
+    devices = [
+        (one.spec.driver, tuple(device.attributes), tuple(device.capacity))
+        for one in objects
+        if isinstance(one, ResourceSlice)
+        for device in one.spec.devices
+    ]
+    return DeviceNames.of(devices) if devices else None
 
 
 def snapshot_of(objects: Iterable[ApiObject]) -> Snapshot:
