@@ -21,16 +21,14 @@ from policy_sched.embedded.controllers.pod_control import (
     OwnedPods,
     Revisions,
     Standing,
+    WorkloadController,
     burst,
-    controller_of,
     create,
-    owner_key,
     pod_of,
     remove,
     report,
     standing,
 )
-from policy_sched.embedded.controllers.workqueue import CountingController
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import REVISION_HASH, Plain, may_stay, should_run
 from policy_sched.manifests import workload_expansion as expansion
@@ -39,36 +37,34 @@ from policy_sched.model import Node, Pod, required_node_names
 _ONE: Final = 1
 
 
-class DaemonSetController(CountingController):
+class DaemonSetController(WorkloadController):
     """Makes and deletes the pods of daemon sets."""
 
     kinds = frozenset({DAEMON_SET, NODE, POD})
+    workloads = frozenset({DAEMON_SET})
     name = "daemonset"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        super().__init__(store)
-        self._owned = owned
+        super().__init__(store, owned)
         self._desired: dict[str, Plain] = {}
         self._revisions = Revisions(store, REVISION_HASH)
 
     def observe(self, change: Change) -> None:
-        """Take note of a set, of one of its pods, or of a node that looks otherwise."""
+        """Add a set that changed, that of a pod, or all of them for a node of other labels."""
         new = change.new
-        if new.resource.key == DAEMON_SET:
-            self._queue.add(Key(DAEMON_SET, *new.place))
-            if change.type == DELETED:
-                self._desired.pop(new.uid, None)
-                self._revisions.forget(new.uid)
-        elif new.resource.key == NODE:
-            if change.type == DELETED or change.old is None or _face(new) != _face(change.old):
-                for one in self._store.select(DAEMON_SET):
-                    self._queue.add(Key(DAEMON_SET, *one.place))
-        elif new.resource.key == POD:
-            owner = controller_of(new)
-            if owner is not None and (owner.api_version, owner.kind) == DAEMON_SET:
-                self._pod(change, owner_key(new, owner))
+        if new.resource.key != NODE:
+            super().observe(change)
+        elif change.type == DELETED or change.old is None or _face(new) != _face(change.old):
+            for one in self._store.select(DAEMON_SET):
+                self._queue.add(Key(DAEMON_SET, *one.place))
 
-    def _pod(self, change: Change, key: Key) -> None:
+    def forget(self, uid: str) -> None:
+        """Drop what is kept about a deleted set."""
+        self._desired.pop(uid, None)
+        self._revisions.forget(uid)
+
+    def pod_changed(self, key: Key, change: Change) -> None:
+        """Add a set: only to count again, if a pod has become ready or unready."""
         after = standing(pod_of(change.new))
         before = standing(pod_of(change.old)) if change.old is not None else None
         if change.type == DELETED or (after == Standing.LEAVING and before != after):
@@ -85,11 +81,8 @@ class DaemonSetController(CountingController):
         known = self._desired.get(stored.uid) if stored is not None else None
         return known is not None and bool(known["updatedNumberScheduled"] == known["wanted"])
 
-    def sync(self, key: Key) -> bool:
-        """Create, delete and renew the pods of a set."""
-        stored = self._store.find(key.kind, key.namespace, key.name)
-        if stored is None or stored.deleting:
-            return False
+    def sync_workload(self, key: Key, stored: Stored) -> bool:
+        """Create, delete and replace the pods of a set."""
         acted = self._look(key, stored)
         return self._report(stored) or acted
 

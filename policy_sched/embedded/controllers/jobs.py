@@ -17,17 +17,15 @@ from policy_sched.embedded.controllers.pod_control import (
     RETRY,
     OwnedPods,
     Standing,
+    WorkloadController,
     burst,
     condition,
-    controller_of,
     create,
     moved,
-    owner_key,
     pod_of,
     remove,
     standing,
 )
-from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import JOB_INDEX, Plain
 from policy_sched.manifests import workload_expansion as expansion
@@ -100,37 +98,33 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _OVER: Final = ("Complete", "Failed")
 
 
-class JobController(Controller):
+class JobController(WorkloadController):
     """Makes, counts and ends the pods of jobs."""
 
     kinds = frozenset({JOB, POD})
+    workloads = frozenset({JOB})
     name = "job"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        super().__init__(store)
-        self._owned = owned
+        super().__init__(store, owned)
         self._uncounted: dict[Key, dict[str, Stored]] = {}
         self._not_before: dict[str, int] = {}
 
-    def observe(self, change: Change) -> None:
-        """Take note of a job that changed, or of one of its pods."""
+    def forget(self, uid: str) -> None:
+        """Drop what is kept about a deleted job."""
+        self._not_before.pop(uid, None)
+
+    def pod_changed(self, key: Key, change: Change) -> None:
+        """Add a job, and note a pod that is to be counted."""
+        if moved(change) is None:
+            return
         new = change.new
-        if new.resource.key == JOB:
-            self._queue.add(Key(JOB, *new.place))
-            if change.type == DELETED:
-                self._not_before.pop(new.uid, None)
-        elif new.resource.key == POD:
-            owner = controller_of(new)
-            moves = moved(change) is not None
-            if moves and owner is not None and (owner.api_version, owner.kind) == JOB:
-                key = owner_key(new, owner)
-                self._queue.add(key)
-                over = standing(pod_of(new)) >= Standing.LEAVING
-                waiting = self._uncounted.setdefault(key, {})
-                if over and change.type != DELETED:
-                    waiting[new.uid] = new
-                else:
-                    waiting.pop(new.uid, None)
+        self._queue.add(key)
+        waiting = self._uncounted.setdefault(key, {})
+        if standing(pod_of(new)) >= Standing.LEAVING and change.type != DELETED:
+            waiting[new.uid] = new
+        else:
+            waiting.pop(new.uid, None)
 
     def sync(self, key: Key) -> bool:
         """Count a job's pods that ended, and create those that are missing."""

@@ -7,11 +7,11 @@ from enum import IntEnum
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import POD, REVISION, SECOND, ApiError, Stored, timestamp
-from policy_sched.embedded.controllers.workqueue import Over
+from policy_sched.embedded.controllers.workqueue import CountingController, Over
 from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.manifests import workload_expansion as expansion
-from policy_sched.model import OwnerReference, Pod
+from policy_sched.model import Kind, OwnerReference, Pod
 
 
 class Standing(IntEnum):
@@ -115,6 +115,44 @@ class OwnedPods:
     def active(self, owner: str) -> int:
         """Return how many of a controller's pods count as its replicas."""
         return self.count(owner, Standing.PENDING, Standing.READY)
+
+
+class WorkloadController(CountingController):
+    """A controller of workloads of some kinds, and of the pods that they control."""
+
+    workloads: frozenset[Kind]
+
+    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+        super().__init__(store)
+        self._owned = owned
+
+    def observe(self, change: Change) -> None:
+        """Add a workload that changed, or that of a pod that changed."""
+        new = change.new
+        if new.resource.key in self.workloads:
+            self._queue.add(Key(new.resource.key, *new.place))
+            if change.type == DELETED:
+                self.forget(new.uid)
+        elif new.resource.key == POD:
+            owner = controller_of(new)
+            if owner is not None and (owner.api_version, owner.kind) in self.workloads:
+                self.pod_changed(owner_key(new, owner), change)
+
+    def forget(self, uid: str) -> None:
+        """Drop what is kept about a deleted workload."""
+
+    def pod_changed(self, key: Key, change: Change) -> None:
+        """Add a workload, if a change of one of its pods concerns it."""
+        raise NotImplementedError
+
+    def sync(self, key: Key) -> bool:
+        """Create and delete pods of a workload; return whether anything changed."""
+        stored = self._store.find(key.kind, key.namespace, key.name)
+        return stored is not None and not stored.deleting and self.sync_workload(key, stored)
+
+    def sync_workload(self, key: Key, stored: Stored) -> bool:
+        """Create and delete pods of a workload that is not deleted."""
+        raise NotImplementedError
 
 
 RETRY: Final = 10 * SECOND

@@ -11,58 +11,45 @@ from policy_sched.embedded.controllers.pod_control import (
     RETRY,
     OwnedPods,
     Standing,
+    WorkloadController,
     burst,
-    controller_of,
     create,
     moved,
-    owner_key,
     pod_of,
     remove,
     report,
     standing,
 )
-from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import UPDATED, Change, Key, ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.manifests import workload_expansion as expansion
 from policy_sched.model import ReplicaSet, ReplicationController
 
-_KINDS: Final = frozenset({REPLICA_SET, CONTROLLER})
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(WorkloadController):
     """Makes and deletes pods until there are as many as wanted."""
 
-    kinds = frozenset({POD, *_KINDS})
+    kinds = frozenset({POD, REPLICA_SET, CONTROLLER})
+    workloads = frozenset({REPLICA_SET, CONTROLLER})
     name = "replicaset"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        super().__init__(store)
-        self._owned = owned
+        super().__init__(store, owned)
         self._not_before: dict[Key, int] = {}
 
-    def observe(self, change: Change) -> None:
-        """Take note of a set that changed, or of one of its pods."""
-        new = change.new
-        if new.resource.key in _KINDS:
-            self._queue.add(Key(new.resource.key, *new.place))
-        elif new.resource.key == POD:
-            owner, move = controller_of(new), moved(change)
-            if owner is None or move is None or (owner.api_version, owner.kind) not in _KINDS:
-                return
-            key = owner_key(new, owner)
-            ended = (Standing.SUCCEEDED, Standing.FAILED)
-            if move[1] in ended and change.type == UPDATED:
-                self._not_before[key] = self._store.now() + REPLACE_ENDED
-            self._queue.add(key)
+    def pod_changed(self, key: Key, change: Change) -> None:
+        """Add a set; pods that have ended are replaced after a pause."""
+        move = moved(change)
+        if move is None:
+            return
+        if move[1] in (Standing.SUCCEEDED, Standing.FAILED) and change.type == UPDATED:
+            self._not_before[key] = self._store.now() + REPLACE_ENDED
+        self._queue.add(key)
 
-    def sync(self, key: Key) -> bool:
+    def sync_workload(self, key: Key, stored: Stored) -> bool:
         """Create or delete pods until there are as many as a set wants."""
-        stored = self._store.find(key.kind, key.namespace, key.name)
-        return stored is not None and not stored.deleting and self._look(key, stored)
-
-    def _look(self, key: Key, stored: Stored) -> bool:
         typed = stored.typed
         assert isinstance(typed, ReplicaSet | ReplicationController)
         active = self._owned.active(stored.uid)

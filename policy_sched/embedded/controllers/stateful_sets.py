@@ -16,18 +16,16 @@ from policy_sched.embedded.controllers.pod_control import (
     OwnedPods,
     Revisions,
     Standing,
+    WorkloadController,
     burst,
-    controller_of,
     create,
     moved,
-    owner_key,
     pod_of,
     remove,
     report,
     standing,
 )
-from policy_sched.embedded.controllers.workqueue import CountingController
-from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.embedded.store import Change, Key, ObjectStore
 from policy_sched.manifests import REVISION_HASH, Plain
 from policy_sched.manifests import workload_expansion as expansion
 
@@ -35,40 +33,32 @@ REVISION_LABEL: Final = "controller.kubernetes.io/hash"
 _ACTIVE: Final = frozenset({Standing.PENDING, Standing.READY})
 
 
-class StatefulSetController(CountingController):
+class StatefulSetController(WorkloadController):
     """Makes, orders and renews the pods of stateful sets."""
 
     kinds = frozenset({STATEFUL_SET, POD})
+    workloads = frozenset({STATEFUL_SET})
     name = "statefulset"
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
-        super().__init__(store)
-        self._owned = owned
+        super().__init__(store, owned)
         self._updated: dict[str, int] = {}
         self._revisions = Revisions(store, REVISION_LABEL)
 
-    def observe(self, change: Change) -> None:
-        """Take note of a set that changed, or of one of its pods."""
-        new = change.new
-        if new.resource.key == STATEFUL_SET:
-            self._queue.add(Key(STATEFUL_SET, *new.place))
-            if change.type == DELETED:
-                self._updated.pop(new.uid, None)
-                self._revisions.forget(new.uid)
-        elif new.resource.key == POD:
-            owner, move = controller_of(new), moved(change)
-            if owner is None or move is None or (owner.api_version, owner.kind) != STATEFUL_SET:
-                return
-            key = owner_key(new, owner)
-            if _ACTIVE.issuperset(move):
-                self._readiness[key] = None
-            else:
-                self._queue.add(key)
+    def forget(self, uid: str) -> None:
+        """Drop what is kept about a deleted set."""
+        self._updated.pop(uid, None)
+        self._revisions.forget(uid)
 
-    def sync(self, key: Key) -> bool:
-        """Create, delete and renew the pods of a set."""
-        stored = self._store.find(key.kind, key.namespace, key.name)
-        return stored is not None and not stored.deleting and self._look(key, stored)
+    def pod_changed(self, key: Key, change: Change) -> None:
+        """Add a set: only to count again, if a pod has become ready or unready."""
+        move = moved(change)
+        if move is None:
+            return
+        if _ACTIVE.issuperset(move):
+            self._readiness[key] = None
+        else:
+            self._queue.add(key)
 
     def sync_status(self, key: Key) -> bool:
         """Count a set of which only pods have become ready or unready."""
@@ -78,7 +68,7 @@ class StatefulSetController(CountingController):
         data = stored.data
         if self._updated.get(stored.uid) == expansion.replicas_of(data) and not _in_order(data):
             return self._report(stored, data)
-        return not stored.deleting and self._look(key, stored)
+        return not stored.deleting and self.sync_workload(key, stored)
 
     def _report(self, stored: Stored, data: Plain) -> bool:
         """Write the status, from counts and from what the last look found."""
@@ -100,7 +90,8 @@ class StatefulSetController(CountingController):
         }
         return report(self._store, stored, status)
 
-    def _look(self, key: Key, stored: Stored) -> bool:
+    def sync_workload(self, key: Key, stored: Stored) -> bool:
+        """Create, delete and replace the pods of a set."""
         data = stored.data
         if not expansion.template_of(data):
             return False
