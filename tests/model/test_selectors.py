@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from policy_sched.model.selectors import (
     int64,
     is_qualified_name,
     label_selector,
+    parse_selector,
     preferred_score,
     required_matches,
     required_node_names,
@@ -296,3 +298,21 @@ class TestNodeAffinity:
         """Names intersect in a term and unite over terms; one term without names frees all."""
         found = required_node_names(affinity(*terms))
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("(" * 30_000, "found '(', expected a key"),
+        ("a in " + "(" * 30_000, "found '(', expected a value"),
+        ("a in (" + "(" * 30_000, "found '(', expected a value"),
+        ("a," * 30_000, "found the end, expected a key"),
+    ],
+    ids=["a key", "after in", "a value", "keys"],
+)
+def test_a_selector_of_thousands_of_signs_is_refused_at_the_first_fault(
+    text: str, fault: str
+) -> None:
+    """A label selector of 30,000 parentheses kept a command busy."""
+    with pytest.raises(ValueError, match=re.escape(fault)):
+        parse_selector(text)
