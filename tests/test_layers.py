@@ -53,7 +53,7 @@ INSIDE = {
     ),
     "plugins": (
         "rules", "defaultpreemption", ".",
-        "dynamicresources extenders interpodaffinity podtopologyspread volumes",
+        "dynamicresources extenders interpodaffinity podgroups podtopologyspread volumes",
     ),
     "profiles": ("format", "reload", "check", "build", "resolve", "load", "validate", "models"),
     "scheduler": ("setup", "."),

@@ -22,7 +22,7 @@ from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, counted
 from policy_sched.report import json_text
-from policy_sched.scheduler.setup import assemble, read
+from policy_sched.scheduler.setup import assemble, read_policies
 from policy_sched.simulate import (
     Application,
     explain_after_queue,
@@ -75,7 +75,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     files = (policy or PolicyFlags()).files()
     cluster_files = read_files(cluster)
     objects, problems = cluster_files.objects, cluster_files.problems
-    plans, warnings = read(files.config, files.policies, files.max_cost_limit)
+    plans, warnings = read_policies(files)
     write_diagnostics([*problems, *warnings], sys.stderr)
     scheduler = assemble(plans, seed=seed, objects=objects, now=clock(now))
     set_creation_times(objects, scheduler.handle.now())

@@ -88,7 +88,9 @@ def print_manifests(
     policy = policy or PolicyFlags()
     given = policy.files()
     options = (deployment or DeploymentFlags()).options
-    options = replace(options, max_cost_limit=given.max_cost_limit)
+    options = replace(
+        options, max_cost_limit=given.max_cost_limit, feature_gates=given.feature_gates
+    )
     found = contents(options, policy.config, given.policies)
     write_diagnostics(found.warnings, sys.stderr)
     objects = list(manifests(options, found))

@@ -28,7 +28,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler.setup import assemble, read
+from policy_sched.scheduler.setup import assemble, read_policies
 from policy_sched.simulate import (
     Application,
     load_cluster,
@@ -95,7 +95,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     objects, problems = read_cluster(paths, nodes)
     if not any(map(waits, objects)):
         write_hints(["there are no pending pods: every pod has a node already, or there is none"])
-    plans, warnings = read(files.config, files.policies, files.max_cost_limit)
+    plans, warnings = read_policies(files)
     write_diagnostics([*problems, *warnings], sys.stderr)
     act = partial(_played, times) if timeline else partial(_decided, times.now)
     everywhere = act(objects, plans, seed, output)

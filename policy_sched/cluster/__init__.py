@@ -5,7 +5,7 @@ overlay/ views of hypothetical pods, debug/ consistency checks. The cache is the
 forget and events update rows in place.
 """
 
-from policy_sched.cluster.cache import Cache, PodState, PodStateError
+from policy_sched.cluster.cache import Cache, PodState, PodStateError, TakenOff
 from policy_sched.cluster.group_index import GroupIndex
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.pods_by_importance import Keys, PodOrder
@@ -18,4 +18,5 @@ __all__ = [
     "PodOrder",
     "PodState",
     "PodStateError",
+    "TakenOff",
 ]

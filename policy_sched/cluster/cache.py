@@ -102,6 +102,16 @@ class Record(msgspec.Struct, eq=False):
     row: int
 
 
+class TakenOff(msgspec.Struct, frozen=True):
+    """A pod that is off its node for the time of a trial, with what `Cache.put_back` restores."""
+
+    info: PodInfo
+    node_name: str
+    state: PodState
+    arrival: int
+    deadline: int | None
+
+
 class Cache:
     """Owns the node table and the pod table, and is the only one to change them."""
 
@@ -291,6 +301,22 @@ class Cache:
         next_state(state, PodEvent.REMOVE, info.key)
         assert record is not None, "only a pod of the cache can be removed"
         self._remove(info.uid, record)
+
+    # Trials: pods are off their nodes meanwhile, for whoever looks.
+
+    def take_off(self, uid: str) -> TakenOff:
+        """Take a pod off its node for the time of a trial."""
+        record = self._records[uid]
+        arrival, deadline = int(self.pods.arrival[record.row]), self._deadlines.get(uid)
+        self._remove(uid, record)
+        return TakenOff(record.info, record.node_name, record.state, arrival, deadline)
+
+    def put_back(self, taken: TakenOff) -> None:
+        """Put a pod back on its node, in the state that it had."""
+        self._insert(taken.info, taken.node_name, taken.state)
+        self.pods.arrival[self._records[taken.info.uid].row] = taken.arrival
+        if taken.deadline is not None:
+            self._deadlines[taken.info.uid] = taken.deadline
 
     def check(self) -> list[str]:
         """Work everything out anew from nodes and pods; return what differs, [] if nothing."""

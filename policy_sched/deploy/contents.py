@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,7 @@ class Options:
 
     ``tls_secret``: the Secret with the certificate of the endpoints, None to make one at the start.
     ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
+    ``feature_gates`` come before those of the configuration.
     """
 
     namespace: str = SYSTEM
@@ -47,6 +48,7 @@ class Options:
     service_monitor: bool = False
     tls_secret: str | None = None
     max_cost_limit: int = MAX_ANNOTATED_COST
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def profile(self) -> str:
@@ -101,7 +103,8 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
     if config is not None and options.scheduler_name is not None:
         text = "--scheduler-name is for when there is no --config; that names its profiles itself"
         raise PolicySchedError(text)
-    found = PolicyFiles(config, policies, options.max_cost_limit).compile()
+    gates = options.feature_gates
+    found = PolicyFiles(config, policies, options.max_cost_limit, gates).compile()
     raise_errors(found.problems)
     assert found.settings is not None, "what has no errors has settings"
     named = list(_policies(policies))

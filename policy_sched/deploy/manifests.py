@@ -216,6 +216,9 @@ def arguments(options: Options, files: Contents) -> list[str]:
         found.append(f"--policies={POLICIES}")
     if options.max_cost_limit != MAX_ANNOTATED_COST:
         found.append(f"--max-cost-limit={options.max_cost_limit}")
+    if options.feature_gates:
+        gates = (f"{name}={str(on).lower()}" for name, on in options.feature_gates.items())
+        found.append(f"--feature-gates={','.join(gates)}")
     if options.shadow is not None:
         found += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
     if options.tls_secret is not None:

@@ -47,11 +47,10 @@ from policy_sched.scheduler import (
     GroupPlan,
     Preempt,
     Profile,
-    Reject,
     Scheduler,
     decide,
     dry_run_group,
-    verdicts,
+    member_decision,
 )
 
 
@@ -372,25 +371,22 @@ def _add_together(
     top: int,
 ) -> None:
     """Add the placement of the pod's group, and the pod's node in it."""
-    decision = next(
-        verdict.decision for verdict in verdicts(plan) if verdict.attempt.queued.info.uid == pod.uid
-    )
-    for one in plan.tried:
+    decision = member_decision(plan, pod.uid).decision
+    for one in plan.tried if plan.plugins else ():
         placed, pods = one.placed, len(plan.attempts)
         scores = dict(one.scores)
-        step = PlacementStep(one.name, one.nodes, placed, pods, one.status.ok, one.total, scores)
+        step = PlacementStep(one.name, one.nodes, placed, pods, one.feasible, one.total, scores)
         found.placements.append(step)
-    if isinstance(decision, Reject):
+    if not isinstance(decision, Bind):
         found.message = decision.message
         found.failed = decision.status.code is Code.ERROR
+        _add_victims(found, decision)
         return
     assert plan.best is not None, "the pod goes there"
     found.placement = plan.best.name
     evaluation = decision.evaluation
-    by = ", ".join(sorted(plan.plugins))
-    _add_filters(
-        found, table, evaluation, filter_parts(profile.runner, table, pod), f"placement by {by}"
-    )
+    late_by = f"placement by {', '.join(sorted(plan.plugins))}" if plan.plugins else OTHER_SOURCES
+    _add_filters(found, table, evaluation, filter_parts(profile.runner, table, pod), late_by)
     _add_scores(found, table, evaluation, top)
 
 

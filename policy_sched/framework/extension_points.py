@@ -153,6 +153,12 @@ _TABLE: Final = (
         config="placementGenerate",
     ),
     Point("placement_score", "PlacementScore", Combine.WEIGHTED_SUM, config="placementScore"),
+    Point(
+        "normalize_placement_score",
+        "PlacementScoreExtensionNormalize",
+        Combine.EVERYONE,
+        along_with="placement_score",
+    ),
     Point("events_to_register", "EventsToRegister", Combine.UNION, measured=False),
     Point("sign_pod", "Sign", Combine.UNION, measured=False),
 )

@@ -137,7 +137,17 @@ class SchedulerHooks:
     def placement_score(
         self, state: CycleState, pods: Sequence[PodInfo], placement: Placement
     ) -> int:
-        """Rate a domain in which the group has room, 0..100; its pods count there already."""
+        """Rate a placement in which the group has room; its pods count there already.
+
+        The score is within 0..100 unless `normalize_placement_score` follows.
+        """
+        raise NotImplementedError
+
+    @hookspec
+    def normalize_placement_score(
+        self, state: CycleState, pods: Sequence[PodInfo], scores: Scores
+    ) -> Scores:
+        """Turn this plugin's scores of all placements in which the group has room into 0..100."""
         raise NotImplementedError
 
     @hookspec

@@ -119,6 +119,16 @@ class DryRunMarker:
     """Marks the cycle state of a dry run: plugins must not act on other pods."""
 
 
+@dataclass(frozen=True, slots=True)
+class PodGroupCycle:
+    """Marks the cycle state of a pod that is decided together with its group.
+
+    ``no_preemption``: why no pod is evicted for this one alone; empty if pods may be.
+    """
+
+    no_preemption: str = ""
+
+
 @dataclass(slots=True)
 class PodsToActivate:
     """What a plugin writes into the state so that pods (UIDs) are tried now.

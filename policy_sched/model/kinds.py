@@ -23,7 +23,7 @@ from policy_sched.model.cluster_objects import (
 )
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_group import CoschedulingGroup, PodGroup
+from policy_sched.model.pod_group import SCHEDULING_VERSION, CoschedulingGroup, PodGroup
 from policy_sched.model.resource import (
     DeviceClass,
     ResourceClaim,
@@ -59,7 +59,7 @@ KINDS: Final[dict[Kind, type[ApiObject]]] = {
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
     ("node.k8s.io/v1", "RuntimeClass"): RuntimeClass,
-    ("scheduling.k8s.io/v1alpha2", "PodGroup"): PodGroup,
+    (SCHEDULING_VERSION, "PodGroup"): PodGroup,
     ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingGroup,
     ("resource.k8s.io/v1", "DeviceClass"): DeviceClass,
     ("resource.k8s.io/v1", "ResourceClaim"): ResourceClaim,
@@ -114,7 +114,7 @@ SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
         "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
         "networking.k8s.io/v1": "IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR",
         "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
-        "scheduling.k8s.io/v1alpha2": "Workload",
+        SCHEDULING_VERSION: "Workload",
         "storage.k8s.io/v1": "VolumeAttributesClass",
     }.items()
     for kind in kinds.split()

@@ -14,11 +14,17 @@ from msgspec import field
 
 from policy_sched.model.meta import ApiObject, ApiStruct, Condition, Int32
 
+SCHEDULING_VERSION: Final = "scheduling.k8s.io/v1alpha2"
+"""The version of PodGroup and Workload; Kubernetes 1.37 replaces it."""
+
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """The label with a pod's group for the coscheduling plugin."""
 
 SCHEDULED: Final = "PodGroupScheduled"
 """The condition of a PodGroup for whether its pods have nodes."""
+
+WHOLE_GROUP: Final = "PodGroup"
+"""The disruptionMode of a group whose pods are evicted together; otherwise one by one."""
 
 GroupKey: TypeAlias = tuple[str, str]
 """Namespace and name of a group."""
@@ -53,6 +59,9 @@ class PodGroupSpec(ApiStruct):
 
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: str = ""
+    priority_class_name: str = ""
+    priority: Int32 | None = None
 
 
 class PodGroupStatus(ApiStruct):
@@ -78,6 +87,11 @@ class PodGroup(ApiObject):
         """The label whose value the nodes share; empty if there is none."""
         constraints = self.spec.scheduling_constraints
         return constraints.topology[0].key if constraints and constraints.topology else ""
+
+    @property
+    def priority(self) -> int:
+        """The priority of the group; those of its pods are not consulted for it."""
+        return self.spec.priority or 0
 
     @property
     def schedule_timeout(self) -> int | None:

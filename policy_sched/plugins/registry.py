@@ -18,6 +18,12 @@ from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.plugins.interpodaffinity import InterPodAffinity
 from policy_sched.plugins.node_declared_features import NodeDeclaredFeatures
+from policy_sched.plugins.podgroups import (
+    GangScheduling,
+    NodeResourcesPlacement,
+    PodGroupPodsCount,
+    TopologyPlacementGenerator,
+)
 from policy_sched.plugins.podtopologyspread import PodTopologySpread
 from policy_sched.plugins.volumes import (
     NodeVolumeLimits,
@@ -38,7 +44,15 @@ HOUSE: Final[Mapping[str, Factory]] = {
     "DynamicResources": DynamicResources,
     "DefaultBinder": DefaultBinder,
     "NodeDeclaredFeatures": NodeDeclaredFeatures,
+    "GangScheduling": GangScheduling,
+    "TopologyPlacementGenerator": TopologyPlacementGenerator,
+    "PodGroupPodsCount": PodGroupPodsCount,
 }
+
+GATED_PARTS: Final[Mapping[str, tuple[str, Factory]]] = {
+    "NodeResourcesFit": ("TopologyAwareWorkloadScheduling", NodeResourcesPlacement),
+}
+"""What a plugin that is a policy implements besides, where a feature gate is on: gate, factory."""
 
 
 @cache

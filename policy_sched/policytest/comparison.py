@@ -9,13 +9,14 @@ adds to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import msgspec
 
 from policy_sched.policytest.expectations import (
     Between,
+    GroupOutcome,
     Matching,
     NodeScore,
     Number,
@@ -96,6 +97,22 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
     if expected.nominated is not None or (rules.nominations and got.nominated is not None):
         yield from _nominated(expected.nominated, got.nominated)
     yield from _placed_together(expected, got)
+    if complete and expected.chosen is None and got.chosen is not None:
+        yield Difference("chosen", ABSENT, got.chosen)
+    if expected.group is not None or (complete and got.group is not None):
+        yield from _group(expected.group or GroupOutcome(), got.group or GroupOutcome(), complete)
+
+
+def _group(expected: GroupOutcome, got: GroupOutcome, complete: bool) -> Iterator[Difference]:
+    """Compare what became of a group; a record has no victims and no waiting where none is."""
+    for field in fields(GroupOutcome):
+        wanted, ours = getattr(expected, field.name), getattr(got, field.name)
+        if wanted is None and not complete:
+            continue
+        if field.name == "victims":
+            wanted, ours = sorted(wanted or ()), sorted(ours or ())
+        if (wanted or None) != (ours or None):
+            yield Difference(f"group.{field.name}", str(wanted), str(ours))
 
 
 def _claims(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:

@@ -12,8 +12,10 @@ from policy_sched.policytest.reader import WRONG_VALUE, FieldPath, Plain, Reader
 from policy_sched.profiles.models import (
     AnswerCode,
     AnswerEntry,
+    ConditionEntry,
     EvictionEntry,
     Expectation,
+    GroupEntry,
     Limits,
     Pattern,
     ScoreEntry,
@@ -88,6 +90,30 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupCondition:
+    """The condition PodGroupScheduled of a PodGroup."""
+
+    status: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """What became of a pod group: the pods in the order in which they were decided, and the status.
+
+    ``victims`` are evicted for its pods or for the group.
+    """
+
+    name: str | None = None
+    order: tuple[str, ...] | None = None
+    code: str | None = None
+    waiting: bool | None = None
+    victims: tuple[str, ...] | None = None
+    condition: GroupCondition | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """One step. ``placed`` is False where the pod fits nowhere; ``chosen`` names a node.
 
@@ -102,6 +128,7 @@ class Outcome:
     as ``message``.
     ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
     ``placements`` has the score of each domain that was tried, None where the group has no room.
+    ``group`` is what became of a group, at the first of its pods.
     """
 
     pod: str
@@ -128,6 +155,7 @@ class Outcome:
     errors: tuple[str, ...] | None = None
     placement: str | None = None
     placements: Mapping[str, int | None] | None = None
+    group: GroupOutcome | None = None
 
 
 KEYS: Final = keys_of(Expectation)
@@ -188,6 +216,40 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
         victims=_full_names(texts("victims")),
         placement=(text("placement") or "") if "placement" in stated else None,
         placements=_placements(reader, stated, path),
+        group=_group(reader, stated, path),
+    )
+
+
+def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | None:
+    if "group" not in stated:
+        return None
+    at = (*path, "group")
+    fields = reader.mapping(stated["group"], at, keys_of(GroupEntry))
+
+    def text(key: str) -> str | None:
+        return reader.text(fields[key], (*at, key)) if key in fields else None
+
+    def pods(key: str) -> tuple[str, ...] | None:
+        return _full_names(reader.texts(fields[key], (*at, key))) if key in fields else None
+
+    waiting = fields.get("waitingOnPreemption")
+    if waiting is not None and not isinstance(waiting, bool):
+        reader.problem((*at, "waitingOnPreemption"), WRONG_VALUE, "true or false is expected")
+    condition = None
+    if "condition" in fields:
+        inside = (*at, "condition")
+        said = reader.mapping(fields["condition"], inside, keys_of(ConditionEntry))
+        keys = ("status", "reason", "message")
+        words = [reader.text(said.get(key, ""), (*inside, key)) for key in keys]
+        condition = GroupCondition(*words)
+    name = text("name")
+    return GroupOutcome(
+        None if name is None else full_name(name),
+        pods("order"),
+        text("code"),
+        waiting if isinstance(waiting, bool) else None,
+        pods("victims"),
+        condition,
     )
 
 

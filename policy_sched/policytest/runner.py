@@ -34,24 +34,22 @@ from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
-from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import Outcome, PluginOutcome
+from policy_sched.policytest.observed import answer_of, outcome_of
+from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios, pod_name
 from policy_sched.policytest.sequence import load_sequences, run_sequence
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import (
     Attempt,
-    Bind,
-    Decision,
     GroupPlan,
-    Preempt,
-    Reject,
     Scheduler,
     clear_lower_nominations,
     decide,
     dry_run_group,
+    member_decision,
     pod_gone,
-    verdicts,
 )
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.simulate import load_cluster
@@ -91,8 +89,8 @@ def observe_scenario(
     wanted = {name for name in pods if run.wanted(scenario.name, name)}
     if not wanted:
         return [], {}
-    plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit)
-    if scenario.complete and not scenario.bind:
+    plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
+    if not scenario.whole:
         plans = tuple(_without(UNRECORDED, plan) for plan in plans)
     scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
     set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
@@ -103,12 +101,14 @@ def observe_scenario(
     seen: dict[str, Outcome] = {}
     for pod in scenario.pending:
         scheduler.handle.groups.seen(PodInfo.of(pod))
+    groups = GroupSteps(scheduler, scenario)
     rules = Rules(scenario.complete, nominations=scenario.complete and scenario.several)
     running = {pod_name(one): one for one in scenario.objects if isinstance(one, Pod)}
     times: Counter[str] = Counter()
     for op in scenario.ops:
         pod = pods.get(op.pod) or running[op.pod]
-        if op.delete or scheduler.cache.node_of(PodInfo.of(pod).uid):
+        decided = groups.decided(PodInfo.of(pod)) and not op.delete
+        if not decided and (op.delete or scheduler.cache.node_of(PodInfo.of(pod).uid)):
             pod_gone(scheduler, PodInfo.of(pod))
         if op.delete:
             continue
@@ -119,7 +119,13 @@ def observe_scenario(
         name = decision_name(op.pod, times[op.pod])
         expected = scenario.expect.get(name)
         started = time.perf_counter()
-        outcome = _step(scheduler, pod, expected, watch, scenario)
+        outcome = groups.decide(PodInfo.of(pod))
+        if outcome is None:
+            outcome = _step(scheduler, pod, expected, watch, scenario)
+            if scenario.complete and scenario.gates:
+                outcome = replace(outcome, permit=None)  # stated of pods of groups only
+        elif scenario.complete:
+            outcome = as_recorded(outcome, expected)
         if op.pod not in wanted:
             continue
         seen[name] = outcome
@@ -205,7 +211,7 @@ class Observation:
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
         status = runner.run("reserve", self._state, self._info, node).status
         if not status.ok:
-            self.outcome = replace(self.outcome, reserve=_answer(status))
+            self.outcome = replace(self.outcome, reserve=answer_of(status))
         elif runner.pipeline.at("permit"):
             status = self._permit(runner, node)
         if status.ok and self._bind:
@@ -231,7 +237,7 @@ class Observation:
                     text = f'running PreBind plugin "{hook.plugin}": {status.message()}'
                     answer = PluginOutcome(status.code.value, "", (text,))
                 else:
-                    answer = _answer(status.by(hook.plugin))
+                    answer = answer_of(status.by(hook.plugin))
                 self.outcome = replace(self.outcome, pre_bind=answer)
                 return status
         return SUCCESS
@@ -247,7 +253,7 @@ class Observation:
             handle.waiting_pods.add(WaitingPod(self._info, node, times, handle.now(), again))
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
-        self.outcome = replace(self.outcome, permit=_answer(status))
+        self.outcome = replace(self.outcome, permit=answer_of(status))
         handle.waiting_pods.ask_again()
         for waiting in handle.waiting_pods:
             if waiting.answered:
@@ -287,7 +293,7 @@ class Observation:
             return Outcome(info.key, message=message)
         gate = profile.runner.run("pre_enqueue", info).status
         if not gate.ok:
-            return Outcome(info.key, pre_enqueue=_answer(gate))
+            return Outcome(info.key, pre_enqueue=answer_of(gate))
         plan = dry_run_group(info, profile, self._scheduler.handle)
         if plan is not None:
             return self._decided_together(plan)
@@ -300,36 +306,16 @@ class Observation:
             # Records of preemption are made of several runs of PostFilter in one cycle: plugins
             # see what dry runs of the first left in the state.
             profile.runner.run("post_filter", attempt.state, info, decision.diagnosis)
-        return self._decided(decision)
+        return outcome_of(info, decision, table)
 
     def _decided_together(self, plan: GroupPlan) -> Outcome:
         """Return what a plan for its whole group means for the pod."""
-        verdict = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == self._info.uid)
-        self._state = verdict.attempt.state
+        member = member_decision(plan, self._info.uid)
+        self._state = member.attempt.state
         scores = {one.name: one.total if one.status.ok else None for one in plan.tried}
         chosen = "" if plan.best is None else plan.best.name
-        return replace(self._decided(verdict.decision), placement=chosen, placements=scores)
-
-    def _decided(self, decision: Decision) -> Outcome:
-        info, table = self._info, self._scheduler.handle.nodes
-        if isinstance(decision, Bind):
-            return self._placed(decision)
-        diagnosis = decision.diagnosis
-        if diagnosis is None:
-            return Outcome(info.key, feasible=(), message=decision.message)
-        names = table.names
-        pre_filter, post_filter = diagnosis.pre_filter, diagnosis.post_filter
-        rejected = {} if pre_filter else diagnosis.statuses
-        return Outcome(
-            info.key,
-            pre_filter=_answer(pre_filter) if pre_filter else None,
-            rejected={names[row]: _answer(status) for row, status in rejected.items()},
-            feasible=(),
-            message=decision.message,
-            post_filter=_answer(post_filter) if post_filter else None,
-            preemption=_eviction(decision),
-            nominated=_nominated(decision),
-        )
+        found = outcome_of(self._info, member.decision, self._scheduler.handle.nodes)
+        return replace(found, placement=chosen, placements=scores)
 
     def _by_rule(self, rejected: Mapping[str, PluginOutcome]) -> dict[str, PluginOutcome]:
         """Return the answers with the first rule of each plugin's that rejects the node."""
@@ -350,45 +336,6 @@ class Observation:
             )
             named[node] = replace(answer, rule=rule)
         return named
-
-    def _placed(self, decision: Bind) -> Outcome:
-        """Return the outcome of a pod that has feasible nodes."""
-        evaluation = decision.evaluation
-        names = self._scheduler.handle.nodes.names
-        rows = evaluation.filtering.feasible_rows()
-        feasible = [names[row] for row in rows.tolist()]
-        scoring = evaluation.scoring
-        assert scoring is not None, "a feasible node was scored"
-        totals = scoring.total[rows].tolist()
-        weighted = scoring.weighted(rows)
-        scores = {
-            name: NodeScore(total, {plugin: part[i] for plugin, part in weighted.items()})
-            for i, (name, total) in enumerate(zip(feasible, totals, strict=True))
-        }
-        statuses = evaluation.filtering.statuses()
-        return Outcome(
-            self._info.key,
-            rejected={names[row]: _answer(status) for row, status in statuses.items()},
-            feasible=tuple(sorted(feasible)),
-            scores=scores,
-            best=tuple(sorted(names[row] for row in evaluation.best().tolist())),
-        )
-
-
-def _answer(status: Status) -> PluginOutcome:
-    return PluginOutcome(status.code.value, "" if status.ok else status.plugin, status.reasons)
-
-
-def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:
-    if isinstance(decision, Reject):
-        return None
-    return (Eviction(decision.node, tuple(victim.key for victim in decision.victims)),)
-
-
-def _nominated(decision: Preempt | Reject) -> str | None:
-    if isinstance(decision, Preempt):
-        return decision.node
-    return None if decision.nominated else ""
 
 
 @dataclass(slots=True)

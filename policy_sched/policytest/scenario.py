@@ -11,7 +11,7 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -35,7 +35,7 @@ from policy_sched.policytest.reader import (
 from policy_sched.profiles.load import problems_of_config
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import Operation as TestOperation
-from policy_sched.profiles.models import PolicyTest, keys_of, moment_of
+from policy_sched.profiles.models import PolicyTest, gates_of, keys_of, moment_of
 from policy_sched.scheduler.setup import EPOCH
 from policy_sched.source import (
     MAX_BYTES,
@@ -61,6 +61,15 @@ MAX_WORK: Final = 1_000_000
 TOO_LONG: Final = "PS501"
 TOO_LARGE: Final = "split it, or write one scenario a line, as JSON in a .jsonl file"
 BAD_API_VERSION: Final = "PS706"
+RECORDED_GATES: Final[Mapping[str, Mapping[str, bool]]] = {
+    "gang": {"GenericWorkload": True, "GangScheduling": True},
+    "gang_topology": {
+        "GenericWorkload": True,
+        "GangScheduling": True,
+        "TopologyAwareWorkloadScheduling": True,
+    },
+}
+"""The feature gates of recorded families that do not name them, by the family's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,10 @@ class Scenario:
     now: int = EPOCH
     bind: bool = False
     """Whether what is reserved is written, too; then all plugins decide, and none is left out."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """The feature gates that it names, or that its recorded family has."""
+    whole: bool = True
+    """Whether no plugin was disabled where its decisions were recorded."""
     several: bool = False
     """Whether the scenario states what happens, so that a pod may be decided twice."""
 
@@ -229,8 +242,25 @@ def _scenario(
         complete=complete,
         now=_now(reader, fields.get("now")),
         bind=fields.get("bind") is True,
+        gates=_gates(reader, fields),
+        whole=not complete or "gates" in fields or fields.get("bind") is True,
         several="ops" in fields,
     )
+
+
+def _gates(reader: Reader, fields: Plain) -> Mapping[str, bool]:
+    """Return the feature gates of a document; a recorded family may have them without naming."""
+    if "gates" in fields:
+        try:
+            return gates_of(reader.text(fields["gates"], ("gates",)))
+        except ValueError as error:
+            reader.problem(("gates",), WRONG_VALUE, str(error))
+            return {}
+    if not fields.get("gang"):
+        return {}
+    name = fields.get("name")
+    family = name.rpartition("-")[0] if isinstance(name, str) else ""
+    return RECORDED_GATES.get(family, RECORDED_GATES["gang"])
 
 
 def _now(reader: Reader, value: object) -> int:

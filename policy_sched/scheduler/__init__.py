@@ -26,12 +26,21 @@ from policy_sched.scheduler.event_handlers import (
 from policy_sched.scheduler.eviction import clear_lower_nominations, prepare_candidate
 from policy_sched.scheduler.failure import record_no_profile
 from policy_sched.scheduler.placement_search import GroupPlan
+from policy_sched.scheduler.pod_group_algorithm import Member
 from policy_sched.scheduler.pod_group_cycle import (
-    GroupTurn,
+    GroupDecision,
+    condition_reason,
+    decided_together,
     dry_run_group,
+    dry_run_members,
+    gated,
     schedule_group,
-    tell_group,
-    verdicts,
+    update_group_condition,
+)
+from policy_sched.scheduler.pod_group_outcomes import (
+    MemberDecision,
+    member_decision,
+    member_decisions,
 )
 from policy_sched.scheduler.queueing_hints import (
     NO_PROFILE,
@@ -51,9 +60,11 @@ __all__ = [
     "Bind",
     "Decision",
     "Events",
+    "GroupDecision",
     "GroupPlan",
-    "GroupTurn",
     "Happened",
+    "Member",
+    "MemberDecision",
     "Outcome",
     "Preempt",
     "Profile",
@@ -62,9 +73,15 @@ __all__ = [
     "TakesLong",
     "build_queue",
     "clear_lower_nominations",
+    "condition_reason",
     "decide",
+    "decided_together",
     "dry_run_group",
+    "dry_run_members",
     "first_objection",
+    "gated",
+    "member_decision",
+    "member_decisions",
     "node_gone",
     "node_seen",
     "object_gone",
@@ -77,6 +94,5 @@ __all__ = [
     "queue_order",
     "record_no_profile",
     "schedule_group",
-    "tell_group",
-    "verdicts",
+    "update_group_condition",
 ]

@@ -6,15 +6,19 @@ As in kube-scheduler the victims keep running until they are gone; the room is o
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
-from policy_sched.model import PodInfo
+from policy_sched.model import PodGroup, PodInfo
 from policy_sched.scheduler.attempt import Preempt
 from policy_sched.scheduler.event_recorder import record_event
 
 LOG: Final = logging.getLogger(__name__)
+#: The node of events about victims of a whole group (kube-scheduler's word), and their plugin.
+CLUSTER: Final = "cluster"
+DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 #: Ends the note of a victim that waited to be bound: nothing was deleted in the cluster.
 IN_MEMORY: Final = " (in kube-scheduler memory)."
 
@@ -28,12 +32,32 @@ def prepare_candidate(pod: PodInfo, decision: Preempt, handle: Handle) -> str:
     if not victims:
         return ""
     clear_lower_nominations(pod, decision.node, handle)
+    note = f"Preempted by pod {pod.uid} on node {decision.node}"
+    text = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
     try:
         for victim in victims:
-            _evict(victim, pod, decision, handle)
+            _evict(victim, note, text, decision.plugin, handle, pod)
     except ClusterError as error:
         return f"preemption: {error}"
     return ""
+
+
+def evict_for_group(pod: PodInfo, victims: Sequence[PodInfo], handle: Handle) -> None:
+    """Evict the victims of the group of a pod; what the cluster refuses is logged.
+
+    Victims that are already terminating are left alone. The group is retried in any case.
+    """
+    group = handle.objects.named(PodGroup, pod.namespace, pod.pod_group)
+    uid = "" if group is None else group.metadata.uid
+    note = f"Preempted by podgroup {uid} on node {CLUSTER}"
+    text = f"{pod.scheduler_name}: preempting to accommodate a higher priority podgroup"
+    for victim in victims:
+        if victim.terminating:
+            continue
+        try:
+            _evict(victim, note, text, DEFAULT_PREEMPTION, handle)
+        except ClusterError as error:
+            LOG.warning("cannot evict pod %s: %s", victim.key, error)
 
 
 def clear_lower_nominations(pod: PodInfo, node: str, handle: Handle) -> None:
@@ -48,12 +72,18 @@ def clear_lower_nominations(pod: PodInfo, node: str, handle: Handle) -> None:
                 LOG.warning("cannot clear the nomination of pod %s: %s", other.key, error)
 
 
-def _evict(victim: PodInfo, pod: PodInfo, decision: Preempt, handle: Handle) -> None:
-    note = f"Preempted by pod {pod.uid} on node {decision.node}"
-    if handle.waiting_pods.preempt(victim.uid, decision.plugin):
+def _evict(
+    victim: PodInfo,
+    note: str,
+    text: str,
+    plugin: str,
+    handle: Handle,
+    related: PodInfo | None = None,
+) -> None:
+    """Send a victim back if it waits for its binding, else delete it; record the event."""
+    if handle.waiting_pods.preempt(victim.uid, plugin):
         note += IN_MEMORY
     else:
-        text = f"{pod.scheduler_name}: preempting to accommodate a higher priority pod"
         handle.client.set_disruption_target(victim, text)
         handle.client.delete_pod(victim)
-    record_event(handle, victim, "Normal", "Preempted", "Preempting", note, pod)
+    record_event(handle, victim, "Normal", "Preempted", "Preempting", note, related)

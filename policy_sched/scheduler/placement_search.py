@@ -1,294 +1,215 @@
-"""Where all pods of a group go together: each domain tried with the whole group, the best taken.
+"""Where all pods of a group go together: each placement tried with the whole group, the best taken.
 
-Theory of operation. This is kube-scheduler's placement algorithm for pod groups. In each domain the
-pods are decided one after the other, those of higher priority first, as if there were no other
-nodes; a pod that finds a node is assumed there, and its Reserve and Permit plugins run, so
-that the next one sees it. A domain will do if a Permit plugin allowed one of them: that is where a
-gang counts how many it has. Then the domain is rated, and all is undone before the next one is
-tried. No pod is evicted for a group that is placed so.
+Theory of operation. This is kube-scheduler's placement algorithm for pod groups. A placement is a
+set of nodes that PlacementGenerate plugins made, or all nodes. In each one the default algorithm
+decides the pods as if there were no other nodes; a placement that the group fits in is rated, and
+all is undone before the next one is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster import PodStateError
+from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    SUCCESS,
-    Code,
-    CycleState,
-    Diagnosis,
-    DryRunMarker,
-    Handle,
-    Placement,
-    Status,
+from policy_sched.framework import Code, CycleState, Placement, Status
+from policy_sched.framework.evaluate import (
+    Domain,
+    Domains,
+    normalized_placements,
+    placement_scores,
 )
-from policy_sched.framework.evaluate import Domain, Domains, rating
-from policy_sched.model import NO_PLUGINS
+from policy_sched.model import NO_PLUGINS, PodInfo
 from policy_sched.scheduler.attempt import Attempt, Bind, Reject
-from policy_sched.scheduler.binding_cycle import undo
 from policy_sched.scheduler.failure import rejectors
-from policy_sched.scheduler.scheduling_cycle import select_host
+from policy_sched.scheduler.pod_group_algorithm import (
+    UNSCHEDULABLE,
+    GroupResult,
+    Nodes,
+    Trial,
+    schedule_members,
+)
+from policy_sched.scheduler.pod_group_snapshot import AssumedMembers, Held
 
 Rejectors = tuple[frozenset[str], frozenset[str]]
 """The plugins that rejected a pod, and those that answered Pending."""
-#: Upstream's words for a group of which too few pods find a node.
-UNSCHEDULABLE: Final = "pod group is unschedulable"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """What was decided about one pod in a domain. ``allowed``: no Permit plugin lets it wait."""
-
-    attempt: Attempt
-    decision: Bind | Reject
-    allowed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementResult:
-    """A domain with the group in it.
-
-    ``members``: what was decided about each pod; ``placed``: how many find a node there.
-    ``status``: Success, Unschedulable, or the error that ended it. ``scores``: what each
-    PlacementScore plugin adds; empty where ``unrated`` says why there are none.
-    """
-
-    name: str
-    nodes: int
-    members: tuple[Member, ...]
-    placed: int
-    status: Status
-    scores: Mapping[str, int] = field(default_factory=dict)
-    unrated: str = ""
-
-    @property
-    def total(self) -> int:
-        """The sum of its scores."""
-        return sum(self.scores.values())
-
-    def in_vain(self) -> PlacementResult:
-        """Return it without the nodes that were found: the group goes elsewhere."""
-        left = tuple(one for one in self.members if isinstance(one.decision, Reject))
-        return replace(self, members=left)
+NO_PLACEMENT: Final = "no feasible placements found"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The domains that were tried, and the best that will do; None: the group goes nowhere.
+    """The placements that were tried, and what became of the group.
 
-    ``status`` is the group's, ``rejected_by`` are the plugins that rejected its pods; ``plugins``
-    generated the domains.
+    ``best``: the placement that the group goes to, or waits for; None: it goes nowhere. ``status``
+    is the group's. ``rejected_by`` are the plugins that rejected its pods; ``plugins`` generated
+    the placements. ``victims`` are evicted for the group as a whole. ``gated``: kube-scheduler's
+    own pod group cycle decides, by feature gate, and no policy's placements.
     """
 
     attempts: tuple[Attempt, ...]
     plugins: frozenset[str]
-    tried: tuple[PlacementResult, ...]
-    best: PlacementResult | None
+    tried: tuple[GroupResult, ...]
+    best: GroupResult | None
     status: Status
     rejected_by: Rejectors = (NO_PLUGINS, NO_PLUGINS)
+    victims: tuple[PodInfo, ...] = ()
+    gated: bool = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the group fits when victims are gone."""
+        return self.best is not None and not self.status.ok
 
 
-def plan_group(
-    attempts: Sequence[Attempt],
-    found: Domains,
-    handle: Handle,
-    rng: Random | None,
-    watched: str = "",
+def try_all_nodes(attempts: Sequence[Attempt], trial: Trial) -> GroupResult:
+    """Return how the default algorithm decides a group on all nodes."""
+    with AssumedMembers(trial.handle, trial.absent) as assumed:
+        return schedule_members(attempts, all_nodes(trial.handle.nodes), trial, assumed)
+
+
+def all_nodes(table: NodeTable) -> Nodes:
+    """Return all nodes as a placement without a name."""
+    return Nodes("", np.flatnonzero(table.live.values[: table.n]))
+
+
+def try_placements(
+    attempts: Sequence[Attempt], found: Domains, trial: Trial, rng: Random | None
 ) -> GroupPlan:
-    """Find out where the pods of a group go; nothing is changed in the end.
+    """Find out in which placement the pods of a group go; nothing is changed in the end.
 
     ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
-    ties, among nodes and among domains; without it the first is taken. ``watched``: the UID of a
-    pod of which also is told why it was not for other nodes.
+    ties among placements; without it the first is taken.
     """
-    choose = partial(_decided, handle=handle, rng=rng, watched=watched)
-    plan = partial(GroupPlan, tuple(attempts), frozenset(found.plugins))
-    tried: list[PlacementResult] = []
-    best = _Best(rng)
-    rejected, pending = set(found.plugins), set[str]()
+    plugins, everyone = frozenset(found.plugins), tuple(attempts)
+    if not found.rows:
+        status = Status(Code.UNSCHEDULABLE, (NO_PLACEMENT,))
+        return GroupPlan(everyone, plugins, (), None, status, (plugins, NO_PLUGINS))
+    tried: list[GroupResult] = []
+    seeds: list[int | None] = []
+    held: GroupResult | None = None
     for name, rows in found.rows.items():
-        one = _try_domain(name, rows, attempts, handle, choose)
-        best.take(one)
-        one = one.in_vain()
-        tried.append(one)
+        seeds.append(None if rng is None else rng.getrandbits(64))
+        one = _try_placement(name, rows, attempts, trial, seeds[-1])
+        if one.feasible and (held is None or one.total > held.total):
+            held = one  # only one is held: what is known of each pod in a placement takes room
+        shown = (not tried or bool(trial.watched)) and not one.feasible
+        tried.append(one if shown or one.status.code is Code.ERROR else _without_nodes(one))
         if one.status.code is Code.ERROR:
-            return plan(tuple(tried), None, one.status)
+            return GroupPlan(everyone, plugins, tuple(tried), None, one.status)
+    rejected_by = _rejectors(plugins, tried)
+    if held is None:
+        text = f"0/{len(tried)} placements are available, first placement status: {UNSCHEDULABLE}"
+        status = Status(Code.UNSCHEDULABLE, (text,))
+        return GroupPlan(everyone, plugins, tuple(tried), None, status, rejected_by)
+    try:
+        chosen = _rate(tried, attempts, rng)
+    except PluginError as error:
+        return GroupPlan(everyone, plugins, tuple(tried), None, Status(Code.ERROR, (str(error),)))
+    name = tried[chosen].name
+    if held.name != name:
+        held = _try_placement(name, found.rows[name], attempts, trial, seeds[chosen])
+    held = replace(held, scores=tried[chosen].scores)
+    return GroupPlan(everyone, plugins, tuple(tried), held, held.status, rejected_by)
+
+
+def _rate(tried: list[GroupResult], attempts: Sequence[Attempt], rng: Random | None) -> int:
+    """Normalise the scores of the placements that will do; return the best one's place.
+
+    Raises PluginError if a plugin breaks; where there is no choice, that does no harm.
+    """
+    fits = [place for place, one in enumerate(tried) if one.feasible]
+    try:
+        scores = _normalized([tried[place] for place in fits], attempts)
+    except PluginError:
+        if len(fits) > 1:
+            raise
+        tried[fits[0]] = replace(tried[fits[0]], scores={})
+        return fits[0]
+    for place, own in zip(fits, scores, strict=True):
+        tried[place] = replace(tried[place], scores=own)
+    most = max(tried[place].total for place in fits)
+    best = [place for place in fits if tried[place].total == most]
+    return best[0] if rng is None else best[rng.randrange(len(best))]
+
+
+def _normalized(fits: Sequence[GroupResult], attempts: Sequence[Attempt]) -> list[dict[str, int]]:
+    """Return the scores of placements as they count. Raises PluginError if a plugin breaks."""
+    for one in fits:
+        if one.unrated:
+            raise PluginError(one.unrated)
+    pods, raw = [attempt.queued.info for attempt in attempts], [one.scores for one in fits]
+    return normalized_placements(attempts[0].profile.runner, CycleState(), pods, raw)
+
+
+def _rejectors(plugins: frozenset[str], tried: Sequence[GroupResult]) -> Rejectors:
+    """Return the plugins that rejected pods of the group in any placement."""
+    rejected, pending = set(plugins), set[str]()
+    for one in tried:
         for member in one.members:
             if isinstance(member.decision, Reject):
                 more = rejectors_of(member.decision)
                 rejected |= more[0]
                 pending |= more[1]
-    rejected_by = frozenset(rejected), frozenset(pending)
-    if best.found is None:
-        text = f"0/{len(tried)} placements are available"
-        if tried:
-            text += f", first placement status: {UNSCHEDULABLE}"
-        return plan(tuple(tried), None, Status(Code.UNSCHEDULABLE, (text,)), rejected_by)
-    if best.unrated and best.count > 1:
-        return plan(tuple(tried), None, Status(Code.ERROR, (best.unrated,)))
-    return plan(tuple(tried), best.found, SUCCESS, rejected_by)
-
-
-class _Best:
-    """The best of the domains that will do; of equals each has the same chance.
-
-    Only one is held at a time: what is known of each pod in a domain takes room.
-    """
-
-    def __init__(self, rng: Random | None) -> None:
-        self.found: PlacementResult | None = None
-        self.count = 0
-        self.unrated = ""
-        self._rng = rng
-        self._equals = 0
-
-    def take(self, one: PlacementResult) -> None:
-        """Look at the next domain."""
-        if not one.status.ok:
-            return
-        self.count += 1
-        self.unrated = self.unrated or one.unrated
-        before = None if self.found is None else self.found.total
-        if before is None or one.total > before:
-            self.found, self._equals = one, 1
-        elif one.total == before:
-            self._equals += 1
-            if self._rng is not None and self._rng.randrange(self._equals) == 0:
-                self.found = one
+    return frozenset(rejected), frozenset(pending)
 
 
 def rejectors_of(decision: Reject) -> Rejectors:
-    """Return the plugins that rejected one pod in a domain, on all nodes or after one was
+    """Return the plugins that rejected one pod in a placement, on all nodes or after one was
     chosen."""
     return rejectors(decision if decision.diagnosis is not None else decision.status)
 
 
-def _try_domain(
+def _without_nodes(one: GroupResult) -> GroupResult:
+    """Return a result without the nodes that were found: the group may go elsewhere."""
+    left = tuple(member for member in one.members if not isinstance(member.decision, Bind))
+    return replace(one, members=left)
+
+
+def _try_placement(
     name: str,
     rows: NDArray[np.intp],
     attempts: Sequence[Attempt],
-    handle: Handle,
-    choose: Callable[[Attempt, Domain, int], Bind | Reject],
-) -> PlacementResult:
-    """Put the group into a domain, see how it does there, and take it out again."""
-    table = handle.nodes
+    trial: Trial,
+    seed: int | None,
+) -> GroupResult:
+    """Put the group into a placement, see how it does there, and take it out again.
+
+    ``seed`` breaks ties among nodes: the same seed has the same result.
+    """
+    if seed is not None:
+        trial = replace(trial, rng=Random(seed))  # noqa: S311 - no secret
+    nodes = Nodes(name, rows, _domain(trial.handle.nodes, rows))
+    with AssumedMembers(trial.handle) as assumed:
+        result = schedule_members(attempts, nodes, trial, assumed)
+        return _rated(result, attempts, rows, assumed.held) if result.feasible else result
+
+
+def _domain(table: NodeTable, rows: NDArray[np.intp]) -> Domain | None:
+    """Return the nodes as what evaluations are restricted to; None where they are all nodes."""
     others = table.live.values[: table.n].copy()
     others[rows] = False
-    domain = Domain(np.flatnonzero(others))
-    held: list[tuple[Attempt, str]] = []
-    members: list[Member] = []
-    status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
-    scores: Mapping[str, int] = {}
-    unrated = ""
-    try:
-        for attempt in attempts:
-            decision = choose(attempt, domain, rows.size)
-            member = _held(attempt, decision, handle, held)
-            members.append(member)
-            if isinstance(member.decision, Reject):
-                if member.decision.status.code is Code.ERROR:
-                    words = member.decision.message
-                    text = f"failed to schedule other pod from a pod group: {words}"
-                    status = Status(Code.ERROR, (text,))
-                    break
-            elif member.allowed:
-                status = SUCCESS
-        placed = len(held)
-        if status.ok:
-            assigned = tuple((one.queued.info, node) for one, node in held)
-            try:
-                scores = _rated(attempts, Placement(name, rows, assigned))
-            except PluginError as error:
-                unrated = str(error)
-    finally:
-        for filter_dry_run, node in reversed(held):
-            undo(filter_dry_run, node, handle)
-    return PlacementResult(name, rows.size, tuple(members), placed, status, scores, unrated)
+    outside = np.flatnonzero(others)
+    return Domain(outside) if outside.size else None
 
 
-def _rated(attempts: Sequence[Attempt], placement: Placement) -> dict[str, int]:
+def _rated(
+    result: GroupResult,
+    attempts: Sequence[Attempt],
+    rows: NDArray[np.intp],
+    held: Sequence[Held],
+) -> GroupResult:
+    """Return the result with its scores as plugins give them, or with the error of one."""
     pods = [attempt.queued.info for attempt in attempts]
-    return rating(attempts[0].profile.runner, CycleState(), pods, placement)
-
-
-def _decided(
-    attempt: Attempt,
-    domain: Domain,
-    nodes: int,
-    *,
-    handle: Handle,
-    rng: Random | None,
-    watched: str,
-) -> Bind | Reject:
-    """Return to which node of the domain a pod goes, or why to none of them."""
-    pod, profile, table = attempt.queued.info, attempt.profile, handle.nodes
+    assigned = tuple((one.attempt.queued.info, one.node) for one in held)
+    placement = Placement(result.name, rows, assigned)
     try:
-        evaluation = profile.evaluator.evaluate(pod, domain)
+        scores = placement_scores(attempts[0].profile.runner, CycleState(), pods, placement)
     except PluginError as error:
-        return _broken(str(error))
-    rejection = evaluation.rejection
-    if rejection is not None and rejection.code is Code.ERROR:
-        return _broken(rejection.message())
-    best = evaluation.best()
-    if best.size:
-        row = best.item(0) if rng is None else select_host(best, rng)
-        # Those of the group that are alike share an answer, which moves on with each of them.
-        if watched != pod.uid:
-            return Bind(table.names[row], row, evaluation.summary(row))
-        evaluation = evaluation.snapshot()
-        evaluation.filtering.statuses()  # computed now: the cluster may differ later
-        return Bind(table.names[row], row, evaluation)
-    diagnosis = Diagnosis(
-        node_count=nodes,
-        statuses=evaluation.filtering.statuses(),
-        pre_filter=rejection,
-        narrowed_by=evaluation.filtering.narrowed_by,
-    )
-    message = diagnosis.message()
-    return Reject(Status(Code.UNSCHEDULABLE, (message,)), message, diagnosis)
-
-
-def _held(
-    attempt: Attempt,
-    decision: Bind | Reject,
-    handle: Handle,
-    held: list[tuple[Attempt, str]],
-) -> Member:
-    """Assume the pod on its node, and run Reserve and Permit plugins; those that succeed are in
-    ``held``."""
-    if isinstance(decision, Reject):
-        return Member(attempt, decision)
-    filter_dry_run = Attempt(attempt.queued, attempt.profile, decision.evaluation.state.clone())
-    filter_dry_run.state.write(DryRunMarker())
-    pod, node, runner = filter_dry_run.queued.info, decision.node, filter_dry_run.profile.runner
-    try:
-        handle.cache.assume(pod, node)
-    except PodStateError as error:
-        return Member(attempt, _broken(str(error)))
-    try:
-        status = runner.run("reserve", filter_dry_run.state, pod, node).status
-        if status.ok:
-            status = runner.run("permit", filter_dry_run.state, pod, node).status
-    except PluginError as error:
-        status = Status(Code.ERROR, (str(error),))
-    if status.ok or status.code is Code.WAIT:
-        held.append((filter_dry_run, node))
-        return Member(attempt, decision, status.ok)
-    undo(filter_dry_run, node, handle)
-    if not status.rejected:
-        return Member(attempt, _broken(status.message()))
-    message = f"0/1 nodes are available: 1 {status.message()}."
-    return Member(attempt, Reject(status, message))
-
-
-def _broken(message: str) -> Reject:
-    return Reject(Status(Code.ERROR, (message,)), message)
+        return replace(result, unrated=str(error))
+    return replace(result, scores=scores)

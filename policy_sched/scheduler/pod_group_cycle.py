@@ -1,92 +1,220 @@
-"""A pod group's turn: its pods taken out of the queue together, and what becomes of each.
+"""The pod group cycle: the pods of a group are taken out of the queue and decided together.
 
-A group is scheduled when its first pod is popped. All its pods in the queue are popped with it,
-except gated ones; the others are scheduled when they are popped themselves.
+Theory of operation. A group is scheduled when its first pod is popped. All its pods in the queue
+are popped with it, except gated ones. The decision is a `GroupDecision`, which the scheduler
+executes; it has an outcome for each pod (`pod_group_outcomes`). Two things begin the cycle: the
+feature gate GenericWorkload, for pods with a ``spec.schedulingGroup``, as in kube-scheduler; or a
+policy whose ``placement`` section says where groups go, for pods of any group. With the gate,
+PostFilter plugins run for the pods, and each is retried after a backoff. Without it no pod is
+evicted for a group, and what rejected a pod is waited for.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import Code, CycleState, Handle, Status
-from policy_sched.framework.evaluate import domains
-from policy_sched.framework.runtime import Runner
-from policy_sched.model import NO_PLUGINS, SCHEDULED, PodGroup, PodInfo, QueuedPod
+from policy_sched.framework.evaluate import Domains, domains
+from policy_sched.framework.runtime import Pipeline, Runner
+from policy_sched.model import NO_PLUGINS, SCHEDULED, PodGroup, PodInfo, QueuedPod, QueueState
 from policy_sched.queue import TAKEN_ALONG, SchedulingQueue
-from policy_sched.scheduler.attempt import Attempt, Bind, Profile, Reject
-from policy_sched.scheduler.placement_search import (
-    GroupPlan,
-    Member,
-    Rejectors,
-    plan_group,
-    rejectors_of,
-)
+from policy_sched.scheduler.attempt import Attempt, Profile
+from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
+from policy_sched.scheduler.pod_group_algorithm import Trial
+from policy_sched.scheduler.pod_group_outcomes import MemberDecision, member_decisions
+from policy_sched.scheduler.pod_group_preemption import with_victims
 from policy_sched.scheduler.queueing_hints import first_objection
 
 LOG: Final = logging.getLogger(__name__)
 
+WORKLOAD: Final = "GenericWorkload"
+"""The feature gate of the pod group cycle."""
+TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
+"""The feature gate of placements."""
+GROUP_PREEMPTION: Final = "WorkloadAwarePreemption"
+"""The feature gate of preemption for a group as a whole."""
+BY_GROUP: Final = "not eligible due to workload aware preemption enabled"
+NO_GROUP: Final = "pod group for pod not found"
+PLACED: Final = "not eligible due to placement-based pod group scheduling limitation"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberDecision:
-    """The decision for one pod of a group; ``rejected_by``: the plugins that rejected it."""
+class GroupDecision:
+    """The decisions for a group's pods, and the status of the group.
 
-    attempt: Attempt
-    decision: Bind | Reject
-    rejected_by: Rejectors = (NO_PLUGINS, NO_PLUGINS)
+    ``waiting``: it fits when victims are gone. ``victims``: they are evicted for the group.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class GroupTurn:
-    """The decisions for a group's pods, and the status of the group."""
-
-    verdicts: tuple[MemberDecision, ...]
+    members: tuple[MemberDecision, ...]
     status: Status
+    waiting: bool = False
+    victims: tuple[PodInfo, ...] = ()
+
+
+def decided_together(pod: PodInfo, pipeline: Pipeline) -> bool:
+    """Return whether a pod may be decided with its group."""
+    if not pod.pod_group:
+        return False
+    return gated(pod, pipeline) or bool(pipeline.at("placement_generate"))
+
+
+def gated(pod: PodInfo, pipeline: Pipeline) -> bool:
+    """Return whether kube-scheduler's pod group cycle decides a pod."""
+    return WORKLOAD in pipeline.feature_gates and pod.pod.spec.scheduling_group is not None
 
 
 def schedule_group(
     first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-) -> GroupTurn | None:
+) -> GroupDecision | None:
     """Decide all pods of a popped pod's group, one at a time; they are in flight then, too.
 
     None if the pod is to be decided by itself: it has no group, or no plugin generates placements
     for it.
     """
-    runner = first.profile.runner
-    if not first.queued.info.pod_group or not runner.pipeline.at("placement_generate"):
+    pod, profile = first.queued.info, first.profile
+    if not decided_together(pod, profile.pipeline):
         return None
+    if gated(pod, profile.pipeline):
+        _activate_siblings(pod, queue, handle)
     members = in_order([first.queued, *_siblings(first.queued, queue, handle)])
-    try:
-        found = domains(runner, CycleState(), [one.info for one in members], handle.nodes)
-    except PluginError as error:
-        return _all_broken(_taken(members, first, queue), str(error))
-    if found is None:
+    choice = _choice(members, profile, handle)
+    if choice is None:
         return None
-    attempts = _taken(members, first, queue)
-    names = list(dict.fromkeys(one.info.scheduler_name for one in members))
-    if len(names) > 1:
-        text = (
-            "all pods in a single pod group should have the same .spec.schedulerName set, "
-            f'got: "{names[0]}" and "{names[1]}"'
-        )
-        return _all_broken(attempts, text)
-    plan = plan_group(attempts, found, handle, rng)
-    return GroupTurn(tuple(verdicts(plan)), plan.status)
+    attempts = []
+    for queued in members:
+        if queued is not first.queued:
+            queue.pop_member(queued.info.uid)
+        attempts.append(first if queued is first.queued else Attempt(queued, first.profile))
+    return decision_of(_plan(attempts, choice, handle, rng))
 
 
-def tell_group(pod: PodInfo, status: Status, handle: Handle) -> None:
-    """Write what became of a pod's group into the condition of its PodGroup, if it has one.
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What a group's pods choose from: placements, or all nodes; or the error that prevents it."""
+
+    placements: Domains | None
+    error: str = ""
+
+
+def _plan(
+    attempts: Sequence[Attempt],
+    choice: _Choice,
+    handle: Handle,
+    rng: Random | None,
+    watched: Collection[str] = (),
+) -> GroupPlan:
+    """Find out where the pods of a group go; nothing is changed in the end.
+
+    ``attempts``: its pods, in the order in which they are decided. ``rng`` breaks ties, among nodes
+    and among placements; without it the first is taken. ``watched``: the UIDs of pods of which also
+    is kept why they were not for other nodes.
+    """
+    by_gate = gated(attempts[0].queued.info, attempts[0].profile.pipeline)
+    found = choice.placements
+    if choice.error:
+        status = Status(Code.ERROR, (choice.error,))
+        return GroupPlan(tuple(attempts), NO_PLUGINS, (), None, status, gated=by_gate)
+    ineligible = _no_preemption(attempts[0], handle) if by_gate else ""
+    trial = Trial(handle, rng, by_gate, ineligible, watched)
+    if found is not None:
+        plan = replace(try_placements(attempts, found, trial, rng), gated=by_gate)
+    else:
+        result = try_all_nodes(attempts, trial)
+        best = result if result.feasible else None
+        plan = GroupPlan(tuple(attempts), NO_PLUGINS, (result,), best, result.status, gated=True)
+    if by_gate and plan.best is None and plan.status.rejected and _preempts(attempts[0]):
+        return with_victims(plan, handle)
+    return plan
+
+
+def _no_preemption(attempt: Attempt, handle: Handle) -> str:
+    """Return why no pods may be evicted for single pods of a group; empty if they may be."""
+    pod = attempt.queued.info
+    if _preempts(attempt):
+        return BY_GROUP
+    if TOPOLOGY not in attempt.profile.pipeline.feature_gates:
+        return ""
+    group = handle.objects.named(PodGroup, pod.namespace, pod.pod_group)
+    if group is None:
+        return NO_GROUP
+    return PLACED if group.spec.scheduling_constraints is not None else ""
+
+
+def _preempts(attempt: Attempt) -> bool:
+    """Return whether victims are looked for once for a group as a whole."""
+    return GROUP_PREEMPTION in attempt.profile.pipeline.feature_gates
+
+
+def decision_of(plan: GroupPlan) -> GroupDecision:
+    """Return what is to be done about a plan."""
+    return GroupDecision(tuple(member_decisions(plan)), plan.status, plan.waiting, plan.victims)
+
+
+def dry_run_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan | None:
+    """Return where a pod's group would go now, the pod in it; ties go to the first.
+
+    None if the pod would be decided by itself.
+    """
+    runner = profile.runner
+    if not decided_together(pod, runner.pipeline):
+        return None
+    pending = handle.groups.pending(pod)
+    if all(other.uid != pod.uid for other in pending):
+        pending.append(pod)
+    known = [
+        QueuedPod(pod if other.uid == pod.uid else other, first_enqueued_at=i)
+        for i, other in enumerate(pending)
+        if other.uid == pod.uid or _comes_along(other, pod, runner)
+    ]
+    return dry_run_members(known, profile, handle, {pod.uid})
+
+
+def dry_run_members(
+    known: Sequence[QueuedPod], profile: Profile, handle: Handle, watched: Collection[str]
+) -> GroupPlan | None:
+    """Return where these pods of one group would go now; `watched`: those of which everything is
+    kept.
+
+    None if they would be decided one by one. ``watched``: those of which everything is kept.
+    """
+    members = in_order(known)
+    choice = _choice(members, profile, handle)
+    if choice is None:
+        return None
+    return _plan([Attempt(one, profile) for one in members], choice, handle, None, watched)
+
+
+def in_order(members: Sequence[QueuedPod]) -> list[QueuedPod]:
+    """Return the pods of a group as they are decided.
+
+    By priority, then those that were tried before, then by when they came.
+    """
+    return sorted(
+        members, key=lambda one: (-one.info.priority, one.attempts == 0, one.first_enqueued_at)
+    )
+
+
+def condition_reason(status: Status) -> str:
+    """Return the reason of the condition PodGroupScheduled for a group's status."""
+    if status.ok:
+        return "Scheduled"
+    return "Unschedulable" if status.rejected else "SchedulerError"
+
+
+def update_group_condition(pod: PodInfo, decision: GroupDecision, handle: Handle) -> None:
+    """Write the condition PodGroupScheduled of a pod's PodGroup, if it has one.
 
     As upstream has it, a group that was scheduled once stays so, whatever becomes of later pods.
     """
     group = handle.objects.named(PodGroup, pod.namespace, pod.pod_group)
     if group is None:
         return
-    reason = "Scheduled" if status.ok else "Unschedulable" if status.rejected else "SchedulerError"
+    status, reason = decision.status, condition_reason(decision.status)
     before = next((one for one in group.status.conditions if one.type == SCHEDULED), None)
     if before is not None:
         known = (before.status, before.reason, before.message)
@@ -98,28 +226,28 @@ def tell_group(pod: PodInfo, status: Status, handle: Handle) -> None:
         LOG.warning("cannot write the condition of pod group %s: %s", pod.pod_group, error)
 
 
-def dry_run_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan | None:
-    """Return where a pod's group would go now, the pod in it; ties go to the first.
+def _choice(members: Sequence[QueuedPod], profile: Profile, handle: Handle) -> _Choice | None:
+    """Return what a group's pods choose from; None if they are decided one by one."""
+    infos = [one.info for one in members]
+    mixed = _mixed_profiles(members)
+    try:
+        found = domains(profile.runner, CycleState(), infos, handle.nodes)
+    except PluginError as error:
+        return _Choice(None, mixed or str(error))
+    if found is None and not gated(infos[0], profile.pipeline):
+        return None
+    return _Choice(found, mixed)
 
-    None if the pod would be decided by itself. Raises PluginError if a plugin breaks.
-    """
-    runner = profile.runner
-    if not pod.pod_group or not runner.pipeline.at("placement_generate"):
-        return None
-    pending = handle.groups.pending(pod)
-    if all(other.uid != pod.uid for other in pending):
-        pending.append(pod)
-    known = [
-        QueuedPod(pod if other.uid == pod.uid else other, first_enqueued_at=i)
-        for i, other in enumerate(pending)
-        if other.uid == pod.uid or _comes_along(other, pod, runner)
-    ]
-    members = in_order(known)
-    found = domains(runner, CycleState(), [one.info for one in members], handle.nodes)
-    if found is None:
-        return None
-    attempts = [Attempt(one, profile) for one in members]
-    return plan_group(attempts, found, handle, None, pod.uid)
+
+def _mixed_profiles(members: Sequence[QueuedPod]) -> str:
+    """Return what is wrong if the pods are of several profiles, else an empty string."""
+    names = list(dict.fromkeys(one.info.scheduler_name for one in members))
+    if len(names) < 2:
+        return ""
+    return (
+        "all pods in a single pod group should have the same .spec.schedulerName set, "
+        f'got: "{names[0]}" and "{names[1]}"'
+    )
 
 
 def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:
@@ -129,9 +257,11 @@ def _comes_along(other: PodInfo, pod: PodInfo, runner: Runner) -> bool:
     return first_objection(runner, other).ok
 
 
-def in_order(members: Sequence[QueuedPod]) -> list[QueuedPod]:
-    """Return the pods of a group as they are decided: by priority, then by when they came."""
-    return sorted(members, key=lambda one: (-one.info.priority, one.first_enqueued_at))
+def _activate_siblings(pod: PodInfo, queue: SchedulingQueue, handle: Handle) -> None:
+    """Make those pods of the group ready that no PreEnqueue plugin holds any more."""
+    waiting = (QueueState.UNSCHEDULABLE, QueueState.GATED)
+    siblings = (queue.get(uid) for uid in handle.groups.siblings(pod))
+    queue.activate([one.info.uid for one in siblings if one is not None and one.place in waiting])
 
 
 def _siblings(queued: QueuedPod, queue: SchedulingQueue, handle: Handle) -> Iterator[QueuedPod]:
@@ -142,44 +272,3 @@ def _siblings(queued: QueuedPod, queue: SchedulingQueue, handle: Handle) -> Iter
             continue
         if not other.info.terminating:
             yield other
-
-
-def _taken(members: Sequence[QueuedPod], first: Attempt, queue: SchedulingQueue) -> list[Attempt]:
-    """Take the pods out of the queue; return an attempt for each."""
-    attempts = []
-    for queued in members:
-        if queued is not first.queued:
-            queue.pop_member(queued.info.uid)
-        attempts.append(first if queued is first.queued else Attempt(queued, first.profile))
-    return attempts
-
-
-def _all_broken(attempts: Sequence[Attempt], message: str) -> GroupTurn:
-    status = Status(Code.ERROR, (message,))
-    found = (MemberDecision(attempt, Reject(status, message)) for attempt in attempts)
-    return GroupTurn(tuple(found), status)
-
-
-def verdicts(plan: GroupPlan) -> Iterator[MemberDecision]:
-    """Yield what becomes of each pod under a plan, in their order."""
-    if plan.best is not None:
-        yield from (_in_the_best(member, plan) for member in plan.best.members)
-        return
-    broke = plan.status.code is Code.ERROR
-    shown = plan.tried[-1 if broke else 0].members if plan.tried else ()
-    decided = {id(one.attempt): one.decision for one in shown}
-    message = plan.status.message()
-    for attempt in plan.attempts:
-        own = decided.get(id(attempt))
-        counts = isinstance(own, Reject) and (own.status.code is Code.ERROR or not broke)
-        rejection = own if counts and isinstance(own, Reject) else Reject(plan.status, message)
-        yield MemberDecision(attempt, rejection, plan.rejected_by)
-
-
-def _in_the_best(member: Member, plan: GroupPlan) -> MemberDecision:
-    """Return what becomes of a pod of a group that has room; it may have none itself."""
-    if isinstance(member.decision, Bind):
-        member.attempt.state = member.decision.evaluation.state
-        return MemberDecision(member.attempt, member.decision)
-    rejected, pending = rejectors_of(member.decision)
-    return MemberDecision(member.attempt, member.decision, (rejected | plan.plugins, pending))

@@ -41,22 +41,26 @@ from policy_sched.scheduler.attempt import (
 )
 from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_permit, undo
 from policy_sched.scheduler.event_recorder import record_event
-from policy_sched.scheduler.eviction import prepare_candidate
+from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
 from policy_sched.scheduler.in_flight_bindings import Binding, Bindings
 from policy_sched.scheduler.pod_group_cycle import (
-    GroupTurn,
-    MemberDecision,
+    GroupDecision,
+    decided_together,
+    gated,
     schedule_group,
-    tell_group,
+    update_group_condition,
 )
+from policy_sched.scheduler.pod_group_outcomes import MemberDecision
 from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection
 from policy_sched.scheduler.scheduling_cycle import decide
 
 Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
 PrepareCandidate: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
-ScheduleGroup: TypeAlias = Callable[[Attempt, SchedulingQueue, Handle, Random], GroupTurn | None]
-TellGroup: TypeAlias = Callable[[PodInfo, Status, Handle], None]
+ScheduleGroup: TypeAlias = Callable[
+    [Attempt, SchedulingQueue, Handle, Random], GroupDecision | None
+]
+UpdateGroupCondition: TypeAlias = Callable[[PodInfo, GroupDecision, Handle], None]
 
 
 class Scheduler:
@@ -64,7 +68,8 @@ class Scheduler:
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
     between two calls; attempts end with the profile that they began with. So may ``decide``,
-    ``prepare_candidate``, ``schedule_group`` and ``tell_group``, by instrumented versions.
+    ``prepare_candidate``, ``schedule_group`` and ``update_group_condition``, by instrumented
+    versions.
     """
 
     def __init__(
@@ -81,7 +86,7 @@ class Scheduler:
         self.decide: Decide = decide
         self.prepare_candidate: PrepareCandidate = prepare_candidate
         self.schedule_group: ScheduleGroup = schedule_group
-        self.tell_group: TellGroup = tell_group
+        self.update_group_condition: UpdateGroupCondition = update_group_condition
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.version)
         self._new_members: dict[GroupKey, PodInfo] = {}
@@ -104,7 +109,7 @@ class Scheduler:
             None if queued is None else Attempt(queued, self.profiles[queued.info.scheduler_name])
         )
 
-    def choose(self, attempt: Attempt) -> Decision | GroupTurn | None:
+    def choose(self, attempt: Attempt) -> Decision | GroupDecision | None:
         """Decide a pod, and the others of its group if they are placed together.
 
         None for a pod that is being deleted. Raises TakesLong for a brief attempt.
@@ -112,23 +117,25 @@ class Scheduler:
         pod, profile = attempt.queued.info, attempt.profile
         if pod.terminating:
             return None
-        together = pod.pod_group and profile.runner.pipeline.at("placement_generate")
+        together = pod.pod_group and decided_together(pod, profile.pipeline)
         if attempt.brief and (together or profile.extenders):
             raise TakesLong
         if together:
-            turn = self.schedule_group(attempt, self.queue, self.handle, self._rng)
-            if turn is not None:
-                return turn
+            decision = self.schedule_group(attempt, self.queue, self.handle, self._rng)
+            if decision is not None:
+                return decision
         return self.decide(attempt, self.cache.nodes, self._rng)
 
-    def execute(self, attempt: Attempt, chosen: Decision | GroupTurn | None) -> Outcome:
+    def execute(self, attempt: Attempt, chosen: Decision | GroupDecision | None) -> Outcome:
         """Execute what `choose` returned, until it has to wait."""
         if chosen is None:
             return self._skip_pod(attempt)
-        if isinstance(chosen, GroupTurn):
-            first, *others = [self._execute_member(member) for member in chosen.verdicts]
+        if isinstance(chosen, GroupDecision):
+            if chosen.victims:
+                evict_for_group(attempt.queued.info, chosen.victims, self.handle)
+            first, *others = [self._execute_member(member) for member in chosen.members]
             first.others = tuple(others)
-            self.tell_group(attempt.queued.info, chosen.status, self.handle)
+            self.update_group_condition(attempt.queued.info, chosen, self.handle)
             outcome = first
         elif isinstance(chosen, Bind):
             outcome = self._bind(attempt, chosen)
@@ -160,13 +167,16 @@ class Scheduler:
 
     def _execute_member(self, member: MemberDecision) -> Outcome:
         """Execute the decision for a pod of a group."""
-        attempt, decision = member.attempt, member.decision
+        attempt, decision, message = member.attempt, member.decision, member.message
         if isinstance(decision, Bind):
             return self._bind(attempt, decision)
-        node = None if decision.nominated else ""
-        return self._queue_again(
-            attempt, decision, decision.status, member.rejected_by, decision.message, node
-        )
+        node = member.nominated
+        if isinstance(decision, Preempt):
+            error = self.prepare_candidate(attempt.queued.info, decision, self.handle)
+            if error:
+                message, node = f"{message} {error}", None
+        by = member.rejected_by
+        return self._queue_again(attempt, decision, member.status, by, message, node)
 
     def _skip_pod(self, attempt: Attempt) -> Outcome:
         """Skip a pod that is being deleted."""
@@ -317,6 +327,8 @@ class Scheduler:
         queued, pod = attempt.queued, attempt.queued.info
         if nominated is not None:
             self._nominate(pod, nominated)
+        if pod.pod_group and gated(pod, attempt.profile.pipeline):
+            rejected_by = _BROKEN  # it is retried with its group, after a backoff
         there = (
             self.queue.add_unschedulable_if_not_present(queued, *rejected_by) is not QueueState.OUT
         )

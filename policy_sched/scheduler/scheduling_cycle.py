@@ -38,15 +38,15 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         evaluation = attempt.profile.evaluator.evaluate(pod)
         rejection = evaluation.filtering.rejection
         if rejection is not None and rejection.code is Code.ERROR:
-            return _broken(rejection.message())
+            return broken(rejection.message())
         attempt.state = evaluation.state
         best = evaluation.best()
         if best.size:
             row = select_host(best, rng)
             return Bind(table.names[row], row, evaluation)
-        return _failure(attempt, evaluation, table)
+        return no_node_fits(attempt, evaluation, table.live_count)
     except PluginError as error:
-        return _broken(str(error))
+        return broken(str(error))
 
 
 def select_host(best: NDArray[np.intp], rng: Random) -> int:
@@ -54,36 +54,46 @@ def select_host(best: NDArray[np.intp], rng: Random) -> int:
     return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
-def _failure(attempt: Attempt, evaluation: Evaluation, table: NodeTable) -> Preempt | Reject:
-    """Run PostFilter: return what makes room, or the rejection with its whole message."""
-    diagnosis = Diagnosis(
-        node_count=table.live_count,
+def diagnosed(evaluation: Evaluation, nodes: int) -> Diagnosis:
+    """Return why a pod fits none of the nodes it was evaluated on."""
+    return Diagnosis(
+        node_count=nodes,
         statuses=evaluation.filtering.statuses(),
         pre_filter=evaluation.rejection,
         narrowed_by=evaluation.filtering.narrowed_by,
     )
+
+
+def no_node_fits(attempt: Attempt, evaluation: Evaluation, nodes: int) -> Preempt | Reject:
+    """Run PostFilter: return what makes room, or the rejection with its whole message.
+
+    ``nodes``: how many the pod was evaluated on. The plugins get the attempt's state.
+    """
+    diagnosis = diagnosed(evaluation, nodes)
     pod, runner = attempt.queued.info, attempt.profile.runner
     if not runner.pipeline.at("post_filter"):
-        return _rejected(diagnosis, nominated=True)
+        return rejected(diagnosis, nominated=True)
     dry_run = evaluation.filtering.filter_dry_run
     if attempt.brief and dry_run.node_by_node:
         raise TakesLong
-    evaluation.state.write(dry_run)
-    result = runner.run("post_filter", evaluation.state, pod, diagnosis).made_room
+    attempt.state.write(dry_run)
+    result = runner.run("post_filter", attempt.state, pod, diagnosis).made_room
     if result is None:
-        return _rejected(diagnosis, nominated=True)
+        return rejected(diagnosis, nominated=True)
     diagnosis.post_filter = result.status
     if not result.status.ok or not result.nominated_node:
-        return _rejected(diagnosis, nominated=result.nominated_node is None)
+        return rejected(diagnosis, nominated=result.nominated_node is None)
     message = diagnosis.message()
     status, plugin = Status(Code.UNSCHEDULABLE, (message,)), result.status.plugin
     return Preempt(status, message, diagnosis, result.nominated_node, result.victims, plugin)
 
 
-def _rejected(diagnosis: Diagnosis, *, nominated: bool) -> Reject:
+def rejected(diagnosis: Diagnosis, *, nominated: bool) -> Reject:
+    """Return the rejection that a diagnosis is; ``nominated``: an earlier nomination stays."""
     message = diagnosis.message()
     return Reject(Status(Code.UNSCHEDULABLE, (message,)), message, diagnosis, nominated=nominated)
 
 
-def _broken(message: str) -> Reject:
+def broken(message: str) -> Reject:
+    """Return the rejection of a pod whose attempt met an error."""
     return Reject(Status(Code.ERROR, (message,)), message)

@@ -42,7 +42,7 @@ from policy_sched.scheduler import (
     Attempt,
     Bind,
     Decision,
-    GroupTurn,
+    GroupDecision,
     Outcome,
     Preempt,
     Scheduler,
@@ -387,7 +387,7 @@ class _Turn:
 
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> GroupTurn | None:
+    ) -> GroupDecision | None:
         """Decide a pod together with its group, if it has one."""
         pod, other = self._pod, first.queued.info
         mates = (pod.namespace, pod.pod_group) == (other.namespace, other.pod_group)
@@ -395,9 +395,9 @@ class _Turn:
         group = self._schedule_group(first, queue, handle, rng)
         if group is None:
             return None
-        if any(one.attempt.queued.info.uid == pod.uid for one in group.verdicts):
+        if any(one.attempt.queued.info.uid == pod.uid for one in group.members):
             self.found, self.ahead = found, self._decided
-        self._decided += len(group.verdicts)
+        self._decided += len(group.members)
         return group
 
     def _explained(self) -> Explanation:

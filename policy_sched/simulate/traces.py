@@ -21,7 +21,15 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicySchedError
-from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodGroup, parse
+from policy_sched.model import (
+    DURATION_ANNOTATION,
+    SCHEDULING_VERSION,
+    ApiObject,
+    Node,
+    Pod,
+    PodGroup,
+    parse,
+)
 from policy_sched.source import decode_text, read_bytes
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -144,7 +152,7 @@ def _gang(name: str, namespace: str, workers: int) -> PodGroup:
     policy = {"gang": {"minCount": workers}}
     group = {"metadata": metadata, "spec": {"schedulingPolicy": policy}}
     return msgspec.convert(
-        {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", **group}, PodGroup
+        {"apiVersion": SCHEDULING_VERSION, "kind": "PodGroup", **group}, PodGroup
     )
 
 

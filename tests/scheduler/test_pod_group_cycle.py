@@ -228,7 +228,7 @@ class TestNoRackForAll:
         run.node("n", 4, "")
         run.add(member("x"))
         run.go()
-        assert run.message("x") == "0/0 placements are available"
+        assert run.message("x") == "no feasible placements found"
         run.node("n", 4, "a")
         run.clock.advance(10)
         run.go()

@@ -28,6 +28,8 @@ STEPS = {
     "volumes": 400,
     "preemption": 640,
     "mixed": 1200,
+    "gang": 874,
+    "gang-topology": 550,
     "everything": 1413,
     "dra": 687,
     "config-2": 960,

@@ -7,7 +7,14 @@ from functools import cache
 from typing import Any, Final
 
 from policy_sched.errors import ClusterError
-from policy_sched.model import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS, ApiObject, Kind
+from policy_sched.model import (
+    CLUSTER_SCOPED,
+    KINDS,
+    SCHEDULING_VERSION,
+    SKIPPED_KINDS,
+    ApiObject,
+    Kind,
+)
 
 
 def cannot_be_handled(kind: Kind, why: str) -> ApiError:
@@ -66,7 +73,7 @@ PRIORITY_CLASS: Final[Kind] = ("scheduling.k8s.io/v1", "PriorityClass")
 RUNTIME_CLASS: Final[Kind] = ("node.k8s.io/v1", "RuntimeClass")
 DEVICE_CLAIM: Final[Kind] = ("resource.k8s.io/v1", "ResourceClaim")
 DEVICE_TEMPLATE: Final[Kind] = ("resource.k8s.io/v1", "ResourceClaimTemplate")
-GROUP: Final[Kind] = ("scheduling.k8s.io/v1alpha2", "PodGroup")
+GROUP: Final[Kind] = (SCHEDULING_VERSION, "PodGroup")
 EVENT: Final[Kind] = ("events.k8s.io/v1", "Event")
 AUTOSCALER: Final[Kind] = ("autoscaling/v2", "HorizontalPodAutoscaler")
 STORAGE_CLASS: Final[Kind] = ("storage.k8s.io/v1", "StorageClass")

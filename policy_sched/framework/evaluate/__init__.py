@@ -12,7 +12,12 @@ from policy_sched.framework.evaluate.nominated_pods import (
     Nominations,
     rejections_with_nominated_pods,
 )
-from policy_sched.framework.evaluate.placement import Domains, domains, rating
+from policy_sched.framework.evaluate.placement import (
+    Domains,
+    domains,
+    normalized_placements,
+    placement_scores,
+)
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import FEASIBLE, Evaluation
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, looks_at_all
@@ -32,7 +37,8 @@ __all__ = [
     "extenders",
     "key_getter",
     "looks_at_all",
-    "rating",
+    "normalized_placements",
+    "placement_scores",
     "rejections_with_nominated_pods",
     "skip",
     "skipped",

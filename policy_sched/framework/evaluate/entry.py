@@ -166,8 +166,11 @@ class Entry:
     def exclude(self, rows: NDArray[np.intp]) -> None:
         """Exclude live rows from now on."""
         self.fixed[rows] = self.first[rows] = self.by_plugins[rows] = NOT_ASKED
-        for row in rows.tolist():
-            self.overrides.pop(row, None)
+        if self.overrides:
+            gone = np.isin(np.fromiter(self.overrides, np.intp, len(self.overrides)), rows)
+            for row, out in zip(list(self.overrides), gone.tolist(), strict=True):
+                if out:
+                    del self.overrides[row]
 
     def put_scores(
         self, plugin: PluginScores, rows: NDArray[np.intp], fresh: RawScores

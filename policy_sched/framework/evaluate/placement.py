@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, CycleState, Placement, Placements
+from policy_sched.framework import Code, CycleState, Placement, Placements, Scores
 from policy_sched.framework.evaluate.passes import MAX_NODE_SCORE
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
@@ -46,6 +46,8 @@ def domains(
         found = cast("Placements", runner.call("placement_generate", hook, state, pods))
         if found.status.code is Code.SKIP:
             continue
+        if found.status.code is Code.ERROR:
+            raise PluginError(found.status.message())
         if not found.status.ok:
             text = f'running PlacementGenerate plugin "{hook.plugin}": {found.status.message()}'
             raise PluginError(text)
@@ -74,27 +76,49 @@ def _common(
 ) -> dict[str, NDArray[np.intp]]:
     """Return what each two domains have in common."""
     return {
-        f"{a}{BETWEEN}{b}": np.intersect1d(rows, others)
+        BETWEEN.join(filter(None, (a, b))): np.intersect1d(rows, others)
         for a, rows in one.items()
         for b, others in other.items()
     }
 
 
-def rating(
+def placement_scores(
     runner: Runner, state: CycleState, pods: Sequence[PodInfo], placement: Placement
 ) -> dict[str, int]:
-    """Return how each PlacementScore plugin rates a domain, times its weight.
+    """Return how each PlacementScore plugin rates a placement, not normalised yet.
 
-    Raises PluginError if a plugin breaks, or its score is not within 0..100.
+    Raises PluginError if a plugin breaks.
     """
-    scores = {}
+    return {
+        hook.plugin: cast("int", runner.call("placement_score", hook, state, pods, placement))
+        for hook in runner.pipeline.at("placement_score")
+    }
+
+
+def normalized_placements(
+    runner: Runner,
+    state: CycleState,
+    pods: Sequence[PodInfo],
+    scores: Sequence[Mapping[str, int]],
+) -> list[dict[str, int]]:
+    """Return the scores of placements, normalised by each plugin and times its weight.
+
+    Raises PluginError if a plugin breaks, or a score is not within 0..100 in the end.
+    """
+    normalizers = {h.plugin: h for h in runner.pipeline.at("normalize_placement_score")}
+    found: list[dict[str, int]] = [{} for _ in scores]
     for hook in runner.pipeline.at("placement_score"):
-        score = cast("int", runner.call("placement_score", hook, state, pods, placement))
-        if not 0 <= score <= MAX_NODE_SCORE:
-            text = (
-                f'plugin "{hook.plugin}" returns an invalid placement score {score}, it should in '
-                f"the range of [0, {MAX_NODE_SCORE}] after normalizing"
-            )
-            raise PluginError(text)
-        scores[hook.plugin] = score * hook.weight
-    return scores
+        own = np.array([one[hook.plugin] for one in scores], np.int64)
+        if hook.plugin in normalizers:
+            normalizer = normalizers[hook.plugin]
+            answer = runner.call("normalize_placement_score", normalizer, state, pods, own)
+            own = cast("Scores", answer)
+        for place, score in zip(found, own.tolist(), strict=True):
+            if not 0 <= score <= MAX_NODE_SCORE:
+                text = (
+                    f'plugin "{hook.plugin}" returns an invalid placement score {score}, it should'
+                    f" in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+                )
+                raise PluginError(text)
+            place[hook.plugin] = score * hook.weight
+    return found

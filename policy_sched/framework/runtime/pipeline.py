@@ -57,6 +57,8 @@ class Pipeline:
     percentage_of_nodes_to_score: Percentage = 0
     generation: int = 0
     content_hash: str = ""
+    feature_gates: frozenset[str] = frozenset()
+    """The feature gates that are on besides those that always are."""
 
     def at(self, point: str) -> tuple[Hook, ...]:
         """Return the implementations of one extension point, in order."""
@@ -171,7 +173,7 @@ def _read_out(manager: pluggy.PluginManager) -> dict[str, dict[str, Callable[...
     }
 
 
-def freeze_implementations(
+def freeze_implementations(  # noqa: PLR0913 - all but three may be left out
     scheduler_name: str,
     plugins: Mapping[str, Implementations],
     order: Mapping[str, Iterable[tuple[str, int]]],
@@ -179,6 +181,7 @@ def freeze_implementations(
     percentage_of_nodes_to_score: Percentage = 0,
     generation: int = 0,
     content_hash: str = "",
+    feature_gates: frozenset[str] = frozenset(),
 ) -> Pipeline:
     """Make a Pipeline of what plugins implement, by their names.
 
@@ -220,6 +223,7 @@ def freeze_implementations(
         percentage_of_nodes_to_score,
         generation,
         content_hash,
+        feature_gates,
     )
 
 

@@ -48,11 +48,11 @@ from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, Result
 from policy_sched.queue import SECOND, Timing
-from policy_sched.scheduler import Attempt, Decision, GroupTurn, Outcome, TakesLong
+from policy_sched.scheduler import Attempt, Decision, GroupDecision, Outcome, TakesLong
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 
 T = TypeVar("T")
-Choice: TypeAlias = Decision | GroupTurn | None
+Choice: TypeAlias = Decision | GroupDecision | None
 
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which the event loop runs other tasks."""

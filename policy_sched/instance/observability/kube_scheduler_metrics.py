@@ -7,33 +7,10 @@ metrics that are left out, each with a reason.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from policy_sched.client.kube.time import WorkQueue
 from policy_sched.instance.observability.metric_families import Families, Histogram, Numbers
-
-ALPHA: Final = "ALPHA"
-BETA: Final = "BETA"
-GA: Final = ""
-GATES: Final = {
-    "SchedulerQueueingHints": (GA, True),
-    "SchedulerPopFromBackoffQ": (BETA, True),
-    "SchedulerAsyncPreemption": (BETA, True),
-    "SchedulerAsyncAPICalls": (BETA, False),
-    "OpportunisticBatching": (BETA, True),
-    "NominatedNodeNameForExpectation": (BETA, True),
-    "MatchLabelKeysInPodTopologySpread": (BETA, True),
-    "MatchLabelKeysInPodAffinity": (GA, True),
-    "NodeInclusionPolicyInPodTopologySpread": (GA, True),
-    "PodSchedulingReadiness": (GA, True),
-    "GenericWorkload": (ALPHA, True),
-    "GangScheduling": (ALPHA, True),
-    "DynamicResourceAllocation": (GA, False),
-    "NodeDeclaredFeatures": (BETA, False),
-    "StorageCapacityScoring": (ALPHA, False),
-    "CoordinatedLeaderElection": (BETA, False),
-}
-"""Feature gates of kube-scheduler 1.36 by name: their stage, and whether it exists here."""
+from policy_sched.profiles.models import FEATURE_GATES
 
 
 class HealthMetrics(Families, table="health"):
@@ -98,8 +75,13 @@ class UpstreamMetrics(Families, table="scheduler"):
 
     def __init__(self) -> None:
         super().__init__()
-        for name, (stage, enabled) in GATES.items():
-            self.kubernetes_feature_enabled.values[name, stage] = enabled
+        self.gates(frozenset())
+
+    def gates(self, enabled: frozenset[str]) -> None:
+        """Set which feature gates are on, besides those that always are."""
+        for name, gate in FEATURE_GATES.items():
+            on = gate.on or name in enabled
+            self.kubernetes_feature_enabled.values[name, gate.stage] = on
 
     def look_at_queues(self, queues: Iterable[WorkQueue]) -> None:
         """Set the gauges of queues, and fold their measurements."""

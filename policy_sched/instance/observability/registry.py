@@ -82,7 +82,7 @@ class Metrics:
         scheduler.decide = self.attempts.decide
         scheduler.prepare_candidate = self.attempts.prepare_candidate
         scheduler.schedule_group = self.attempts.schedule_group
-        scheduler.tell_group = self.attempts.tell_group
+        scheduler.update_group_condition = self.attempts.update_group_condition
         scheduler.queue.hints.watch(self.attempts.hint, self.attempts.timer)
         self.refresh.append(lambda: self._look_at(scheduler))
 
@@ -93,6 +93,7 @@ class Metrics:
         mine.policy_generation.values.clear()
         for ready in policies.plans:
             mine.policy_generation.values[(ready.plan.scheduler_name,)] = policies.generation
+        self.upstream.gates(policies.plans[0].plan.feature_gates)
         self.reloadable(status)
 
     def reloadable(self, status: StoreStatus) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from weakref import WeakSet
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework import Code, Handle, Status
+from policy_sched.framework import Code, Handle
 from policy_sched.framework.runtime import (
     Hook,
     MetricsRecorder,
@@ -29,17 +29,18 @@ from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler import (
     Attempt,
     Decision,
-    GroupTurn,
+    GroupDecision,
     Outcome,
     Preempt,
     decide,
     prepare_candidate,
     schedule_group,
-    tell_group,
+    update_group_condition,
 )
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
+WAITING_ON_PREEMPTION: Final = "waiting_on_preemption"
 ERROR: Final = "error"
 SAMPLED: Final = 10
 """One of this many cycles measures each plugin (upstream: 10 %)."""
@@ -106,25 +107,29 @@ class AttemptMetrics:
 
     def schedule_group(
         self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> GroupTurn | None:
+    ) -> GroupDecision | None:
         """Decide the pods of a group; each of them gets the duration of the whole."""
         start = self.timer()
         turn = schedule_group(first, queue, handle, rng)
         if turn is not None:
             self._group_began = start
-            for verdict in turn.verdicts:
-                verdict.attempt.began = start
+            for member in turn.members:
+                member.attempt.began = start
             self.families.podgroup_scheduling_algorithm_duration_seconds.take(
                 (), [self.timer() - start]
             )
         return turn
 
-    def tell_group(self, pod: PodInfo, status: Status, handle: Handle) -> None:
-        """Record the end of a group's attempt, after its pods got their results."""
-        tell_group(pod, status, handle)
-        failed = UNSCHEDULABLE if status.rejected else ERROR
-        labels = (SCHEDULED if status.ok else failed, pod.scheduler_name)
+    def update_group_condition(self, pod: PodInfo, decision: GroupDecision, handle: Handle) -> None:
+        """Write the condition; the group's attempt ends with it."""
+        update_group_condition(pod, decision, handle)
+        status = decision.status
+        failed = WAITING_ON_PREEMPTION if decision.waiting else UNSCHEDULABLE
+        result = SCHEDULED if status.ok else failed if status.rejected else ERROR
+        labels = (result, pod.scheduler_name)
         families = self.families
+        if decision.victims:
+            families.preemption_victims.take((), [len(decision.victims)])
         families.podgroup_schedule_attempts_total.values[labels] += 1
         took = self.timer() - self._group_began
         families.podgroup_scheduling_attempt_duration_seconds.take(labels, [took])

@@ -30,7 +30,7 @@ from policy_sched.scheduler import (
     decide,
     dry_run_group,
     first_objection,
-    verdicts,
+    member_decision,
 )
 
 
@@ -134,9 +134,13 @@ def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choic
 
 def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: NodeTable) -> Choice:
     """Return the decision of a pod that is placed with its group; nodes have no scores."""
-    decision = next(v for v in verdicts(plan) if v.attempt.queued.info.uid == pod.uid).decision
+    decision = member_decision(plan, pod.uid).decision
     if isinstance(decision, Bind):
         return Choice(profile, Side(decision.node), table.live_count)
+    if isinstance(decision, Preempt):
+        victims = tuple(sorted(victim.key for victim in decision.victims))
+        side = Side(decision.node, decision.message, preempts=True, victims=victims)
+        return Choice(profile, side, table.live_count)
     broken = not decision.status.rejected
     return Choice(profile, Side(None, decision.message), table.live_count, broken=broken)
 

@@ -21,6 +21,7 @@ from policy_sched.framework import (
     CycleState,
     Diagnosis,
     Handle,
+    PodGroupCycle,
     PostFilterResult,
     Status,
     histogram,
@@ -130,6 +131,9 @@ class Preemption:
             return PostFilterResult(_status(Code.ERROR, str(error)))
 
     def _answer(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
+        group = state.read(PodGroupCycle)
+        if group is not None and group.no_preemption:
+            return PostFilterResult(_status(Code.UNSCHEDULABLE, group.no_preemption))
         refusal = self._refusal(pod, diagnosis)
         if refusal:
             return PostFilterResult(_status(Code.UNSCHEDULABLE, refusal))

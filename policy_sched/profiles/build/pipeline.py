@@ -26,11 +26,16 @@ from policy_sched.language.diagnostics import (
     MAX_PROFILE_COST,
     MAX_RULE_COST,
 )
-from policy_sched.plugins import factories, plugin_points
+from policy_sched.plugins import GATED_PARTS, factories, plugin_points
 from policy_sched.plugins.rules import rule_plugin
 from policy_sched.profiles.build.compile import PluginHash, compiled, policy_hash
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
-from policy_sched.profiles.models import UNKNOWN_PLUGIN, Problem, default_policies
+from policy_sched.profiles.models import (
+    PLUGIN_GATES,
+    UNKNOWN_PLUGIN,
+    Problem,
+    default_policies,
+)
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
 
 Key: TypeAlias = tuple[str, str, str]
@@ -141,6 +146,7 @@ def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
             {name: content_hash(args) for name, args in plan.args.items()},
             {name: hashes[name].whole for name in plan.policies},
             plan.extenders,
+            *sorted(plan.feature_gates),
         ]
     )
 
@@ -165,18 +171,21 @@ def _too_costly(
 
 
 def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
-    """Refuse plugins that upstream knows and this version does not have at all."""
+    """Refuse plugins that this version does not have, and those whose feature gate is off."""
     known = factories().keys() | plan.policies.keys()
     return [
         config.place.diagnostic(
             Problem(
                 place_of(config, index, name),
                 UNKNOWN_PLUGIN,
-                f'plugin "{name}" is not supported yet',
+                f'plugin "{name}" is not supported yet'
+                if gate is None
+                else f'plugin "{name}" needs the feature gate {gate}',
             )
         )
         for name in plan.plugins
-        if name not in known
+        if (gate := PLUGIN_GATES.get(name)) not in plan.feature_gates
+        and (gate is not None or name not in known)
     ]
 
 
@@ -197,6 +206,11 @@ def build_pipeline(
         )
         for name, policy in ready.policies.items()
     }
+    for name, (gate, factory) in GATED_PARTS.items():
+        if gate in plan.feature_gates and name in found:
+            key = (profile, f"{name}, {gate}", ready.hashes[name].whole)
+            params = plan.policies[name].params
+            found[name] = {**made.get(key, partial(factory, params, handle)), **found[name]}
     for name in plan.plugins:
         if name not in found and name in factories():
             args = plan.args[name]
@@ -217,6 +231,7 @@ def build_pipeline(
         percentage_of_nodes_to_score=plan.percentage_of_nodes_to_score,
         generation=generation,
         content_hash=ready.content_hash,
+        feature_gates=plan.feature_gates,
     )
 
 

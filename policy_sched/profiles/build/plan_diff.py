@@ -34,6 +34,7 @@ RESTART: Final = (
     "delay_cache_until_active",
     "pod_initial_backoff_seconds",
     "pod_max_backoff_seconds",
+    "feature_gates",
 )
 """Settings that take effect only after a restart."""
 

@@ -9,6 +9,7 @@ checkout and when installed.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -63,11 +64,23 @@ DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = tuple(
 )
 """multiPoint of the default profile; weight 0 is upstream's "not given", which counts as 1."""
 
+PLUGIN_GATES: Final[dict[str, str]] = {name: row["gate"] for name, row in _PLUGINS["gated"].items()}
+"""The plugins that need a feature gate, and the gate of each."""
+
 PLUGIN_POINTS: Final[dict[str, frozenset[str]]] = {
     name: frozenset(row["points"])
-    for name, row in (_PLUGINS["default"] | _PLUGINS["other"]).items()
+    for name, row in (_PLUGINS["default"] | _PLUGINS["gated"]).items()
 }
 """Every plugin that kube-scheduler 1.36 ships, and the points that it implements."""
 
 REMOVED_PLUGINS: Final = frozenset(_PLUGINS["removed"])
 """Plugins that v1 of the configuration no longer has; NodeVolumeLimits does their work."""
+
+
+def default_plugins(gates: Collection[str]) -> tuple[tuple[str, int], ...]:
+    """Return multiPoint of the default profile where these feature gates are on."""
+    gated = _PLUGINS["gated"].items()
+    return (
+        *DEFAULT_PLUGINS,
+        *((name, row.get("weight", 0)) for name, row in gated if row["gate"] in gates),
+    )

@@ -305,5 +305,10 @@ class KubeSchedulerConfiguration(Document):
     """Scheduling profiles; none means one, default-scheduler, with the default plugins."""
     extenders: Many[Extender] = ()
     """Extenders, shared by all profiles."""
+    feature_gates: dict[str, bool] = Field(default_factory=dict)
+    """Feature gates to turn on or off, as kube-scheduler's flag --feature-gates does:
+    GenericWorkload, GangScheduling, TopologyAwareWorkloadScheduling and WorkloadAwarePreemption;
+    all are off by default. An addition: kube-scheduler reads gates from the flag only.
+    """
     delay_cache_until_active: bool = False
     """Accepted and unused: a standby keeps its caches up to date. Default false."""

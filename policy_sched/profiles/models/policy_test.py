@@ -88,6 +88,34 @@ class EvictionEntry(Document):
     """The pods (namespace/name, or name) that leave it."""
 
 
+class ConditionEntry(Document):
+    """The condition PodGroupScheduled."""
+
+    status: str = ""
+    """True or False."""
+    reason: str = ""
+    """Scheduled, Unschedulable or SchedulerError."""
+    message: str = ""
+    """Why the group is not scheduled."""
+
+
+class GroupEntry(Document):
+    """What became of a pod group that was decided together."""
+
+    name: str | None = None
+    """The group: name, or namespace/name."""
+    order: Many[str] = ()
+    """Its pods, in the order in which they are decided."""
+    code: str | None = None
+    """Success, Unschedulable or Error."""
+    waiting_on_preemption: bool = False
+    """Whether it fits when victims are gone."""
+    victims: Many[str] = ()
+    """The pods that are evicted for it or for one of its pods."""
+    condition: ConditionEntry | None = None
+    """What its condition PodGroupScheduled says."""
+
+
 class Expectation(Document):
     """What is expected of one pending pod; what is left out is not compared."""
 
@@ -138,6 +166,8 @@ class Expectation(Document):
     """The domain that the pod's group goes to as a whole; null: to none of them."""
     placements: dict[str, int | None] = Field(default_factory=dict)
     """By domain: its score with the group in it; null: the group has no room there."""
+    group: GroupEntry | None = None
+    """What became of the pod's group; at the first pod in the order in which they are decided."""
 
 
 class NodeEntry(Document):
@@ -269,6 +299,11 @@ class PolicyTest(Document):
     """The pods to place, in this order; a name is a pod without requests."""
     bind: bool = False
     """What is reserved is written before the next pod: resource claims have their devices then."""
+    gang: bool = False
+    """Set in recorded decisions: all pending pods are there from the start, and groups are decided
+    together."""
+    gates: str = ""
+    """Feature gates, as --feature-gates takes them: GenericWorkload=true,GangScheduling=true."""
     ops: Many[Operation] = ()
     """What happens, in this order; without it each pending pod is decided once, in its order."""
     expect: Many[Expectation] = ()

@@ -28,6 +28,10 @@ Schema = dict[str, Any]
 
 _REF: Final = "#/definitions/{model}"
 
+CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
+POLICY_FILE: Final = "policy.schema.json"
+TEST_FILE: Final = "policytest.schema.json"
+
 
 def attribute_docs(model: type[Document]) -> dict[str, str]:
     """Return the docstring below each attribute of ``model``, read from its source file."""
@@ -182,8 +186,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
-POLICY_FILE: Final = "policy.schema.json"
-TEST_FILE: Final = "policytest.schema.json"

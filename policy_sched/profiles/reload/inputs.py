@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -32,7 +32,14 @@ from policy_sched.profiles.load import (
     read_documents,
     read_policies,
 )
-from policy_sched.profiles.models import API_VERSION, KIND, MISSING_KEY, KubeSchedulerConfiguration
+from policy_sched.profiles.models import (
+    API_VERSION,
+    BAD_VALUE,
+    KIND,
+    MISSING_KEY,
+    KubeSchedulerConfiguration,
+    gate_faults,
+)
 
 Config = str | Mapping[str, Any] | None
 
@@ -42,7 +49,10 @@ TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What the files came to: plans and settings if there is no error among the problems."""
+    """What the files came to: plans and settings if there is no error among the problems.
+
+    The settings are those of the configuration; the plans have the feature gates that are on.
+    """
 
     plans: tuple[CompiledPlan, ...]
     problems: tuple[Diagnostic, ...]
@@ -60,12 +70,14 @@ class PolicyFiles:
 
     ``config``: a file, a configuration that is data already, or None: then every policy of
     ``policies`` (files and directories) is enabled after the default plugins. ``max_cost_limit``:
-    the most that a policy's annotation may let its rules cost.
+    the most that a policy's annotation may let its rules cost. ``feature_gates`` come before those
+    of the configuration.
     """
 
     config: Config = None
     policies: tuple[str, ...] = ()
     max_cost_limit: int = MAX_ANNOTATED_COST
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -94,6 +106,10 @@ class PolicyFiles:
             )
             problems += refused
         plans: tuple[CompiledPlan, ...] = ()
+        settings = None if config is None else config.model
+        if config is not None and self.feature_gates:
+            config, refused = self._with_gates(config)
+            problems += refused
         broken = {one.file for one in found if one.severity is Severity.ERROR}
         if config is not None and config.sound:
             plans, refused = compile_profiles(config, policies)
@@ -104,10 +120,19 @@ class PolicyFiles:
             # A configuration with one mistake may have others, which show where it is mended.
             problems += config_errors(config, read, problems)
         problems += rule_errors(read)
-        result = Compilation(
-            plans, tuple(sorted(set(problems))), None if config is None else config.model
-        )
+        result = Compilation(plans, tuple(sorted(set(problems))), settings)
         return Compilation((), result.problems) if result.failed else result
+
+    def _with_gates(self, config: LoadedConfig) -> tuple[LoadedConfig, list[Diagnostic]]:
+        """Return the configuration with the feature gates of the command line."""
+        gates = {**config.model.feature_gates, **self.feature_gates}
+        model = config.model.model_copy(update={"feature_gates": gates})
+        found = [
+            Diagnostic("--feature-gates", 1, 1, BAD_VALUE, text, hint)
+            for name, text, hint in gate_faults(gates)
+            if name in self.feature_gates
+        ]
+        return replace(config, model=model), found
 
     def _empty_paths(
         self, policies: Sequence[LoadedPolicy], found: Iterable[Diagnostic]

@@ -23,7 +23,7 @@ from policy_sched.profiles.build import (
     restarts_between,
 )
 from policy_sched.profiles.load import content_hash
-from policy_sched.profiles.models import KubeSchedulerConfiguration
+from policy_sched.profiles.models import KubeSchedulerConfiguration, settled_gates
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
 
 #: Code of a set that compiles, but whose plugins cannot be built.
@@ -116,7 +116,9 @@ class PolicyStore:
         found = compile_consistently(files)
         raise_errors(found.problems)
         assert found.settings is not None, "there are no errors"
-        self.files = files
+        # As in kube-scheduler, feature gates are those of the start as long as the process runs.
+        gates = found.plans[0].plan.feature_gates
+        self.files = replace(files, feature_gates=settled_gates(gates))
         self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
         """Reads and compiles the files at a reload, here or in another process."""
         self._now = now

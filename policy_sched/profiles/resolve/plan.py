@@ -50,7 +50,9 @@ from policy_sched.profiles.models import (
     PluginArgs,
     PolicySpec,
     Problem,
+    default_plugins,
     did_you_mean,
+    enabled_gates,
     path_text,
 )
 from policy_sched.profiles.resolve.multi_point import (
@@ -168,6 +170,8 @@ class ProfilePlan:
     policies: Mapping[str, PolicySource]
     extenders: tuple[ExtenderSettings, ...] = ()
     """Extenders in calling order; the same in all profiles."""
+    feature_gates: frozenset[str] = frozenset()
+    """The feature gates that are on besides those that always are; the same in all profiles."""
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -227,11 +231,12 @@ def resolve(
     found.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
     for name, points in found.items():
         implements[name] = implements.get(name, frozenset()) | points
+    gates = enabled_gates(config.model.feature_gates)
     problems: list[Problem] = []
     plans: list[ProfilePlan] = []
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
-        expansion = expand(_lists(profile), implements)
+        expansion = expand(_lists(profile), implements, default_plugins(gates))
         problems += _troubles(expansion, i, implements)
         _enable_conditions(expansion, known)
         plans.append(_plan(config, i, expansion, known, problems))
@@ -364,6 +369,7 @@ def _plan(
         args=args,
         policies=sources,
         extenders=extender_settings(config.model.extenders) if config.sound else (),
+        feature_gates=enabled_gates(config.model.feature_gates),
     )
 
 
@@ -379,14 +385,13 @@ def place_of(config: LoadedConfig, index: int, name: str) -> Path:
 
 def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
     """Return the arguments of an in-tree plugin as plain data, upstream's defaults filled in."""
-    defaults = _default_args(name)
+    defaults: dict[str, Any] = _default_args(name)
     if given is None:
         return defaults
     own = given.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_unset=True, exclude=_HEAD
     )
-    merged = merge_over(defaults, own)
-    assert isinstance(merged, dict)
+    merged: dict[str, Any] = merge_over(defaults, own)
     return merged
 
 

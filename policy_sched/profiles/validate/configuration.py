@@ -32,6 +32,7 @@ from policy_sched.profiles.models import (
     PluginSet,
     Problem,
     duplicate,
+    gate_faults,
     invalid,
     path_text,
     required,
@@ -163,6 +164,8 @@ def check_configuration(config: KubeSchedulerConfiguration) -> Iterator[Problem]
     if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
         words = "must be greater than or equal to PodInitialBackoffSeconds"
         yield invalid(("podMaxBackoffSeconds",), config.pod_max_backoff_seconds, words)
+    for name, text, hint in gate_faults(config.feature_gates):
+        yield Problem(("featureGates", name), BAD_VALUE, f"featureGates: {text}", hint)
     yield from _profiles(config)
     yield from check_extenders(config.extenders)
 

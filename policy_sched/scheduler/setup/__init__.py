@@ -9,6 +9,7 @@ from policy_sched.scheduler.setup.factory import (
     assemble_with_assembly,
     build,
     read,
+    read_policies,
 )
 from policy_sched.scheduler.setup.profiles import Assembly
 from policy_sched.scheduler.setup.reload import Reloader
@@ -21,4 +22,5 @@ __all__ = [
     "assemble_with_assembly",
     "build",
     "read",
+    "read_policies",
 ]

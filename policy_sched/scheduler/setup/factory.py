@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from policy_sched.client import Client, MemoryClient
@@ -23,14 +23,23 @@ EPOCH = moment_of(DEFAULT_NOW)
 
 
 def read(
-    config: Config, policies: Sequence[str], max_cost_limit: int = MAX_ANNOTATED_COST
+    config: Config,
+    policies: Sequence[str],
+    max_cost_limit: int = MAX_ANNOTATED_COST,
+    feature_gates: Mapping[str, bool] | None = None,
 ) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
     """Load, resolve and compile; return the plans and the warnings.
 
     The parameters are those of `PolicyFiles`. Raises PolicyError with every problem
     if one of them is an error.
     """
-    found = PolicyFiles(config, tuple(policies), max_cost_limit).compile()
+    gates = {} if feature_gates is None else feature_gates
+    return read_policies(PolicyFiles(config, tuple(policies), max_cost_limit, gates))
+
+
+def read_policies(files: PolicyFiles) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
+    """Load, resolve and compile files as `read` does."""
+    found = files.compile()
     raise_errors(found.problems)
     return found.plans, list(found.problems)
 

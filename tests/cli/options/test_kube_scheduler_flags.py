@@ -77,7 +77,7 @@ def test_every_flag_that_is_refused_has_a_reason() -> None:
     )
 
 
-@pytest.mark.parametrize("flag", ["--feature-gates=A=true", "--profiling", "--vmodule=a=1"])
+@pytest.mark.parametrize("flag", ["--disable-http2-serving", "--profiling", "--vmodule=a=1"])
 def test_a_flag_that_is_not_here_is_refused_with_its_reason(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

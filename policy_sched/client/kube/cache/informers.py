@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import POD
+from policy_sched.client.apimachinery import GROUP, POD
 from policy_sched.client.kube.cache.reflector import (
     Reflector,
     ReflectorSettings,
@@ -42,7 +42,7 @@ READ: Final[tuple[Selection, ...]] = (
     Selection(("resource.k8s.io/v1", "ResourceSlice")),
     Selection(("resource.k8s.io/v1", "DeviceClass")),
     Selection(("policy/v1", "PodDisruptionBudget")),
-    Selection(("scheduling.k8s.io/v1alpha2", "PodGroup")),
+    Selection(GROUP),
     Selection(("scheduling.x-k8s.io/v1alpha1", "PodGroup")),
     Selection(POD, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
 )

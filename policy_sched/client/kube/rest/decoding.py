@@ -21,7 +21,7 @@ import msgspec
 
 from policy_sched.client.kube.rest.errors import Malformed, Place, Status
 from policy_sched.manifests import fit, fit_partly, quantities_valid
-from policy_sched.model import ApiObject, Kind, Pod
+from policy_sched.model import SCHEDULING_VERSION, ApiObject, Kind, Pod
 
 LONGEST: Final = 64 << 20
 """Bytes of the longest line that is read. etcd holds objects of up to 1.5 MiB by default."""
@@ -82,7 +82,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 LEFT_OUT: Final[frozenset[Kind]] = frozenset({
     ("v1", "Node"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim"),
     ("storage.k8s.io/v1", "StorageClass"), ("storage.k8s.io/v1", "CSIStorageCapacity"),
-    ("scheduling.k8s.io/v1alpha2", "PodGroup"), ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    (SCHEDULING_VERSION, "PodGroup"), ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
 })  # fmt: skip
 """Kinds whose objects are left out while they cannot be read; so are pods without a node."""
 

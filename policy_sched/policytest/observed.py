@@ -1,0 +1,71 @@
+"""What a scenario can state of a decision: outcomes as they are observed."""
+
+from __future__ import annotations
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.framework import Status
+from policy_sched.model import PodInfo
+from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.scheduler import Bind, Decision, Preempt, Reject
+
+
+def answer_of(status: Status) -> PluginOutcome:
+    """Return a status as a plugin's answer."""
+    return PluginOutcome(status.code.value, "" if status.ok else status.plugin, status.reasons)
+
+
+def outcome_of(info: PodInfo, decision: Decision, table: NodeTable) -> Outcome:
+    """Return the outcome of a pod that was decided, on the nodes of a table."""
+    if isinstance(decision, Bind):
+        return _placed(info, decision, table)
+    diagnosis = decision.diagnosis
+    if diagnosis is None:
+        return Outcome(info.key, feasible=(), message=decision.message)
+    names = table.names
+    pre_filter, post_filter = diagnosis.pre_filter, diagnosis.post_filter
+    rejected = {} if pre_filter else diagnosis.statuses
+    return Outcome(
+        info.key,
+        pre_filter=answer_of(pre_filter) if pre_filter else None,
+        rejected={names[row]: answer_of(status) for row, status in rejected.items()},
+        feasible=(),
+        message=decision.message,
+        post_filter=answer_of(post_filter) if post_filter else None,
+        preemption=_eviction(decision),
+        nominated=_nominated(decision),
+    )
+
+
+def _placed(info: PodInfo, decision: Bind, table: NodeTable) -> Outcome:
+    """Return the outcome of a pod that has feasible nodes."""
+    evaluation, names = decision.evaluation, table.names
+    rows = evaluation.filtering.feasible_rows()
+    feasible = [names[row] for row in rows.tolist()]
+    scoring = evaluation.scoring
+    assert scoring is not None, "a feasible node was scored"
+    totals = scoring.total[rows].tolist()
+    weighted = scoring.weighted(rows)
+    scores = {
+        name: NodeScore(total, {plugin: part[i] for plugin, part in weighted.items()})
+        for i, (name, total) in enumerate(zip(feasible, totals, strict=True))
+    }
+    statuses = evaluation.filtering.statuses()
+    return Outcome(
+        info.key,
+        rejected={names[row]: answer_of(status) for row, status in statuses.items()},
+        feasible=tuple(sorted(feasible)),
+        scores=scores,
+        best=tuple(sorted(names[row] for row in evaluation.best().tolist())),
+    )
+
+
+def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:
+    if isinstance(decision, Reject):
+        return None
+    return (Eviction(decision.node, tuple(victim.key for victim in decision.victims)),)
+
+
+def _nominated(decision: Preempt | Reject) -> str | None:
+    if isinstance(decision, Preempt):
+        return decision.node
+    return None if decision.nominated else ""

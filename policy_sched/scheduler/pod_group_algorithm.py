@@ -1,0 +1,218 @@
+"""The default algorithm for a pod group: its pods one after the other, on one set of nodes.
+
+Theory of operation. The pods are decided in order. A pod that finds a node, or is nominated to one
+by preemption, is assumed there and its Reserve and Permit plugins run, so that the next pod sees
+it. The group fits if a Permit plugin allows one of them: that is where a gang counts how many it
+has. In the end everything is undone in reverse order: the result is a value, and nothing was
+evicted or told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from random import Random
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster import PodStateError
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    NO_NODES,
+    SUCCESS,
+    Code,
+    Diagnosis,
+    DryRunMarker,
+    Handle,
+    PodGroupCycle,
+    Status,
+)
+from policy_sched.framework.evaluate import Domain
+from policy_sched.model import PodInfo
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
+from policy_sched.scheduler.pod_group_snapshot import AssumedMembers
+from policy_sched.scheduler.scheduling_cycle import (
+    broken,
+    diagnosed,
+    no_node_fits,
+    rejected,
+    select_host,
+)
+
+#: Upstream's words for a group of which too few pods find a node.
+UNSCHEDULABLE: Final = "pod group is unschedulable"
+#: For a group that fits when the victims of its pods are gone.
+WAITING: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
+#: What the framework adds to the reasons of plugins that let a pod wait.
+ASKED_TO_WAIT: Final = "one or more plugins asked to wait and no plugin rejected pod"
+
+NONE_FITS: Final = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
+FITS_LATER: Final = Status(Code.UNSCHEDULABLE, (WAITING,))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What was decided about one pod of a group.
+
+    ``permit``: the answer of the Permit plugins, Success or Wait, if the pod got so far.
+    """
+
+    attempt: Attempt
+    decision: Decision
+    permit: Status | None = None
+
+    @property
+    def node(self) -> str:
+        """The node that the pod was assumed on, empty if on none."""
+        return "" if isinstance(self.decision, Reject) else self.decision.node
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The nodes that a group is tried on; ``domain`` is None for all, ``rows`` are ascending."""
+
+    name: str
+    rows: NDArray[np.intp]
+    domain: Domain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How the pods of a group are tried.
+
+    ``rng`` breaks ties among nodes; without it the first by name is taken. ``post_filter``:
+    whether PostFilter plugins run, and ``no_preemption`` why they may not evict pods for single
+    pods. ``absent``: pods that are taken off their nodes meanwhile. ``watched``: the UIDs of pods
+    of which everything is kept that was found out about nodes.
+    """
+
+    handle: Handle
+    rng: Random | None
+    post_filter: bool = True
+    no_preemption: str = ""
+    watched: Collection[str] = ()
+    absent: Collection[PodInfo] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What was decided about the pods of a group on some nodes.
+
+    ``members`` ends with the pod that met an error, if one did. ``waiting``: the group fits when
+    victims are gone; ``status`` is Unschedulable then, too. ``scores``: what each PlacementScore
+    plugin adds; empty where ``unrated`` says why there are none.
+    """
+
+    name: str
+    nodes: int
+    members: tuple[Member, ...]
+    status: Status
+    waiting: bool = False
+    placed: int = 0
+    scores: Mapping[str, int] = field(default_factory=dict)
+    unrated: str = ""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the group fits there, now or when victims are gone."""
+        return self.status.ok or self.waiting
+
+    @property
+    def total(self) -> int:
+        """The sum of its scores."""
+        return sum(self.scores.values())
+
+
+def schedule_members(
+    attempts: Sequence[Attempt], nodes: Nodes, trial: Trial, assumed: AssumedMembers
+) -> GroupResult:
+    """Decide the pods of a group; those that found a node are assumed there."""
+    members: list[Member] = []
+    status, preempting = NONE_FITS, False
+    for attempt in attempts:
+        assumed.look(attempt.queued.info)
+        member = _hold(attempt, _decide(attempt, nodes, trial), assumed)
+        members.append(member)
+        decision = member.decision
+        if isinstance(decision, Reject):
+            if decision.status.code is Code.ERROR:
+                text = f"failed to schedule other pod from a pod group: {decision.message}"
+                status = Status(Code.ERROR, (text,))
+                break
+            continue
+        preempting = preempting or isinstance(decision, Preempt)
+        if member.permit is not None and member.permit.ok:
+            status = FITS_LATER if preempting else SUCCESS
+    waiting = status is FITS_LATER
+    return GroupResult(
+        nodes.name, nodes.rows.size, tuple(members), status, waiting, len(assumed.held)
+    )
+
+
+def _decide(attempt: Attempt, nodes: Nodes, trial: Trial) -> Decision:
+    """Return to which of the nodes a pod goes, what makes room there, or why to none."""
+    pod, profile, table = attempt.queued.info, attempt.profile, trial.handle.nodes
+    if table.live_count == 0:
+        return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
+    try:
+        evaluation = profile.evaluator.evaluate(pod, nodes.domain)
+        rejection = evaluation.rejection
+        if rejection is not None and rejection.code is Code.ERROR:
+            return broken(rejection.message())
+        # Pods that are alike share the evaluation; what plugins write belongs to this pod alone.
+        attempt.state = evaluation.state.clone()
+        attempt.state.write(PodGroupCycle(trial.no_preemption))
+        best = evaluation.best()
+        if best.size:
+            row = _first(best, table.names) if trial.rng is None else select_host(best, trial.rng)
+            if pod.uid not in trial.watched:
+                return Bind(table.names[row], row, evaluation.summary(row))
+            evaluation = evaluation.snapshot()
+            evaluation.filtering.statuses()  # computed now: the cluster may differ later
+            return Bind(table.names[row], row, evaluation)
+        if not trial.post_filter:
+            return rejected(diagnosed(evaluation, nodes.rows.size), nominated=False)
+        return no_node_fits(attempt, evaluation, nodes.rows.size)
+    except PluginError as error:
+        return broken(str(error))
+
+
+def _first(best: NDArray[np.intp], names: Sequence[str]) -> int:
+    """Return that one of some rows whose name comes first."""
+    return best.item(0) if best.size == 1 else min(best.tolist(), key=names.__getitem__)
+
+
+def _hold(attempt: Attempt, decision: Decision, assumed: AssumedMembers) -> Member:
+    """Assume the pod on its node, and run Reserve and Permit plugins.
+
+    A pod that one of them rejects is taken back.
+    """
+    if isinstance(decision, Reject):
+        return Member(attempt, decision)
+    tried = Attempt(attempt.queued, attempt.profile, attempt.state.clone())
+    tried.state.write(DryRunMarker())
+    pod, node, runner = tried.queued.info, decision.node, tried.profile.runner
+    try:
+        held = assumed.assume(tried, node)
+    except PodStateError as error:
+        return Member(attempt, broken(str(error)))
+    try:
+        status = runner.run("reserve", tried.state, pod, node).status
+        if status.ok:
+            permitted = runner.run("permit", tried.state, pod, node)
+            status = permitted.status
+            if status.code is Code.WAIT:
+                said = [wait.status.reasons for wait in permitted.waits.values()]
+                status = Status(Code.WAIT, (*chain.from_iterable(said), ASKED_TO_WAIT))
+    except PluginError as error:
+        status = Status(Code.ERROR, (str(error),))
+    if status.ok or status.code is Code.WAIT:
+        return Member(attempt, decision, status)
+    assumed.take_back(held)
+    if not status.rejected:
+        return Member(attempt, broken(status.message()))
+    message = f"0/1 nodes are available: 1 {status.message()}."
+    return Member(attempt, Reject(status, message))
