@@ -13,7 +13,7 @@ import yaml
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.profiles.build import raise_errors
+from policy_sched.profiles.build import raise_errors, reads_pod_groups
 from policy_sched.profiles.load import files_below, kind_of, read_documents
 from policy_sched.profiles.models import API_VERSION, DEFAULT_PLUGINS, KIND, POLICY_KIND
 from policy_sched.profiles.models import POLICY_API_VERSION as POLICY_VERSION
@@ -85,13 +85,14 @@ class Contents:
     """Texts of the configuration and the policies by file name.
 
     ``lease``: namespace and name of the lease, None without leader election. ``warnings``: of the
-    files.
+    files. ``pod_groups``: whether a feature gate or a policy is about them.
     """
 
     config: Mapping[str, str]
     policies: Mapping[str, str]
     lease: tuple[str, str] | None
     warnings: tuple[Diagnostic, ...] = ()
+    pod_groups: bool = False
 
 
 def contents(options: Options, config: str | None, policies: tuple[str, ...]) -> Contents:
@@ -121,7 +122,8 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         if size > LARGEST:
             raise PolicySchedError(f"{what}: {size} bytes; a ConfigMap holds {LARGEST} at most")
     held = None if options.shadow is not None else lease
-    return Contents({CONFIG_FILE: text}, files, held, found.problems)
+    groups = reads_pod_groups(found.plans)
+    return Contents({CONFIG_FILE: text}, files, held, found.problems, pod_groups=groups)
 
 
 def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import yaml
 
-from policy_sched.client.kube import ELECTING, READING, WRITING, Right
+from policy_sched.client.kube import (
+    ELECTING,
+    GROUP_READING,
+    GROUP_WRITING,
+    READING,
+    WRITING,
+    Right,
+)
 from policy_sched.deploy.contents import APP, CONFIG_FILE, SYSTEM, Contents, Options
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.report import json_text
@@ -31,11 +38,15 @@ def named(api_version: str, kind: str, name: str, namespace: str = "") -> Plain:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
-def access(options: Options, lease: tuple[str, str] | None) -> Iterator[Plain]:
+def access(
+    options: Options, lease: tuple[str, str] | None, *, pod_groups: bool = False
+) -> Iterator[Plain]:
     """Yield service account, roles and bindings; what it may is bound to this account alone."""
     account = named("v1", "ServiceAccount", options.name, options.namespace)
     yield account | {"automountServiceAccountToken": False}
-    rights = READING if options.shadow is not None else (*READING, *WRITING)
+    rights = (*READING, *GROUP_READING) if pod_groups else READING
+    if options.shadow is None:
+        rights += (*WRITING, *GROUP_WRITING) if pod_groups else WRITING
     yield named(f"{RBAC}/v1", "ClusterRole", options.name) | {"rules": rules(rights)}
     yield _binding(options, "ClusterRoleBinding", options.name, ("ClusterRole", options.name))
     # The API server reviews callers of /metrics: TokenReview and SubjectAccessReview.
@@ -284,7 +295,7 @@ def _objects(options: Options, files: Contents) -> Iterator[Plain]:
         namespace = named("v1", "Namespace", options.namespace)
         namespace["metadata"]["labels"] = dict(_RESTRICTED)
         yield namespace
-    yield from access(options, files.lease)
+    yield from access(options, files.lease, pod_groups=files.pod_groups)
     yield from priority(options)
     yield from workload(options, files)
     if options.service_monitor:

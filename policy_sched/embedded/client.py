@@ -113,6 +113,8 @@ class EmbeddedClient:
         condition = {"type": GROUP_SCHEDULED, "status": str(scheduled)}
         condition |= {"reason": reason, "message": message}
         data = stored.data
+        if data["metadata"].get("generation"):
+            condition["observedGeneration"] = data["metadata"]["generation"]
         status = data["status"] = data.get("status") or {}
         set_condition(status, condition, self._store.now())
         for one in status["conditions"]:

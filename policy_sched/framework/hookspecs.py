@@ -137,10 +137,7 @@ class SchedulerHooks:
     def placement_score(
         self, state: CycleState, pods: Sequence[PodInfo], placement: Placement
     ) -> int:
-        """Rate a placement in which the group has room; its pods count there already.
-
-        The score is within 0..100 unless `normalize_placement_score` follows.
-        """
+        """Rate a placement with the group in it, 0..100 or before `normalize_placement_score`."""
         raise NotImplementedError
 
     @hookspec

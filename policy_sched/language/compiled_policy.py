@@ -60,6 +60,12 @@ class CompiledPolicy:
         """What decides whether a pod may have the node that was chosen for it."""
 
     @property
+    def reads_pod_groups(self) -> bool:
+        """Whether a rule reads facts of the pod's group."""
+        found = (one for one in vars(self).values() if isinstance(one, Reads))
+        return any(path[:1] == ("podGroup",) for reads in found for path in reads.pod)
+
+    @property
     def units(self) -> float:
         """What filter and score cost per pod and node, in units of `cost`."""
         units = (self.sections.filter, *_scoring(self.sections))

@@ -17,7 +17,14 @@ import pytest
 
 from policy_sched.cli.options.kubeconfig import connected
 from policy_sched.client.apimachinery.resources import EVENT, POD
-from policy_sched.client.kube.rbac_rules import ELECTING, READING, WRITING, Right
+from policy_sched.client.kube.rbac_rules import (
+    ELECTING,
+    GROUP_READING,
+    GROUP_WRITING,
+    READING,
+    WRITING,
+    Right,
+)
 from policy_sched.client.kube.rest.errors import collection_path, object_path
 from policy_sched.deploy.contents import Contents, Options, contents
 from policy_sched.deploy.manifests import manifests
@@ -308,7 +315,8 @@ def test_nothing_is_forbidden(scheduled: Run, shadowed: Run) -> None:
 
 def test_a_scheduler_asks_for_exactly_what_it_may(scheduled: Run) -> None:
     """Whatever right is taken away, a request of the run needs it; and no request needs more."""
-    assert scheduled.rights == rights(READING, WRITING, ELECTING) - OF_TROUBLE
+    groups = GROUP_READING, GROUP_WRITING
+    assert scheduled.rights == rights(READING, WRITING, ELECTING, *groups) - OF_TROUBLE
 
 
 def test_a_shadow_asks_for_exactly_what_it_may(shadowed: Run) -> None:
@@ -372,3 +380,20 @@ def test_the_printed_rules_grant_the_table_and_nothing_else(options: Options) ->
     wanted = (READING,) if options.shadow else (READING, WRITING, ELECTING)
     assert granted == rights(*wanted)
     assert len(roles) == (1 if options.shadow else 2)
+
+
+@pytest.mark.parametrize(
+    ("policies", "gates", "granted"),
+    [((), {}, False), ((), {"GenericWorkload": True}, True), ((RACKS,), {}, True)],
+    ids=["neither", "the gate", "a policy"],
+)
+def test_pod_groups_are_granted_where_they_are_read(
+    policies: tuple[str, ...], gates: dict[str, bool], granted: bool
+) -> None:
+    """By a feature gate, or by a policy whose rules read them."""
+    options = Options(feature_gates=gates)
+    found = contents(options, None, policies)
+    assert found.pod_groups is granted
+    text = str(list(manifests(options, found)))
+    assert ("podgroups/status" in text) is granted
+    assert ("--feature-gates=GenericWorkload=true" in text) is bool(gates)

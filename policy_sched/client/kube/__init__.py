@@ -6,10 +6,19 @@ scheduler's client.
 """
 
 from policy_sched.client.kube.client import RECORD_EVENT, KubeClient
-from policy_sched.client.kube.rbac_rules import ELECTING, READING, WRITING, Right
+from policy_sched.client.kube.rbac_rules import (
+    ELECTING,
+    GROUP_READING,
+    GROUP_WRITING,
+    READING,
+    WRITING,
+    Right,
+)
 
 __all__ = [
     "ELECTING",
+    "GROUP_READING",
+    "GROUP_WRITING",
     "READING",
     "RECORD_EVENT",
     "WRITING",

@@ -213,6 +213,8 @@ class KubeClient:
         """Set condition PodGroupScheduled; a deleted group is no error."""
         meta, state = group.metadata, str(scheduled)
         condition = self._changed(group.status.conditions, GROUP_SCHEDULED, state, reason, message)
+        if meta.generation:
+            condition["observedGeneration"] = meta.generation
         path = object_path(GROUP, meta.namespace, meta.name, "status")
         patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         request = ("PATCH", path, patch, STRATEGIC_PATCH)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.client.apimachinery import resource
-from policy_sched.client.kube.cache import READ
+from policy_sched.client.kube.cache import POD_GROUPS, READ
+from policy_sched.client.kube.rest import Selection
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,8 +28,8 @@ class Right:
     why: str = ""
 
 
-def _reading() -> tuple[Right, ...]:
-    kinds = (resource(selection.kind) for selection in READ)
+def _reading(*selections: Selection) -> tuple[Right, ...]:
+    kinds = (resource(selection.kind) for selection in selections)
     return tuple(
         Right(kind.group, kind.plural, verb, why="what decisions are made of")
         for kind in kinds
@@ -36,7 +37,7 @@ def _reading() -> tuple[Right, ...]:
     )
 
 
-READING: Final[tuple[Right, ...]] = tuple(dict.fromkeys(_reading()))
+READING: Final[tuple[Right, ...]] = tuple(dict.fromkeys(_reading(*READ)))
 """On the whole cluster, for every instance; all that a shadow needs."""
 
 WRITING: Final[tuple[Right, ...]] = (
@@ -44,7 +45,6 @@ WRITING: Final[tuple[Right, ...]] = (
     Right("", "pods", "get", why="a binding without an answer is looked up"),
     Right("", "pods/status", "patch", why="why a pod waits, and where room is made for it"),
     Right("", "pods", "delete", why="a victim of preemption goes"),
-    Right("scheduling.k8s.io", "podgroups/status", "patch", why="whether a group has its nodes"),
     Right("", "persistentvolumes", "patch", why="a volume is kept for a claim"),
     Right("", "persistentvolumeclaims", "patch", why="a volume is to be made for a node"),
     Right("resource.k8s.io", "resourceclaims", "create", why="a claim serves extended resources"),
@@ -59,6 +59,12 @@ WRITING: Final[tuple[Right, ...]] = (
     Right("events.k8s.io", "events", "patch", why="what is told again is counted"),
 )
 """On the whole cluster, for the instance that leads."""
+
+GROUP_READING: Final[tuple[Right, ...]] = _reading(POD_GROUPS)
+GROUP_WRITING: Final[tuple[Right, ...]] = (
+    Right("scheduling.k8s.io", "podgroups/status", "patch", why="whether a group has its nodes"),
+)
+"""The same where a feature gate or a policy is about pod groups."""
 
 ELECTING: Final[tuple[Right, ...]] = (
     Right("coordination.k8s.io", "leases", "create", why="the first candidate makes the lease"),

@@ -25,7 +25,14 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.client.kube import RECORD_EVENT, KubeClient
-from policy_sched.client.kube.cache import READ, Change, Informers, ReflectorSettings, list_all
+from policy_sched.client.kube.cache import (
+    POD_GROUPS,
+    READ,
+    Change,
+    Informers,
+    ReflectorSettings,
+    list_all,
+)
 from policy_sched.client.kube.leaderelection import Election, Elector, Lease
 from policy_sched.client.kube.rest import Api, Decoding, Selection, Settings
 from policy_sched.client.kube.time import SECOND, SteadyClock
@@ -48,7 +55,8 @@ from policy_sched.instance.observability import (
     Write,
 )
 from policy_sched.model import DEFAULT_SCHEDULER, Node, Pod, PodInfo
-from policy_sched.profiles.reload import PolicyStore
+from policy_sched.profiles.build import reads_pod_groups
+from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import (
     Happened,
     Scheduler,
@@ -136,6 +144,7 @@ class ClusterInstance(Instance):
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
         self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
+        self._follow_groups()
         self._ready = False
         self._lost = False
         self._resigned = False
@@ -145,6 +154,17 @@ class ClusterInstance(Instance):
             candidacy.api.observe, candidacy.api.traffic = api.observe, api.traffic
         self.metrics.queues.append(self.client.events.queue)
         self.metrics.refresh.append(self._look)
+
+    def _follow_groups(self) -> None:
+        """Follow PodGroups where a feature gate or a policy is about them."""
+        if reads_pod_groups(self.reloader.store.current.plans):
+            self.informers.follow(POD_GROUPS)
+
+    def reload(self, found: Compilation, trigger: str) -> Reload:
+        """Put compiled policies in force; the first that read PodGroups have them followed."""
+        reload = super().reload(found, trigger)
+        self._follow_groups()
+        return reload
 
     def _elector(self, candidacy: Candidacy) -> Elector:
         lease = Lease(candidacy.api, candidacy.namespace, candidacy.name, self._lease_trouble)

@@ -12,6 +12,7 @@ from policy_sched.profiles.build.pipeline import (
     build_pipeline,
     compile_profiles,
     raise_errors,
+    reads_pod_groups,
 )
 from policy_sched.profiles.build.plan_diff import (
     PlanDiff,
@@ -30,5 +31,6 @@ __all__ = [
     "diff_plans",
     "policy_names",
     "raise_errors",
+    "reads_pod_groups",
     "restarts_between",
 ]

@@ -31,7 +31,9 @@ from policy_sched.plugins.rules import rule_plugin
 from policy_sched.profiles.build.compile import PluginHash, compiled, policy_hash
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import (
+    GENERIC_WORKLOAD,
     PLUGIN_GATES,
+    PLUGIN_POINTS,
     UNKNOWN_PLUGIN,
     Problem,
     default_policies,
@@ -232,6 +234,16 @@ def build_pipeline(
         generation=generation,
         content_hash=ready.content_hash,
         feature_gates=plan.feature_gates,
+    )
+
+
+def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:
+    """Return whether a feature gate, a policy or a foreign plugin may read PodGroups."""
+    return any(
+        GENERIC_WORKLOAD in ready.plan.feature_gates
+        or any(policy.reads_pod_groups for policy in ready.policies.values())
+        or any(name not in PLUGIN_POINTS | ready.policies.keys() for name in ready.plan.plugins)
+        for ready in plans
     )
 
 

@@ -7,9 +7,15 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from policy_sched.client.apimachinery.resources import resource
-from policy_sched.client.kube.cache.informers import READ
+from policy_sched.client.kube.cache.informers import POD_GROUPS, READ
 from policy_sched.client.kube.client import KubeClient
-from policy_sched.client.kube.rbac_rules import READING, WRITING, Right
+from policy_sched.client.kube.rbac_rules import (
+    GROUP_READING,
+    GROUP_WRITING,
+    READING,
+    WRITING,
+    Right,
+)
 from policy_sched.client.protocol import Client
 from policy_sched.client.request import ObjectRequest
 from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of
@@ -93,17 +99,17 @@ def asked_by_all_calls() -> list[Attributes]:
 def test_what_the_calls_ask_for_is_what_the_table_grants() -> None:
     """Neither less nor more."""
     asked = {(one.group, one.combined, one.verb) for one in asked_by_all_calls()}
-    assert asked == {words(right) for right in WRITING} - ELSEWHERE
+    assert asked == {words(right) for right in (*WRITING, *GROUP_WRITING)} - ELSEWHERE
 
 
 def test_all_that_is_read_may_be_listed_and_watched() -> None:
     """The informers' table is where the rights come from."""
-    kinds = [resource(one.kind) for one in READ]
-    assert {words(right) for right in READING} == {
+    kinds = [resource(one.kind) for one in (*READ, POD_GROUPS)]
+    assert {words(right) for right in (*READING, *GROUP_READING)} == {
         (kind.group, kind.plural, verb) for kind in kinds for verb in ("list", "watch")
     }
 
 
 def test_every_rbac_rule_has_a_reason() -> None:
     """The administrator sees what to grant."""
-    assert all(right.why for right in (*READING, *WRITING))
+    assert all(right.why for right in (*READING, *WRITING, *GROUP_READING, *GROUP_WRITING))

@@ -4,11 +4,12 @@ The counterpart of client-go's tools/cache. A store holds the last known objects
 and watch events into changes.
 """
 
-from policy_sched.client.kube.cache.informers import READ, Informers
+from policy_sched.client.kube.cache.informers import POD_GROUPS, READ, Informers
 from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings, list_all
 from policy_sched.client.kube.cache.store import Change
 
 __all__ = [
+    "POD_GROUPS",
     "READ",
     "Change",
     "Informers",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import GROUP, POD
@@ -42,11 +43,13 @@ READ: Final[tuple[Selection, ...]] = (
     Selection(("resource.k8s.io/v1", "ResourceSlice")),
     Selection(("resource.k8s.io/v1", "DeviceClass")),
     Selection(("policy/v1", "PodDisruptionBudget")),
-    Selection(GROUP),
     Selection(("scheduling.x-k8s.io/v1alpha1", "PodGroup")),
     Selection(POD, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
 )
 """What the default profile reads; kinds that a server does not serve are empty."""
+
+POD_GROUPS: Final = Selection(GROUP)
+"""What is read, too, where a feature gate or a policy is about pod groups."""
 
 DECISIVE: Final = frozenset({("v1", "Node"), POD})
 """Kinds without whose changes a node could be filled twice."""
@@ -75,23 +78,29 @@ class Informers:
         wake: Callable[[], None] = nothing,
     ) -> None:
         self._wake = wake
+        self._tasks: asyncio.TaskGroup | None = None
         self._waiting: deque[Change[Any]] = deque()
         self._synced = False
         self._handed = 0
         self._mark = 0
-        self.reflectors: tuple[Reflector[Any], ...] = tuple(
-            Reflector(
-                api,
-                selection,
-                KINDS[selection.kind],
-                self._changed,
-                settings=settings,
-                trouble=trouble,
-            )
-            for selection in selections
+        self._reflector = partial(
+            Reflector[Any], api, changed=self._changed, settings=settings, trouble=trouble
         )
-        for reflector in self.reflectors:
-            reflector.on_following = self._following_again
+        self.reflectors: tuple[Reflector[Any], ...] = tuple(map(self._following, selections))
+
+    def follow(self, selection: Selection) -> None:
+        """Follow one more kind from now on; pods stay the last one."""
+        if any(one.selection.kind == selection.kind for one in self.reflectors):
+            return
+        reflector = self._following(selection)
+        self.reflectors = (*self.reflectors[:-1], reflector, *self.reflectors[-1:])
+        if self._tasks is not None:
+            self._tasks.create_task(reflector.run())
+
+    def _following(self, selection: Selection) -> Reflector[Any]:
+        reflector = self._reflector(selection, KINDS[selection.kind])
+        reflector.on_following = self._following_again
+        return reflector
 
     @property
     def synced(self) -> bool:
@@ -120,6 +129,7 @@ class Informers:
     async def run(self) -> None:
         """Follow all collections until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run())
             tasks.create_task(self._wake_when_synced())
