@@ -10,7 +10,12 @@ import pytest
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate.placement import Domains, domains, rating
+from policy_sched.framework.evaluate.placement import (
+    Domains,
+    domains,
+    normalized_placements,
+    placement_scores,
+)
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import Placement, Placements
@@ -115,14 +120,19 @@ class TestRating:
 
     PLACEMENT = Placement("a", np.array([0], np.intp))
 
+    def rating(self, runner: Runner) -> dict[str, int]:
+        """Return the scores of a placement that is the only one."""
+        raw = placement_scores(runner, CycleState(), PODS, self.PLACEMENT)
+        return normalized_placements(runner, CycleState(), PODS, [raw])[0]
+
     def test_weights_count(self) -> None:
         """Each plugin's score times its weight."""
         runner = runner_of(Rates(10), Rates(100), Rates(0), weight=3)
-        found = rating(runner, CycleState(), PODS, self.PLACEMENT)
+        found = self.rating(runner)
         assert found == {"p0": 30, "p1": 300, "p2": 0}
 
     @pytest.mark.parametrize("score", [-1, 101])
     def test_scores_are_within_limits(self, score: int) -> None:
         """As upstream wants it of all scores."""
         with pytest.raises(PluginError, match=f"invalid placement score {score}"):
-            rating(runner_of(Rates(score)), CycleState(), PODS, self.PLACEMENT)
+            self.rating(runner_of(Rates(score)))
