@@ -44,6 +44,7 @@ from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import (
     Attempt,
     GroupPlan,
+    Preempt,
     Scheduler,
     clear_lower_nominations,
     decide,
