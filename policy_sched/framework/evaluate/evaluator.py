@@ -28,10 +28,11 @@ rows stay feasible, the rules run as the generated functions of row_functions.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import DYNAMIC, NodeTable

@@ -7,10 +7,10 @@ whose table of changes says which one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable

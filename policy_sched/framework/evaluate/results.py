@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.errors import PluginError
@@ -104,8 +105,7 @@ class Explanations:
         return Rejections(numbers, self._table)
 
 
-@dataclass(frozen=True, slots=True)
-class FilteredNodes:
+class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     """The results of the filter plugins for one pod over all rows [0, n) of the node table.
 
     ``first``: int16, shape (n,), the plugin that rejected the row, with nominated pods and
@@ -131,7 +131,7 @@ class FilteredNodes:
     rejection: Status | None = None
     skipped: frozenset[str] = frozenset()
     narrowing: tuple[str, ...] = ()
-    hooks: Hooks = field(default_factory=dict)
+    hooks: Hooks = msgspec.field(default_factory=dict)
     extended: bool = False
 
     @property
@@ -270,8 +270,7 @@ class PluginScores:
         return copy(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
+class Scoring(msgspec.Struct, frozen=True, eq=False):
     """The scores of one pod over all rows [0, n).
 
     ``total``: int64, shape (n,), the sum of weighted scores, below all others where not feasible.
@@ -283,7 +282,7 @@ class Scoring:
     total: Scores
     plugins: tuple[PluginScores, ...] = ()
     skipped: frozenset[str] | None = None
-    shares: Mapping[str, Scores] = field(default_factory=dict)
+    shares: Mapping[str, Scores] = msgspec.field(default_factory=dict)
     note: Mapping[str, int] | None = None
 
     @staticmethod
@@ -323,8 +322,7 @@ class Scoring:
         return replace(self.restricted(row), plugins=(), note=note)
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """The results of a profile's plugins for one pod on every node.
 
     ``state``: what plugins wrote into the cycle state. ``scoring`` is None where no node is

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from threading import Lock
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
@@ -245,4 +246,10 @@ def _full_arguments(impl: pluggy.HookImpl) -> Callable[..., object]:
         return impl.function
     places = [names.index(name) for name in wanted]
     function = impl.function
-    return lambda *args: function(*(args[place] for place in places))
+    if not places:
+        return lambda *_args: function()
+    if len(places) == 1:
+        (only,) = places
+        return lambda *args: function(args[only])
+    pick = itemgetter(*places)
+    return lambda *args: function(*pick(args))
