@@ -184,13 +184,13 @@ def test_fail_on_regression_exits_with_1(
     good = write(tmp_path / "good", START, MOVES)
     lost = write(tmp_path / "lost", START, LOST)
     broken = write(tmp_path / "broken", START, BROKEN)
-    asked = ["--fail-on", "regression", "-o", "json"]
-    assert run(["diff", "--shadow", good, *asked]) == 0
+    requested = ["--fail-on", "regression", "-o", "json"]
+    assert run(["diff", "--shadow", good, *requested]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["shadow"]["results"]["differ"] == 1
     assert document["placements"]["moved"] == 1
-    assert run(["diff", "--shadow", lost, *asked]) == 1
-    assert run(["diff", "--shadow", broken, *asked]) == 1
+    assert run(["diff", "--shadow", lost, *requested]) == 1
+    assert run(["diff", "--shadow", broken, *requested]) == 1
     capsys.readouterr()
     assert run(["diff", "--shadow", lost]) == 0
     assert "become unschedulable" in capsys.readouterr().out

@@ -123,12 +123,12 @@ def test_alternatives_are_what_another_configuration_decides(
     ]
     pod = make_pod("p", cpu=cpu, node_selector={"disk": "ssd"} if wants_disk else {})
     found = explained(pod, nodes)
-    told = {(one.kind, one.name): one for one in found.alternatives}
+    reported = {(one.kind, one.name): one for one in found.alternatives}
     plugins = ("TaintToleration", "NodeAffinity", "NodeResourcesFit")
     for kind, plugin in [(k, p) for k in ("filter", "score") for p in plugins]:
         other = explained(pod, nodes, plugin, kind)
         name = "NodeAffinity.filter[1]" if (kind, plugin) == ("filter", "NodeAffinity") else plugin
-        one = told.get((kind, name))
+        one = reported.get((kind, name))
         if other.best and not set(other.best) & set(found.best):
             assert one is not None, (kind, plugin)
             assert (list(one.best), one.fits) == (other.best[:3], other.feasible)
@@ -159,8 +159,8 @@ def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
 def test_a_group_that_is_placed_as_a_whole_has_its_placements_listed() -> None:
     """Each with the number of placed pods and its score; the pod's node is in the chosen one."""
     found = gang(cpus=[2, 4, 3])
-    told = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
-    assert told == [("r0", 2, False, 0), ("r1", 3, True, 75), ("r2", 3, True, 100)]
+    reported = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
+    assert reported == [("r0", 2, False, 0), ("r1", 3, True, 75), ("r2", 3, True, 100)]
     assert (found.placement, found.best, found.feasible) == ("r2", ["n2"], 1)
     assert found.filters[-1].name == "placement by RackGang"
     assert found.filters[-1].removed == 2

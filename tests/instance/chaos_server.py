@@ -83,8 +83,8 @@ class Faulty(ApiServer):
             return web.Response(status=502, text="<html>Bad Gateway</html>")
         status = int(what) if what.isdigit() else 500
         headers = {"Retry-After": "1"} if status in (429, 503) else {}
-        said = {"kind": "Status", "status": "Failure", "code": status, "message": "chaos"}
-        return web.json_response(said, status=status, headers=headers)
+        messages = {"kind": "Status", "status": "Failure", "code": status, "message": "chaos"}
+        return web.json_response(messages, status=status, headers=headers)
 
 
 class Chronicle:

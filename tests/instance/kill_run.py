@@ -35,20 +35,20 @@ class Tally:
 
     kills: int = 0
     pods: int = 0
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
 
     @property
     def bound(self) -> int:
         """The number of pods known to be bound, from the log or the file."""
-        return len(self.found | self.told.keys())
+        return len(self.found | self.reported.keys())
 
     def note(self, line: str) -> str:
         """Read a line of the instance and return its message."""
         record: dict[str, Any] = json.loads(line)
         if record["msg"] == BOUND:
-            known = self.told.setdefault(record["pod"], record["node"])
+            known = self.reported.setdefault(record["pod"], record["node"])
             assert known == record["node"], f"{record['pod']} was bound twice"
         return str(record["msg"])
 
@@ -98,7 +98,7 @@ def check(data: Path, tally: Tally) -> int:
             tally.found.add(f"{one.place[0]}/{one.place[1]}")
             used[node] += 1
     assert tally.nodes.keys() <= {one.uid for one in pods}
-    for name, node in tally.told.items():
+    for name, node in tally.reported.items():
         assert names[name].data["spec"]["nodeName"] == node
     assert len(cluster.store.select(NODE)) in (0, NODES)
     assert max(used.values(), default=0) <= ROOM
@@ -145,7 +145,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tally = run(Path(folder), int(sys.argv[1]), seed=1)
     print(  # noqa: T201
-        f"{tally.kills} kills, {tally.pods} pods, {len(tally.told)} bindings told:"
+        f"{tally.kills} kills, {tally.pods} pods, {len(tally.reported)} bindings logged:"
         " all there, none bound twice, all bound in the end"
     )
 

@@ -18,7 +18,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.instance.http.endpoints import Endpoints, Offered
 from policy_sched.instance.http.listener import Listener, self_signed, server_context
 from policy_sched.instance.http.status_pages import Explaining
-from tests.instance.http.test_endpoints import EVERYTHING, Served, tell
+from tests.instance.http.test_endpoints import EVERYTHING, Served, run_scenario
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_client_certificate_authenticates_the_caller(served: Served, tmp_path:
     pem.write_bytes(client_certificate("ann", "ops"))
     served.door.rights["ann"] = EVERYTHING
 
-    async def story() -> None:
+    async def scenario() -> None:
         context = server_context(certificate, key, str(pem))
         offered = Offered(
             served.instance,
@@ -80,7 +80,7 @@ def test_a_client_certificate_authenticates_the_caller(served: Served, tmp_path:
             async with client.get(f"{listener.url}/metrics", ssl=without) as answer:
                 assert answer.status == 403
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_an_authority_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_api_answers_during_an_extender_call(tmp_path: Path) -> None:
             ):
                 assert b'"ADDED"' in await watch.content.readline()
                 instance.cluster.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 async with client.post(f"{url}/api/v1/nodes", json=node("b")) as answer:
                     assert answer.status == 201
                 assert (

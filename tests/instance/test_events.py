@@ -29,9 +29,9 @@ def condition(world: World, name: str, kind: str) -> Plain | None:
     return next((one for one in conditions if one["type"] == kind), None)
 
 
-async def until(said: Any) -> Any:
+async def until(messages: Any) -> Any:
     """Wait until a result is true, and return it."""
-    while not (found := said()):
+    while not (found := messages()):
         await asyncio.sleep(0.01)
     return found
 
@@ -91,8 +91,12 @@ def test_an_empty_cluster_has_its_own_message() -> None:
 def test_a_long_message_is_cut_in_the_event_only() -> None:
     """1,024 characters with an ellipsis in the event; the condition has all of it."""
 
-    asked = {f"example.com/device-{number}-with-a-long-name": "1" for number in range(40)}
-    container = {"name": "c", "image": "x", "resources": {"requests": asked, "limits": asked}}
+    requested = {f"example.com/device-{number}-with-a-long-name": "1" for number in range(40)}
+    container = {
+        "name": "c",
+        "image": "x",
+        "resources": {"requests": requested, "limits": requested},
+    }
 
     async def play(world: World) -> None:
         world.apply(node("n"), pod("p", containers=[container]))
@@ -151,10 +155,10 @@ def test_each_profile_reports_its_own_events(tmp_path: Path) -> None:
         async with world.served(), world.scheduler():
             found = await until(lambda: len(events(world, "Scheduled")) == 2)
         assert found
-        said = {e["regarding"]["name"]: e for e in events(world, "Scheduled")}
-        assert said["p"]["reportingController"] == "second"
-        assert said["p"]["reportingInstance"].startswith("second")
-        assert said["q"]["reportingController"] == "default-scheduler"
+        messages = {e["regarding"]["name"]: e for e in events(world, "Scheduled")}
+        assert messages["p"]["reportingController"] == "second"
+        assert messages["p"]["reportingInstance"].startswith("second")
+        assert messages["q"]["reportingController"] == "default-scheduler"
 
     acted(play)
 

@@ -31,7 +31,7 @@ def test_requests_are_answered_during_an_extender_call() -> None:
             world.apply(node("a"), slow("huge", cpu="64"), slow("p", cpu="3"))
             async with scheduling(world) as instance, asking(instance) as ask:
                 world.apply(slow("q", cpu="3"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 assert await ask("/healthz") == "ok"
                 explaining = asyncio.create_task(ask("/explain/default/huge"))
                 for _ in range(3):
@@ -74,24 +74,24 @@ def test_the_cache_is_compared_after_pending_changes_are_applied() -> None:
             world.apply(node("a"))
             async with scheduling(world) as instance:
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 world.apply(node("b"), pod("q"))
                 nodes, pods = (instance.informers.reflectors[end].mirror for end in (0, -1))
                 await until(lambda: len(nodes) == len(pods) == 2)
                 assert instance.informers.behind
                 comparer = Comparer(instance.scheduler, instance.log, pause=0)
                 comparing = asyncio.create_task(comparer.run(instance.look))
-                await until(lambda: "Cache comparer started" in said(world))
+                await until(lambda: "Cache comparer started" in messages(world))
                 assert instance.deciding
                 gate.opened.set()
                 found = await comparing
                 assert found is not None
                 assert not found
-        assert "Cache mismatch" not in said(world)
+        assert "Cache mismatch" not in messages(world)
 
     acted(play)
 
 
-def said(world: World) -> list[str]:
+def messages(world: World) -> list[str]:
     """Return the messages of the log."""
     return [record["msg"] for record in world.records]

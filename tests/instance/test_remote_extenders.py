@@ -44,16 +44,16 @@ class Gate:
     """Delays an extender's response until it is opened."""
 
     def __init__(self) -> None:
-        self.asked = Event()
+        self.requested = Event()
         self.opened = Event()
 
-    def before(self, said: Plain) -> Callable[[Plain], Plain]:
+    def before(self, response: Plain) -> Callable[[Plain], Plain]:
         """Return the response once the gate is open."""
 
         def answered(_sent: Plain) -> Plain:
-            self.asked.set()
+            self.requested.set()
             self.opened.wait(LIMIT)
-            return said
+            return response
 
         return answered
 
@@ -62,7 +62,10 @@ class Gate:
 def gated(verbs: Mapping[str, Plain], slow: str) -> Iterator[tuple[Gate, Calls]]:
     """Serve an extender one of whose verbs waits at a gate."""
     gate = Gate()
-    served = {verb: gate.before(said) if verb == slow else said for verb, said in verbs.items()}
+    served = {
+        verb: gate.before(response) if verb == slow else response
+        for verb, response in verbs.items()
+    }
     with extender(served) as calls:
         try:
             yield gate, calls
@@ -103,15 +106,19 @@ def renewed(world: World) -> str:
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
 def test_the_lease_is_renewed_during_an_extender_call(verb: str) -> None:
     """Again and again; the pod is bound after the extender has answered."""
-    said: Mapping[str, Any] = {"filter": {"NodeNames": ["a", "b"]}, "prioritize": [], "bind": {}}
+    response: Mapping[str, Any] = {
+        "filter": {"NodeNames": ["a", "b"]},
+        "prioritize": [],
+        "bind": {},
+    }
 
     async def play(world: World) -> None:
-        with gated(said, verb) as (gate, calls):
-            world.policies = PolicyFiles(configured(calls, *said), ())
+        with gated(response, verb) as (gate, calls):
+            world.policies = PolicyFiles(configured(calls, *response), ())
             world.apply(node("a"), node("b"))
             async with scheduling(world, "one") as instance:
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 for _ in range(3):
                     last = renewed(world)
                     await until(lambda: renewed(world) != last)  # noqa: B023
@@ -132,14 +139,14 @@ def test_changes_wait_until_the_decision_is_made() -> None:
             world.apply(node("a"))
             async with scheduling(world) as instance:
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 world.apply(node("b"))
                 await until(lambda: instance.informers.behind)
                 assert instance.deciding
                 assert instance.scheduler.cache.nodes.live_count == 1
                 gate.opened.set()
                 await until(lambda: instance.scheduler.cache.nodes.live_count == 2)
-        ((_, sent),) = calls.asked
+        ((_, sent),) = calls.requested
         assert sent["NodeNames"] == ["a"]
 
     acted(play)
@@ -157,7 +164,7 @@ def test_bindings_are_sent_during_an_extender_call() -> None:
                 world.apply(pod("quick"))
                 await binding.wait()
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 assert instance.scheduler.in_flight == 1
                 go.set()
                 await until(lambda: "quick" in world.bound())
@@ -181,7 +188,7 @@ def test_a_binding_that_fails_meanwhile_is_undone_afterwards() -> None:
                 world.apply(pod("quick", "3"))
                 await binding.wait()
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 gone(world, "quick")
                 go.set()
                 await until(lambda: instance.client.lanes.busy == 0)
@@ -216,7 +223,7 @@ def test_others_are_bound_while_an_extender_binds() -> None:
             world.apply(node("a"))
             async with scheduling(world) as instance:
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 world.apply(*(pod(f"q{i}") for i in range(3)))
                 await until(lambda: len(world.bound()) == 3)
                 await until(lambda: instance.scheduler.in_flight == 1)
@@ -241,8 +248,8 @@ def test_a_slow_extender_takes_part_in_preemption() -> None:
             async with scheduling(world, "one") as instance:
                 await until(lambda: "low" in world.bound())
                 world.apply(slow("p", cpu="3", priorityClassName="high"))
-                await until(gate.asked.is_set)
-                ((_, sent),) = calls.asked
+                await until(gate.requested.is_set)
+                ((_, sent),) = calls.requested
                 answers[0]["NodeNameToMetaVictims"] = sent["NodeNameToMetaVictims"]
                 last = renewed(world)
                 await until(lambda: renewed(world) != last)
@@ -263,7 +270,7 @@ def test_a_lost_lease_ends_it_during_an_extender_call() -> None:
             world.apply(node("a"))
             async with scheduling(world, "one") as instance:
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 steal(world)
                 await until(lambda: not instance.leads)
                 with pytest.raises(LeaseLost):
@@ -294,7 +301,7 @@ def test_the_end_waits_for_an_extender() -> None:
             world.apply(node("a"))
             async with scheduling(world) as instance:
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 instance.stop()
                 world.apply(pod("late"))
                 assert not instance.stopped
@@ -314,7 +321,7 @@ def test_abandoned_calls_do_not_delay_the_exit() -> None:
             world.apply(node("a"))
             async with scheduling(world):
                 world.apply(slow("p"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
         assert world.bound() == {}
 
     acted(play)
@@ -338,14 +345,14 @@ def test_a_reload_adds_extenders_and_removes_them(tmp_path: Path) -> None:
                 write(configured(calls, "filter"))
                 await reloaded(instance)
                 world.apply(slow("second"))
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 write(HEAD)
                 reloading = asyncio.create_task(reloaded(instance))
                 gate.opened.set()
                 await reloading
                 world.apply(slow("third"))
                 await until(lambda: len(world.bound()) == 3)
-        assert [sent["Pod"]["metadata"]["name"] for _, sent in calls.asked] == ["second"]
+        assert [sent["Pod"]["metadata"]["name"] for _, sent in calls.requested] == ["second"]
 
     acted(play)
 
@@ -389,7 +396,7 @@ def test_a_shadow_calls_extenders_without_blocking() -> None:
                 await until(lambda: instance.ready)
                 world.apply(slow("p"))
                 bind(world, "p", "a")
-                await until(gate.asked.is_set)
+                await until(gate.requested.is_set)
                 world.apply(node("c"))
                 await until(lambda: instance.informers.behind)
                 assert instance.deciding
@@ -414,7 +421,7 @@ def test_extenders_score_side_by_side_while_the_lease_is_renewed() -> None:
             world.apply(node("a"), node("b"))
             async with scheduling(world, "one") as instance:
                 world.apply(slow("p"))
-                await until(lambda: all(gate.asked.is_set() for gate, _ in (one, two)))
+                await until(lambda: all(gate.requested.is_set() for gate, _ in (one, two)))
                 last = renewed(world)
                 await until(lambda: renewed(world) != last)
                 assert instance.deciding

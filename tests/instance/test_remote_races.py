@@ -40,9 +40,9 @@ def once(world: World, path: str, act: Callable[[], None]) -> list[str]:
     """Act before the first POST to a path is handled; return all paths."""
     came: list[str] = []
 
-    async def before(method: str, asked: str) -> None:
-        if method == "POST" and asked.endswith(path):
-            came.append(asked)
+    async def before(method: str, requests_seen: str) -> None:
+        if method == "POST" and requests_seen.endswith(path):
+            came.append(requests_seen)
             if len(came) == 1:
                 act()
 
@@ -310,8 +310,8 @@ def test_nothing_is_decided_while_a_watch_of_nodes_or_pods_is_broken(kind: str) 
             async with world.served():
                 await until(lambda: instance.may_begin)
             await until(lambda: not instance.may_begin)
-            said = "Watch failed"
-            troubles = await until(lambda: [one for one in world.records if one["msg"] == said])
+            messages = "Watch failed"
+            troubles = await until(lambda: [one for one in world.records if one["msg"] == messages])
             assert troubles[0]["level"] == "warning"
             assert troubles[0]["error"].startswith("GET /")
             world.before = before

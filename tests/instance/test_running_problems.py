@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def said(found: Sequence[Diagnostic]) -> str:
+def messages(found: Sequence[Diagnostic]) -> str:
     """Return diagnostics as they are shown."""
     return "".join(f"{one.render()}\n" for one in found)
 
@@ -52,11 +52,11 @@ def test_ps711_plugins_that_cannot_be_made() -> None:
 
     file.write_text(POLICY.replace("RULE", "other"), encoding="utf-8")
     refused = store.reload(refuse)
-    assert said(refused.problems) == (
+    assert messages(refused.problems) == (
         "policy.yaml:1:1: error PS711: plugin Gpus: score: no weight was given\n"
     )
     loaded = store.reload()
-    assert (loaded.result, said(loaded.problems)) == (Result.LOADED, "")
+    assert (loaded.result, messages(loaded.problems)) == (Result.LOADED, "")
 
 
 def test_ps712_files_that_never_change() -> None:
@@ -66,13 +66,13 @@ def test_ps712_files_that_never_change() -> None:
     file.touch()
     mounts = "36 35 98:0 /pods/x {} rw,noatime - ext4 /dev/sda1 rw\n"
     alone = frozen_mounts(["folder/policy.yaml", "folder"], mounts.format(file.absolute()))
-    assert said(alone) == (
+    assert messages(alone) == (
         "folder/policy.yaml:1:1: warning PS712: the file is mounted by itself (subPath): changes "
         "of its ConfigMap do not arrive here\n"
         "   = mount the directory\n"
     )
     folder = mounts.format(file.parent.absolute())
-    assert said(frozen_mounts(["folder/policy.yaml", "folder"], folder)) == ""
+    assert messages(frozen_mounts(["folder/policy.yaml", "folder"], folder)) == ""
 
 
 def test_ps713_objects_that_the_cluster_refuses() -> None:
@@ -81,11 +81,11 @@ def test_ps713_objects_that_the_cluster_refuses() -> None:
     cluster = EmbeddedCluster.open(None, FakeClock())
     files = ManifestFiles(["pods.yaml"])
     file.write_text(POD, encoding="utf-8")
-    assert said(files.apply(files.read(), cluster).problems) == ""
+    assert messages(files.apply(files.read(), cluster).problems) == ""
     file.write_text(POD.replace("IMAGE", "other"), encoding="utf-8")
-    assert said(files.apply(files.read(), cluster).problems) == REFUSED
+    assert messages(files.apply(files.read(), cluster).problems) == REFUSED
     file.write_text(POD.replace("{name: p}", "{name: p, labels: {a: b}}"), encoding="utf-8")
-    assert said(files.apply(files.read(), cluster).problems) == ""
+    assert messages(files.apply(files.read(), cluster).problems) == ""
     cluster.close()
 
 

@@ -75,8 +75,8 @@ def test_a_node_that_cannot_be_read_is_left_out_until_it_can_be() -> None:
             assert condition["message"] == "no nodes available to schedule pods"
             assert unready(instance) == "Node a"
             assert float(unreadable_nodes(instance)) == 1
-            said = [r for r in world.records if r.get("msg") == "Watch failed"]
-            assert said[-1]["error"] == (
+            messages = [r for r in world.records if r.get("msg") == "Watch failed"]
+            assert messages[-1]["error"] == (
                 "a: a Node that cannot be read: spec.taints: taints must be a list, not the number"
                 " 5; it is left out until it can be read"
             )

@@ -40,10 +40,10 @@ def test_an_unschedulable_pod_is_tried_once(expression: str, hint: str, tmp_path
 
     async def play(world: World) -> None:
         world.policies = PolicyFiles(None, (str(file),))
-        asked: list[str] = []
+        requested: list[str] = []
 
         async def before(method: str, path: str) -> None:
-            asked.append(f"{method} {path}")
+            requested.append(f"{method} {path}")
 
         world.before = before
         world.apply(node("a"), *(pod(f"p{i}") for i in range(PODS)))
@@ -58,8 +58,8 @@ def test_an_unschedulable_pod_is_tried_once(expression: str, hint: str, tmp_path
             lines = instance.metrics.text().splitlines()
             counted = [one for one in lines if one.startswith("scheduler_schedule_attempts_total{")]
             assert sum(float(one.rpartition(" ")[2]) for one in counted) == PODS
-        patches = [one for one in asked if one.startswith("PATCH") and one.endswith("/status")]
+        patches = [one for one in requested if one.startswith("PATCH") and one.endswith("/status")]
         assert len(patches) == PODS
-        assert len([one for one in asked if one.startswith("POST") and "events" in one]) == PODS
+        assert len([one for one in requested if one.startswith("POST") and "events" in one]) == PODS
 
     acted(play)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -55,10 +56,16 @@ def holder(value: Any, path: Path) -> Any:
     return value
 
 
+@cache
+def encoded(kind: Kind) -> bytes:
+    """Return the JSON of an object of a kind with every field that the model knows."""
+    value = sample(types.type_info(KINDS[kind])) | {"apiVersion": kind[0], "kind": kind[1]}
+    return msgspec.json.encode(value)
+
+
 def complete(kind: Kind) -> dict[str, Any]:
-    """Return an object of a kind with every field that the model knows."""
-    value = sample(types.type_info(KINDS[kind]))
-    value |= {"apiVersion": kind[0], "kind": kind[1]}
+    """Return a new object of a kind with every field that the model knows."""
+    value: dict[str, Any] = msgspec.json.decode(encoded(kind))
     return value
 
 

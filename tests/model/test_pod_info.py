@@ -229,8 +229,8 @@ def test_qos_class(
     if whole is not None:
         spec["resources"] = whole
     assert info({"metadata": {"name": "p"}, "spec": spec}).qos_class == expected
-    told = {"metadata": {"name": "p"}, "spec": spec, "status": {"qosClass": "Told"}}
-    assert info(told).qos_class == "Told"
+    reported = {"metadata": {"name": "p"}, "spec": spec, "status": {"qosClass": "Told"}}
+    assert info(reported).qos_class == "Told"
 
 
 def test_queued_pods_are_themselves() -> None:

@@ -101,9 +101,9 @@ class TestSums:
 
     def test_pod_level(self) -> None:
         """Resources of the pod as a whole replace the sum, for cpu, memory and huge pages only."""
-        asked = {"cpu": "500m", "hugepages-2Mi": "4Mi", "x.io/a": 9, "ephemeral-storage": 9}
+        requested = {"cpu": "500m", "hugepages-2Mi": "4Mi", "x.io/a": 9, "ephemeral-storage": 9}
         found = pod(
-            container(cpu="2", memory="1Ki", **{"x.io/a": 1}), resources={"requests": asked}
+            container(cpu="2", memory="1Ki", **{"x.io/a": 1}), resources={"requests": requested}
         )
         assert requests(found) == {
             "cpu": 500,
@@ -291,16 +291,18 @@ def ignored_resources(scenario: dict[str, Any]) -> Callable[[str], bool]:
 
 
 def reasons(
-    node: dict[str, Any], used: dict[str, int], count: int, asked: dict[str, int]
+    node: dict[str, Any], used: dict[str, int], count: int, requested: dict[str, int]
 ) -> list[str]:
     """Return the reasons of NodeResourcesFit for a node."""
     allocatable = node["status"]["allocatable"]
     free = {name: units(name, amount) - used.get(name, 0) for name, amount in allocatable.items()}
     found = ["Too many pods"] if count + 1 > units("pods", allocatable.get("pods", 0)) else []
     order = ["cpu", "memory", "ephemeral-storage"]
-    order += sorted(set(asked) - {*order})
+    order += sorted(set(requested) - {*order})
     return found + [
-        f"Insufficient {name}" for name in order if asked.get(name, 0) > max(0, free.get(name, 0))
+        f"Insufficient {name}"
+        for name in order
+        if requested.get(name, 0) > max(0, free.get(name, 0))
     ]
 
 
@@ -324,8 +326,8 @@ def test_rejections_of_kube_scheduler(scenario: dict[str, Any]) -> None:
         f"{p['metadata']['namespace']}/{p['metadata']['name']}": p for p in scenario["pending"]
     }
     for step in scenario["expect"]:
-        asked = requests(msgspec.convert(pending[step["pod"]], Pod))
-        checked = {name: a for name, a in asked.items() if not ignored(name)}
+        requested = requests(msgspec.convert(pending[step["pod"]], Pod))
+        checked = {name: a for name, a in requested.items() if not ignored(name)}
         expected = {
             name: sorted(status["reasons"])
             for name, status in step.get("rejected", {}).items()
@@ -337,4 +339,4 @@ def test_rejections_of_kube_scheduler(scenario: dict[str, Any]) -> None:
         }
         assert {name: r for name, r in found.items() if r} == expected
         if "chosen" in step:
-            add(step["chosen"], asked)
+            add(step["chosen"], requested)

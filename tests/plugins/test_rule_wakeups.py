@@ -43,7 +43,7 @@ NAMES: Final = ("n0", "n1", "n2")
 NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 NAMESPACE: Final = EventResource.NAMESPACE
 #: An event with the object before and after it.
-Told = tuple[ClusterEvent, object, object]
+Reported = tuple[ClusterEvent, object, object]
 QUIET: Final = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -69,16 +69,16 @@ class Watched:
         passed = np.zeros(table.n) if codes is None else codes
         return {name for name, row in table.row_of.items() if not passed[row]}
 
-    def wakes(self, pod: PodInfo, told: list[Told]) -> bool:
+    def wakes(self, pod: PodInfo, reported: list[Reported]) -> bool:
         """Return whether the plugin queues the pod after some events."""
         return any(
             one.event.covers(event)
             and (one.hint is None or one.hint(pod, old, new) is QueueingHint.QUEUE)
-            for event, old, new in told
+            for event, old, new in reported
             for one in self.plugin.events_to_register()  # type: ignore[attr-defined]
         )
 
-    def happen(self, data: st.DataObject) -> list[Told]:
+    def happen(self, data: st.DataObject) -> list[Reported]:
         """Apply a change; return its events, once it is in the cache."""
         kinds = ("node", "node", "node gone", "pod", "pod gone", "pod changed", "namespace")
         cache, table = self.cache, self.cache.nodes
@@ -108,7 +108,7 @@ class Watched:
             return [(ASSIGNED_POD_ADD, None, pod)]
         return self._change(kind, data)
 
-    def _change(self, kind: str, data: st.DataObject) -> list[Told]:
+    def _change(self, kind: str, data: st.DataObject) -> list[Reported]:
         cache, table = self.cache, self.cache.nodes
         here = [pod for row in table.row_of.values() for pod in table.pods_on(row).values()]
         if kind == "node gone" and len(table.row_of) > 1:
@@ -140,12 +140,12 @@ def follow(rule: str, data: st.DataObject) -> None:
         watched.cache.add_node(data.draw(nodes(name)))
     raw = data.draw(pods("asked"))
     raw.spec.preemption_policy = "Never"
-    asked = PodInfo.of(raw)
+    requested = PodInfo.of(raw)
     for _ in range(6):
-        before = watched.feasible(asked)
-        told = watched.happen(data)
-        if not before and (found := watched.feasible(asked)):
-            assert watched.wakes(asked, told), (rule, told, found)
+        before = watched.feasible(requested)
+        reported = watched.happen(data)
+        if not before and (found := watched.feasible(requested)):
+            assert watched.wakes(requested, reported), (rule, reported, found)
 
 
 @settings(QUIET, max_examples=80)

@@ -212,15 +212,15 @@ FILTERS = {
 
 def _scored(resources: list[Json], pod: Json, node: NodeState) -> list[tuple[int, int, int, int]]:
     """Return (weight, capacity, used before, used after) of the resources that count here."""
-    asked = non_zero_when_pending(pod["spec"])
+    requests_seen = non_zero_when_pending(pod["spec"])
     rows = []
     for resource in resources:
         name = resource["name"]
         capacity = node.allocatable(name)
-        if capacity > 0 and not (is_scalar(name) and asked.get(name, 0) == 0):
+        if capacity > 0 and not (is_scalar(name) and requests_seen.get(name, 0) == 0):
             used = node.non_zero if name in {"cpu", "memory"} else node.requested
             before = used.get(name, 0)
-            rows.append((resource["weight"], capacity, before, before + asked.get(name, 0)))
+            rows.append((resource["weight"], capacity, before, before + requests_seen.get(name, 0)))
     return rows
 
 
@@ -274,17 +274,17 @@ def _spread(fractions: list[float]) -> float:
 
 def balanced_score(args: Json, pod: Json, node: NodeState, _cluster: ClusterState) -> int | None:
     """Return how much the balance of the node's use improves; None without requests."""
-    asked = requests(pod["spec"])
+    requests_seen = requests(pod["spec"])
     resources = [r["name"] for r in args.get("resources") or _CPU_AND_MEMORY]
-    if all(asked.get(name, 0) == 0 for name in resources):
+    if all(requests_seen.get(name, 0) == 0 for name in resources):
         return None
     before, after = [], []
     for name in resources:
         capacity = node.allocatable(name)
-        if capacity > 0 and not (is_scalar(name) and asked.get(name, 0) == 0):
+        if capacity > 0 and not (is_scalar(name) and requests_seen.get(name, 0) == 0):
             used = node.requested.get(name, 0)
             before.append(min(1.0, used / capacity))
-            after.append(min(1.0, (used + asked.get(name, 0)) / capacity))
+            after.append(min(1.0, (used + requests_seen.get(name, 0)) / capacity))
     even_before = int((1 - _spread(before)) * 100.0)
     even_after = int((1 - _spread(after)) * 100.0)
     return 50 + math.trunc((50 + even_after - even_before) / 2)

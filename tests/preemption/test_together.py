@@ -72,7 +72,7 @@ def world(rng: Random) -> Scheduler:
     return scheduler
 
 
-def said(scheduler: Scheduler, attempt: PreemptionAttempt) -> dict[int, object]:
+def messages(scheduler: Scheduler, attempt: PreemptionAttempt) -> dict[int, object]:
     """Return by row the victims, or why there are none."""
     rules = shipped_rules(scheduler)
     search = PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, ALL)
@@ -106,5 +106,5 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
         room = rejections_with_nominated_pods(
             scheduler.cache.overlay, filter_dry_run, evaluation.state, pod, nominated
         )
-        answers.append((said(scheduler, attempt), room))
+        answers.append((messages(scheduler, attempt), room))
     assert answers[0] == answers[1]

@@ -45,8 +45,10 @@ class TestFailure:
     def test_it_is_undone_in_reverse(self, point: str, answer: object) -> None:
         """Unreserve runs for every Reserve plugin, last first, and the cache forgets the pod."""
         log: list[str] = []
-        said = PermitResult(answer) if point == "permit" and isinstance(answer, Status) else answer
-        scheduler = scheduler_of(Recorder("a", log), Recorder("b", log, **{point: said}))
+        messages = (
+            PermitResult(answer) if point == "permit" and isinstance(answer, Status) else answer
+        )
+        scheduler = scheduler_of(Recorder("a", log), Recorder("b", log, **{point: messages}))
         outcome = run(scheduler)
         assert outcome.node == ""
         rejection = "no" if point == "pre_bind" else "0/1 nodes are available: 1 no."
@@ -289,12 +291,12 @@ class TestPreBind:
 
     def test_it_is_called_once_a_second_and_when_an_object_changes(self) -> None:
         """It is polled; no callback is needed."""
-        asked: list[int] = []
+        requested: list[int] = []
         clock = FakeClock(EPOCH)
 
         def ask() -> Status | None:
-            asked.append(clock.ns - EPOCH)
-            return SUCCESS if len(asked) == 4 else None
+            requested.append(clock.ns - EPOCH)
+            return SUCCESS if len(requested) == 4 else None
 
         scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus(ask)), now=clock)
         assert run(scheduler).waiting
@@ -308,7 +310,7 @@ class TestPreBind:
         clock.advance(1)
         (bound,) = scheduler.run_due()
         assert bound.node == "n0"
-        assert asked == [0, SECOND, SECOND, 2 * SECOND]
+        assert requested == [0, SECOND, SECOND, 2 * SECOND]
 
     @pytest.mark.parametrize(
         ("ask", "words"),

@@ -100,8 +100,8 @@ class TestFiltering:
         ):
             scheduler = scheduler_of(entry(last, "filter", ignorable=True), entry(first, "filter"))
             assert run(scheduler).node == "n1"
-        assert [sent["NodeNames"] for _, sent in first.asked] == [["n0", "n1", "n2"]]
-        assert [sent["NodeNames"] for _, sent in last.asked] == [["n1", "n2"]]
+        assert [sent["NodeNames"] for _, sent in first.requested] == [["n0", "n1", "n2"]]
+        assert [sent["NodeNames"] for _, sent in last.requested] == [["n1", "n2"]]
 
     def test_only_nodes_that_pass_the_plugins_are_sent(self) -> None:
         """A full node is not sent to an extender; without any feasible node it is not called."""
@@ -110,7 +110,7 @@ class TestFiltering:
             scheduler.cache.assume(PodInfo.of(make_pod("big", cpu="4")), "n1")
             run(scheduler)
             run(scheduler, "q", cpu="5")
-        assert [sent["NodeNames"] for _, sent in calls.asked] == [["n0", "n2"]]
+        assert [sent["NodeNames"] for _, sent in calls.requested] == [["n0", "n2"]]
 
     def test_rejections_are_reported_beside_those_of_plugins(self) -> None:
         """An extender's reasons count in the message; unresolvable ones come before others."""
@@ -264,7 +264,7 @@ class TestBinding:
             scheduler = scheduler_of(entry(calls, "bind"), nodes=1)
             outcome = run(scheduler)
         assert outcome.node == "n0"
-        assert calls.asked[0][1]["Node"] == "n0"
+        assert calls.requested[0][1]["Node"] == "n0"
         assert not client_of(scheduler).bindings
         assert client_of(scheduler).events[-1].reason == "Scheduled"
         assert scheduler.cache.node_of(outcome.pod.uid) == "n0"
@@ -300,7 +300,7 @@ class TestConcern:
         with extender(self.VERBS) as calls:
             scheduler = scheduler_of(entry(calls, *self.ALL, podSelector=selector))
             assert run(scheduler, "web").node
-            assert not calls.asked
+            assert not calls.requested
             assert run(scheduler, "train", labels={"team": "ml"}).node in ("n0", "n1")
         assert calls.verbs == ["filter", "prioritize", "bind"]
 
@@ -311,7 +311,7 @@ class TestConcern:
                 entry(calls, *self.ALL, managedResources=[{"name": "x.com/gpu"}])
             )
             assert run(scheduler, "web").node
-            assert not calls.asked
+            assert not calls.requested
             assert run(scheduler, "train", requests={"x.com/gpu": "1"}).node == "n0"
 
     @pytest.mark.parametrize(("ignored", "node"), [(True, "n1"), (False, "")])
@@ -374,7 +374,7 @@ class TestPreempting:
             outcome = self.important(scheduler)
         assert isinstance(outcome.decision, Preempt)
         assert outcome.decision.node == "n2"
-        ((_, sent),) = two.asked
+        ((_, sent),) = two.requested
         victims = sent["NodeNameToVictims"]
         assert {n: [p["metadata"]["name"] for p in v["Pods"]] for n, v in victims.items()} == {
             "n2": ["low-2"]
@@ -429,13 +429,13 @@ class TestNominated:
         """It passes, so no other node is evaluated and no plugin scores."""
         with extender({"filter": keeping("n0", "n2"), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n2"
-        assert [(verb, sent["NodeNames"]) for verb, sent in calls.asked] == [("filter", ["n2"])]
+        assert [(verb, sent["NodeNames"]) for verb, sent in calls.requested] == [("filter", ["n2"])]
 
     def test_it_is_turned_down(self) -> None:
         """All nodes are evaluated then."""
         with extender({"filter": keeping("n0"), "prioritize": []}) as calls:
             assert self.nominated(calls).node == "n0"
-        assert [sent["NodeNames"] for _, sent in calls.asked] == [["n2"], ["n0", "n1", "n2"]]
+        assert [sent["NodeNames"] for _, sent in calls.requested] == [["n2"], ["n0", "n1", "n2"]]
 
     def test_the_first_call_fails(self) -> None:
         """Only the shortcut is lost."""

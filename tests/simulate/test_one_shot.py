@@ -34,8 +34,8 @@ def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) ->
     """Return the run over some objects."""
     scheduler = build(None, policies, objects=objects, seed=seed)
     pending = load_cluster(scheduler.cache, objects)
-    told: list[int] = []
-    run = run_cluster(scheduler, pending, told.append)
+    reported: list[int] = []
+    run = run_cluster(scheduler, pending, reported.append)
     assert scheduler.cache.check() == []
     return run
 
@@ -265,8 +265,8 @@ def test_after_the_queue_a_pod_goes_where_simulate_puts_it(
         expected.message,
     )
     nominated = {one.pod: (one.node, list(one.victims)) for one in run.preemptions}
-    told = (found.nominated_node, sorted(found.victims))
-    assert told == nominated.get(found.pod, ("", []))
+    reported = (found.nominated_node, sorted(found.victims))
+    assert reported == nominated.get(found.pod, ("", []))
     if expected.node and policy != "rack-gang":
         assert expected.node in found.best
         assert found.feasible == expected.feasible

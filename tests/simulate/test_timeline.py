@@ -63,31 +63,31 @@ def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> Timeli
     return play(objects, plans)
 
 
-def lives_of(story: TimelineResult) -> dict[str, PodTimeline]:
+def lives_of(scenario: TimelineResult) -> dict[str, PodTimeline]:
     """Return the lives by the name of the pod."""
-    return {life.pod.partition("/")[2]: life for life in story.lives}
+    return {life.pod.partition("/")[2]: life for life in scenario.lives}
 
 
-def bound_at(story: TimelineResult, name: str) -> float | None:
+def bound_at(scenario: TimelineResult, name: str) -> float | None:
     """Return when a pod was bound, in seconds since the start."""
-    bound = lives_of(story)[name].bound
+    bound = lives_of(scenario)[name].bound
     return None if bound is None else (bound - EPOCH) / SECOND
 
 
 def test_a_pod_waits_for_the_end_of_another() -> None:
     """It is bound at the instant at which the other one ends."""
-    story = played([node(), pod("first", 0, "100s"), pod("second", 10.25, "1h")])
-    first, second = story.lives
-    assert (bound_at(story, "first"), first.waited, first.attempts) == (0, 0, 1)
-    assert bound_at(story, "second") == 100
+    scenario = played([node(), pod("first", 0, "100s"), pod("second", 10.25, "1h")])
+    first, second = scenario.lives
+    assert (bound_at(scenario, "first"), first.waited, first.attempts) == (0, 0, 1)
+    assert bound_at(scenario, "second") == 100
     assert second.waited == 89_750_000_000
     assert second.ended == EPOCH + 3700 * SECOND
-    assert story.end - story.start == 3700 * SECOND
+    assert scenario.end - scenario.start == 3700 * SECOND
 
 
 def test_pods_that_wait_go_by_priority() -> None:
     """When resources are freed, the queue's order counts, not that of arrival."""
-    story = played(
+    scenario = played(
         [
             node(),
             pod("runs", 0, "100s", priority=5),
@@ -95,34 +95,34 @@ def test_pods_that_wait_go_by_priority() -> None:
             pod("high", 2, "10s", priority=5),
         ]
     )
-    assert bound_at(story, "high") == 100
-    assert bound_at(story, "low") == 110
+    assert bound_at(scenario, "high") == 100
+    assert bound_at(scenario, "low") == 110
 
 
 def test_backoffs_are_those_of_the_queue(tmp_path: Path) -> None:
     """An error is tried again after 1, 2 and 4 s, at the end of the second in which that is."""
     policy = tmp_path / "policy.yaml"
     policy.write_text(BROKEN_FOR_A_WHILE, encoding="utf-8")
-    story = played([node(), pod("p", 0, "1s")], [str(policy)])
-    (life,) = story.lives
+    scenario = played([node(), pod("p", 0, "1s")], [str(policy)])
+    (life,) = scenario.lives
     # In vain at 0, 2 and 5: a backoff ends with the second in which its time is up.
-    assert (bound_at(story, "p"), life.attempts) == (10, 4)
+    assert (bound_at(scenario, "p"), life.attempts) == (10, 4)
 
 
 def test_a_preempting_pod_waits_for_the_grace_period() -> None:
     """The victim leaves when its time is up, and the pod is bound at that instant."""
-    story = played(
+    scenario = played(
         [
             node(),
             pod("low", 0, termination_grace_period_seconds=7),
             pod("high", 60, "100s", priority=10),
         ]
     )
-    lives = lives_of(story)
-    assert bound_at(story, "high") == 67
+    lives = lives_of(scenario)
+    assert bound_at(scenario, "high") == 67
     assert lives["low"].evicted
     assert lives["low"].ended == EPOCH + 67 * SECOND
-    (eviction,) = story.evictions
+    (eviction,) = scenario.evictions
     assert (eviction.at, eviction.pod) == (EPOCH + 60 * SECOND, "default/high")
     assert (eviction.node, eviction.victims) == ("n1", ("default/low",))
     assert list(lives) == ["low", "high"], "a pod without a controller is not recreated"
@@ -135,21 +135,23 @@ def test_a_preemptor_does_not_preempt_again() -> None:
     toleration = {"key": "a", "operator": "Exists"}
     short = pod("short", 0, "70s", tolerations=[toleration], node_selector={"for": "short"})
     pods = [pod("a", 0, **low), pod("b", 0, **low), pod("high", 60, "100s", priority=10)]
-    story = played([node("n1"), node("n2"), tainted, *pods, short])
-    assert [len(eviction.victims) for eviction in story.evictions] == [1]
-    assert bound_at(story, "high") == 160
-    assert lives_of(story)["high"].attempts == 3, "it was tried when the short pod ended"
+    scenario = played([node("n1"), node("n2"), tainted, *pods, short])
+    assert [len(eviction.victims) for eviction in scenario.evictions] == [1]
+    assert bound_at(scenario, "high") == 160
+    assert lives_of(scenario)["high"].attempts == 3, "it was tried when the short pod ended"
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 def test_what_a_controller_made_comes_again(kind: str) -> None:
     """Under another name, and it runs from the beginning."""
-    story = played([node(), pod("low", 0, "80s", owner=kind), pod("high", 60, "100s", priority=10)])
-    again = lives_of(story)["low-again-1"]
-    assert bound_at(story, "high") == 80, "the victim ends before its grace period does"
+    scenario = played(
+        [node(), pod("low", 0, "80s", owner=kind), pod("high", 60, "100s", priority=10)]
+    )
+    again = lives_of(scenario)["low-again-1"]
+    assert bound_at(scenario, "high") == 80, "the victim ends before its grace period does"
     created = 60 if kind == "ReplicaSet" else 90
     assert (again.created - EPOCH) / SECOND == created
-    assert bound_at(story, "low-again-1") == 180
+    assert bound_at(scenario, "low-again-1") == 180
     assert again.ended == EPOCH + 260 * SECOND
 
 
@@ -160,9 +162,9 @@ def test_a_gang_is_bound_together(runs: int, together: int, tmp_path: Path) -> N
     rows = ("submit_s,duration_s,num_gpus,vc", f"0,{runs},8,vc", "1,60,16,vc")
     jobs.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     objects = [*generated_nodes(["2*nvidia.com/gpu=8"]), *load_traces([str(jobs)]).objects]
-    story = played(objects, [str(POLICIES / "gang")])
-    assert bound_at(story, "job-000000-0") == 0
-    assert [bound_at(story, f"job-000001-{i}") for i in range(2)] == [together, together]
+    scenario = played(objects, [str(POLICIES / "gang")])
+    assert bound_at(scenario, "job-000000-0") == 0
+    assert [bound_at(scenario, f"job-000001-{i}") for i in range(2)] == [together, together]
 
 
 @given(
@@ -185,10 +187,10 @@ def test_every_pod_gets_its_time(
         pod(f"p{i}", at, f"{runs}s", priority=priority, owner=owner)
         for i, (at, runs, priority, owner) in enumerate(arrivals)
     ]
-    story = played([*nodes, *pods])
-    assert max(story.used["cpu"].values) <= node_count * 1000
+    scenario = played([*nodes, *pods])
+    assert max(scenario.used["cpu"].values) <= node_count * 1000
     by_node: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for name, life in lives_of(story).items():
+    for name, life in lives_of(scenario).items():
         assert life.bound is not None, "in the end there is room for each"
         assert life.ended is not None
         runs = arrivals[int(name.partition("-")[0][1:])][1]
@@ -198,10 +200,10 @@ def test_every_pod_gets_its_time(
     for spans in by_node.values():
         for (_, ended), (bound, _) in pairwise(sorted(spans)):
             assert ended <= bound
-    evicted = sum(life.evicted for life in story.lives)
-    assert evicted == sum(len(eviction.victims) for eviction in story.evictions)
-    again = sum(life.evicted for life in story.lives if owner_of(life, arrivals))
-    assert len(story.lives) == len(arrivals) + again
+    evicted = sum(life.evicted for life in scenario.lives)
+    assert evicted == sum(len(eviction.victims) for eviction in scenario.evictions)
+    again = sum(life.evicted for life in scenario.lives if owner_of(life, arrivals))
+    assert len(scenario.lives) == len(arrivals) + again
 
 
 def owner_of(life: PodTimeline, arrivals: list[tuple[int, int, int, str]]) -> str:
@@ -211,57 +213,59 @@ def owner_of(life: PodTimeline, arrivals: list[tuple[int, int, int, str]]) -> st
 
 def test_a_node_that_comes_later_is_used_then() -> None:
     """Its creation time is when it joins; nodes that are older are there from the start."""
-    story = played([node("old"), node("new", 30), pod("a", 0), pod("b", 1)])
-    assert (bound_at(story, "a"), bound_at(story, "b")) == (0, 30)
-    assert lives_of(story)["b"].node == "new"
+    scenario = played([node("old"), node("new", 30), pod("a", 0), pod("b", 1)])
+    assert (bound_at(scenario, "a"), bound_at(scenario, "b")) == (0, 30)
+    assert lives_of(scenario)["b"].node == "new"
 
 
 def test_pods_that_run_at_the_start_end_in_time() -> None:
     """They are not part of the waiting times, but use their node until their duration is over."""
     running = pod("running", 0, "50s", node_name="n1")
-    story = played([node(), running, pod("p", 20)])
-    assert [life.pod for life in story.lives] == ["default/p"]
+    scenario = played([node(), running, pod("p", 20)])
+    assert [life.pod for life in scenario.lives] == ["default/p"]
     # The simulation starts with the first pending pod.
-    assert story.start == EPOCH + 20 * SECOND
-    assert bound_at(story, "p") == 70
+    assert scenario.start == EPOCH + 20 * SECOND
+    assert bound_at(scenario, "p") == 70
 
 
 def test_a_pod_that_fits_nowhere_is_tried_again_and_given_up() -> None:
     """The simulation ends after the flush that retries every pod; it does not count as time."""
-    story = played([node(), pod("small", 0, "10s"), pod("large", 5, node_selector={"a": "b"})])
-    large = lives_of(story)["large"]
+    scenario = played([node(), pod("small", 0, "10s"), pod("large", 5, node_selector={"a": "b"})])
+    large = lives_of(scenario)["large"]
     assert (large.bound, large.attempts) == (None, 2)
     assert large.message.startswith("0/1 nodes are available: ")
-    assert story.end == EPOCH + 10 * SECOND
+    assert scenario.end == EPOCH + 10 * SECOND
 
 
 def test_pods_that_never_enter_a_cycle_have_a_reason() -> None:
     """Another scheduler's pods, and gated ones."""
-    story = played([node(), pod("other", 0, scheduler_name="x"), pod("gated", 0, gates=("wait",))])
-    lives = lives_of(story)
+    scenario = played(
+        [node(), pod("other", 0, scheduler_name="x"), pod("gated", 0, gates=("wait",))]
+    )
+    lives = lives_of(scenario)
     assert lives["other"].message == 'no profile has schedulerName "x"'
     assert "scheduling gates" in lives["gated"].message
-    assert [life.attempts for life in story.lives] == [0, 0]
+    assert [life.attempts for life in scenario.lives] == [0, 0]
 
 
 def test_without_creation_times_all_pods_come_at_the_start() -> None:
     """Time begins with the epoch of simulated clusters."""
-    story = played([node(), pod("a", None, "10s"), pod("b", None, "10s")])
-    assert story.start == EPOCH
-    assert [bound_at(story, name) for name in "ab"] == [0, 10]
+    scenario = played([node(), pod("a", None, "10s"), pod("b", None, "10s")])
+    assert scenario.start == EPOCH
+    assert [bound_at(scenario, name) for name in "ab"] == [0, 10]
 
 
 def test_amounts_are_followed_over_time() -> None:
     """Queue, running pods, requested and allocatable amounts, at every change."""
-    story = played([node(), node("n2", 20), pod("a", 0, "30s"), pod("b", 10, "30s")])
+    scenario = played([node(), node("n2", 20), pod("a", 0, "30s"), pod("b", 10, "30s")])
     at = [EPOCH + seconds * SECOND for seconds in (0, 10, 20, 30, 50)]
-    assert (story.pending.times, story.pending.values) == ([at[0], at[1], at[2]], [0, 1, 0])
-    assert (story.running.times, story.running.values) == (
+    assert (scenario.pending.times, scenario.pending.values) == ([at[0], at[1], at[2]], [0, 1, 0])
+    assert (scenario.running.times, scenario.running.values) == (
         [at[0], at[2], at[3], at[4]],
         [1, 2, 1, 0],
     )
-    assert story.used["cpu"].values == [1000, 2000, 1000, 0]
-    assert story.allocatable["cpu"].values == [1000, 2000]
+    assert scenario.used["cpu"].values == [1000, 2000, 1000, 0]
+    assert scenario.allocatable["cpu"].values == [1000, 2000]
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:

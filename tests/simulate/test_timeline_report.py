@@ -129,6 +129,8 @@ def test_one_line_per_pod_shows_its_life_cycle() -> None:
 def test_long_lists_are_cut_in_the_table() -> None:
     """The table lists ten of them and the number of the others."""
     lost = tuple(PodTimeline(f"default/p{i}", 0, START, message="no") for i in range(13))
-    story = TimelineResult(START, START, 0, lost, (), StepFunction(), StepFunction(), {}, {}, 0.0)
-    lines = list(story.text_lines())
+    scenario = TimelineResult(
+        START, START, 0, lost, (), StepFunction(), StepFunction(), {}, {}, 0.0
+    )
+    lines = list(scenario.text_lines())
     assert lines[-2:] == ["  default/p9  no", "  ... and 3 more"]

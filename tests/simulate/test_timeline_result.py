@@ -69,7 +69,7 @@ def test_means_and_peaks_are_those_of_every_instant(
         assert peak[i] == max(here)
 
 
-def story_of(*lives: PodTimeline, seconds: int = 100) -> TimelineResult:
+def result_of(*lives: PodTimeline, seconds: int = 100) -> TimelineResult:
     """Return a result in which half of a node of 4 cpu is used from second 10 on."""
     used, allocatable = StepFunction(), StepFunction()
     allocatable.note(0, 4000)
@@ -103,21 +103,21 @@ def test_percentiles_are_of_the_nearest_rank() -> None:
 
 def test_waiting_times_go_by_priority_the_highest_first() -> None:
     """A priority of which no pod was bound is there with none."""
-    found = waiting_by_priority(story_of(bound(3), bound(9, 10), PodTimeline("p", 5, 0)))
+    found = waiting_by_priority(result_of(bound(3), bound(9, 10), PodTimeline("p", 5, 0)))
     assert list(found) == [10, 5, 0]
     assert [waiting.pods for waiting in found.values()] == [1, 0, 1]
 
 
 def test_pods_without_a_node_and_victims_are_counted() -> None:
     """Pods that were never bound; pods that were evicted."""
-    story = story_of(bound(3), PodTimeline("lost", 0, 0))
-    assert [life.pod for life in never_placed(story)] == ["lost"]
-    assert victims_of(story) == 3
+    scenario = result_of(bound(3), PodTimeline("lost", 0, 0))
+    assert [life.pod for life in never_placed(scenario)] == ["lost"]
+    assert victims_of(scenario) == 3
 
 
 def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
     """The last one is the rest."""
-    buckets = Buckets.of(replace(story_of(), bucket=40 * SECOND))
+    buckets = Buckets.of(replace(result_of(), bucket=40 * SECOND))
     assert buckets.edges.tolist() == [0, 40 * SECOND, 80 * SECOND, 100 * SECOND]
     assert buckets.pending.tolist() == [5, 0, 0]
     assert buckets.running.tolist() == [0.75, 1, 1]
@@ -127,20 +127,20 @@ def test_stretches_have_mean_shares_and_the_longest_queue() -> None:
 
 def test_a_simulation_without_time_is_one_bucket() -> None:
     """Everything happened at once."""
-    assert Buckets.of(replace(story_of(seconds=0), bucket=SECOND)).pending.tolist() == [0]
+    assert Buckets.of(replace(result_of(seconds=0), bucket=SECOND)).pending.tolist() == [0]
 
 
 def test_too_many_stretches_are_refused() -> None:
     """A report of a million lines is refused."""
     with pytest.raises(PolicySchedError, match="1,000,000 buckets of 0s are too many"):
-        Buckets.of(replace(story_of(seconds=1), bucket=1000))
+        Buckets.of(replace(result_of(seconds=1), bucket=1000))
 
 
 def test_a_stretch_is_a_length_that_people_think_in() -> None:
     """There are some two dozen of them at most."""
-    assert bucket_width(story_of(seconds=100)) == 5 * SECOND
-    assert bucket_width(story_of(seconds=86400)) == 3600 * SECOND
-    assert bucket_width(story_of(seconds=100 * 365 * 86400)) == 365 * 86400 * SECOND
+    assert bucket_width(result_of(seconds=100)) == 5 * SECOND
+    assert bucket_width(result_of(seconds=86400)) == 3600 * SECOND
+    assert bucket_width(result_of(seconds=100 * 365 * 86400)) == 365 * 86400 * SECOND
 
 
 @pytest.mark.parametrize(

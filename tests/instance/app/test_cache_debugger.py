@@ -158,10 +158,10 @@ def test_the_cluster_is_read_through_its_api() -> None:
             assert found.missed_pods == {lost.uid}
             instance.scheduler.cache.add_pod(lost)
             await asyncio.gather(instance.debug(), instance.debug())
-        said = [record["msg"] for record in world.records]
-        assert "Cache mismatch" in said
-        assert {"State", "Dump of cached NodeInfo", "Dump of scheduling queue"} <= set(said)
-        rounds = [text for text in said if text in ("State", "Cache comparer finished")]
+        messages = [record["msg"] for record in world.records]
+        assert "Cache mismatch" in messages
+        assert {"State", "Dump of cached NodeInfo", "Dump of scheduling queue"} <= set(messages)
+        rounds = [text for text in messages if text in ("State", "Cache comparer finished")]
         assert rounds[-4:] == ["State", "Cache comparer finished"] * 2, "one after the other"
 
     remote.acted(play)

@@ -247,8 +247,8 @@ def test_an_api_server_that_comes_back_is_found_again() -> None:
                 world.apply(pod(f"meanwhile{round_}", "100m"))
                 world.cluster.store.delete(_key(f"meanwhile{round_}"))
         assert len(world.bound()) == 15
-        told = [name for name, reason in world.events() if reason == "Scheduled"]
-        assert len(told) == len(set(told))
+        reported = [name for name, reason in world.events() if reason == "Scheduled"]
+        assert len(reported) == len(set(reported))
 
     acted(play)
 

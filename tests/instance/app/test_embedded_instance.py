@@ -88,7 +88,7 @@ class World:
         assert isinstance(found, Pod)
         return found.spec.node_name
 
-    def said(self, message: str) -> list[Record]:
+    def messages(self, message: str) -> list[Record]:
         """Return the records with this message."""
         return [record for record in self.records if record["msg"] == message]
 
@@ -114,7 +114,7 @@ def test_a_pod_lands_where_the_policy_selects(world: World) -> None:
     world.files(pod=pod("p"))
     instance = world.start()
     assert world.node_of("p") == "a"
-    (record,) = world.said("Successfully bound pod to node")
+    (record,) = world.messages("Successfully bound pod to node")
     facts = {"pod": "default/p", "node": "a", "evaluatedNodes": 2, "feasibleNodes": 1}
     assert facts.items() <= record.items()
     assert record["generation"] == 1
@@ -136,9 +136,9 @@ def test_an_edit_of_a_policy_moves_the_next_pod(world: World) -> None:
     assert world.reload() is Result.LOADED
     world.apply(second=pod("second"))
     assert (world.node_of("first"), world.node_of("second")) == ("a", "b")
-    generations = [r["generation"] for r in world.said("Successfully bound pod to node")]
+    generations = [r["generation"] for r in world.messages("Successfully bound pod to node")]
     assert generations == [1, 2]
-    assert world.said("Reloaded policies")[0]["policies"] == ["Keep"]
+    assert world.messages("Reloaded policies")[0]["policies"] == ["Keep"]
 
 
 def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
@@ -148,10 +148,10 @@ def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
     assert world.reload() is Result.REFUSED
     world.apply(p=pod("p"))
     assert world.node_of("p") == "a"
-    (record,) = world.said("Node has no field 'nam'; did you mean 'name'?")
+    (record,) = world.messages("Node has no field 'nam'; did you mean 'name'?")
     assert (record["level"], record["code"], record["line"]) == ("error", "PS102", 6)
     assert record["file"].endswith("keep.yaml")
-    (failed,) = world.said("Failed to reload policies; keeping the current ones")
+    (failed,) = world.messages("Failed to reload policies; keeping the current ones")
     assert (failed["problems"], failed["generation"]) == (1, 1)
     assert instance.reloader.status.problems
     text = instance.metrics.text()
@@ -180,7 +180,7 @@ def test_an_unschedulable_pod_waits_for_free_resources(world: World) -> None:
     world.start()
     world.apply(q=pod("q", "3"))
     assert world.node_of("q") == ""
-    assert "Insufficient cpu" in world.said("Unable to schedule pod; no fit; waiting")[0]["err"]
+    assert "Insufficient cpu" in world.messages("Unable to schedule pod; no fit; waiting")[0]["err"]
     (world.folder / "cluster" / "p.yaml").unlink()
     world.apply()
     for _ in range(20):
@@ -195,7 +195,7 @@ def test_mistakes_in_manifests(world: World) -> None:
     instance = world.start()
     world.apply(bad="kind: [\n")
     assert instance.manifest_problems
-    assert world.said("Failed to apply manifests; the cluster stays as it is")
+    assert world.messages("Failed to apply manifests; the cluster stays as it is")
     world.apply(bad="")
     assert not instance.manifest_problems
 
@@ -206,11 +206,11 @@ def test_a_deleted_policy_is_reported(world: World) -> None:
     world.start()
     (world.folder / "policies" / "other.yaml").unlink()
     assert world.reload() is Result.LOADED
-    (one,) = world.said("Policies were removed")
+    (one,) = world.messages("Policies were removed")
     assert (one["level"], one["policies"]) == ("warning", ["Other"])
     (world.folder / "policies" / "keep.yaml").unlink()
     assert world.reload() is Result.LOADED
-    (last,) = world.said("Policies were removed; only the default plugins decide")
+    (last,) = world.messages("Policies were removed; only the default plugins decide")
     assert last["policies"] == ["Keep"]
 
 
@@ -246,7 +246,7 @@ def test_the_end(world: World) -> None:
     assert world.node_of("p") == ""
     assert instance.stopped
     instance.close()
-    assert [len(world.said(message)) for message in ("Stopping", "Stopped")] == [1, 1]
+    assert [len(world.messages(message)) for message in ("Stopping", "Stopped")] == [1, 1]
 
 
 def test_data_outlive_the_instance(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_data_outlive_the_instance(tmp_path: Path) -> None:
     instance = world.start()
     world.apply(q=pod("q"))
     assert (world.node_of("p"), world.node_of("q")) == ("a", "b")
-    assert len(world.said("Successfully bound pod to node")) == 2
+    assert len(world.messages("Successfully bound pod to node")) == 2
     assert instance.scheduler.cache.nodes.pod_total == 2
     instance.close()
 
@@ -268,7 +268,7 @@ def test_the_state_on_request(world: World) -> None:
     """One record holds the queues and every metric."""
     world.files(p=pod("p", "64"))
     world.start().dump()
-    (record,) = world.said("State")
+    (record,) = world.messages("State")
     assert record["queues"]["unschedulable"] == 1
     assert 'scheduler_pending_pods{queue="unschedulable"} 1' in record["metrics"]
     labels = 'profile="default-scheduler",result="unschedulable"'
@@ -283,13 +283,13 @@ def test_the_end_waits_for_bindings_that_were_sent(world: World) -> None:
     client.latency = 1_000_000_000
     world.apply(p=pod("p"))
     assert (instance.scheduler.in_flight, world.node_of("p")) == (1, "")
-    assert not world.said("Pod waits before it is bound"), "it is as good as done"
+    assert not world.messages("Pod waits before it is bound"), "it is as good as done"
     instance.stop()
     assert not instance.stopped
     while not instance.stopped:
         world.sleep()
     assert world.node_of("p") == "a"
-    (record,) = world.said("Successfully bound pod to node")
+    (record,) = world.messages("Successfully bound pod to node")
     assert (record["evaluatedNodes"], record["feasibleNodes"]) == (2, 1), "as it was chosen"
 
 

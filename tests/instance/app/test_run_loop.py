@@ -17,9 +17,9 @@ from policy_sched.profiles.reload.inputs import PolicyFiles
 
 def test_signal_handlers_are_restored_at_the_end() -> None:
     """SIGHUP in the last moment does not change an orderly exit."""
-    told: list[str] = []
+    reported: list[str] = []
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
-    at_first = [signal.signal(number, lambda *_: told.append("signal")) for number in numbers]
+    at_first = [signal.signal(number, lambda *_: reported.append("signal")) for number in numbers]
     before = [signal.getsignal(number) for number in numbers]
 
     def write(record: Record) -> None:
@@ -30,9 +30,9 @@ def test_signal_handlers_are_restored_at_the_end() -> None:
     try:
         asyncio.run(RunLoop(instance, lambda: None, LONGEST_SLEEP).run())
         assert [signal.getsignal(number) for number in numbers] == before
-        assert told == []
+        assert reported == []
         os.kill(os.getpid(), signal.SIGHUP)
-        assert told == ["signal"]
+        assert reported == ["signal"]
     finally:
         instance.close()
         for number, act in zip(numbers, at_first, strict=True):
@@ -42,10 +42,10 @@ def test_signal_handlers_are_restored_at_the_end() -> None:
 @pytest.mark.parametrize("gone", [True, False])
 def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
     """A closed terminal window left the scheduler running without one: SIGHUP was a reload."""
-    said: list[str] = []
+    messages: list[str] = []
 
     def write(record: Record) -> None:
-        said.append(str(record["msg"]))
+        messages.append(str(record["msg"]))
         if record["msg"] == "Running":
             os.kill(os.getpid(), signal.SIGHUP)
         elif record["msg"] == "Policies unchanged":
@@ -57,4 +57,4 @@ def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
         asyncio.run(running.run())
     finally:
         instance.close()
-    assert ("Policies unchanged" in said) is not gone
+    assert ("Policies unchanged" in messages) is not gone

@@ -33,14 +33,14 @@ class Server:
     """An API server with prepared answers to reviews."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Plain]] = []
+        self.requested: list[tuple[str, Plain]] = []
         self.now = 0.0
         self.down = False
         self.door = DelegatingAuthorizer(self.review, lambda: self.now)
 
     async def review(self, kind: str, spec: Plain) -> Plain:
         """Answer a review."""
-        self.asked.append((kind, spec))
+        self.requested.append((kind, spec))
         await asyncio.sleep(0)
         if self.down:
             raise ClusterError("nobody there")
@@ -54,30 +54,30 @@ class Server:
 def test_a_token_is_reviewed_once_in_ten_seconds() -> None:
     """For any number of requests, concurrent ones included."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
         found = await asyncio.gather(*(server.door.authenticate("Bearer good") for _ in range(5)))
         assert found == [ANN] * 5
         server.now = 9.9
         assert await server.door.authenticate("bearer good") == ANN
-        assert len(server.asked) == 1
+        assert len(server.requested) == 1
         server.now = 10.0
         assert await server.door.authenticate("Bearer good") == ANN
-        assert [kind for kind, _ in server.asked] == ["TokenReview"] * 2
+        assert [kind for kind, _ in server.requested] == ["TokenReview"] * 2
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_unknown_token_is_unauthenticated_and_cached() -> None:
     """Guessing costs the API server one review in ten seconds for each guess."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
         assert await server.door.authenticate("Bearer bad") is None
         assert await server.door.authenticate("Bearer bad") is None
-        assert len(server.asked) == 1
+        assert len(server.requested) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -86,36 +86,36 @@ def test_an_unknown_token_is_unauthenticated_and_cached() -> None:
 def test_malformed_tokens_are_not_reviewed(header: str) -> None:
     """Other schemes, an empty token, and one that is far too long."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
         assert await server.door.authenticate(header) is None
-        assert server.asked == []
+        assert server.requested == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_request_without_credentials_is_anonymous() -> None:
     """Its access is reviewed as everyone's."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
         caller = await server.door.authenticate("")
         assert caller == ANONYMOUS
         assert await server.door.authorize(ANONYMOUS, METRICS) == Permission(False, "no role")
-        spec = server.asked[0][1]
+        spec = server.requested[0][1]
         assert (spec["user"], spec["groups"]) == ("system:anonymous", ["system:unauthenticated"])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_access_reviews_carry_user_groups_and_extra() -> None:
     """Name, UID, groups and extras; a path, or a resource."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
         assert await server.door.authorize(ANN, METRICS) == Permission(True)
         assert await server.door.authorize(ANN, METRICS) == Permission(True)
-        assert server.asked == [
+        assert server.requested == [
             (
                 "SubjectAccessReview",
                 {
@@ -128,7 +128,7 @@ def test_access_reviews_carry_user_groups_and_extra() -> None:
             )
         ]
         await server.door.authorize(ANN, RequestAttributes("get", "", "pods", "ns", "p"))
-        assert server.asked[1][1]["resourceAttributes"] == {
+        assert server.requested[1][1]["resourceAttributes"] == {
             "verb": "get",
             "version": "v1",
             "resource": "pods",
@@ -136,7 +136,7 @@ def test_access_reviews_carry_user_groups_and_extra() -> None:
             "name": "p",
         }
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_failed_review_is_retried() -> None:
@@ -144,33 +144,33 @@ def test_a_failed_review_is_retried() -> None:
     is cached.
     """
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
-        told: list[str] = []
-        server.door.failed = told.append
+        reported: list[str] = []
+        server.door.failed = reported.append
         server.down = True
         assert await server.door.authenticate("Bearer good") is None
         with pytest.raises(ClusterError, match="nobody there"):
             await server.door.authorize(ANN, METRICS)
-        assert told == ["nobody there"]
+        assert reported == ["nobody there"]
         server.down = False
         assert await server.door.authenticate("Bearer good") == ANN
         assert (await server.door.authorize(ANN, METRICS)).allowed
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest answer is evicted first."""
     monkeypatch.setattr("policy_sched.instance.http.delegated_auth.CACHED", 2)
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = Server()
         for path in ("/a", "/b", "/c", "/c", "/a"):
             await server.door.authorize(ANN, RequestAttributes("get", path))
-        assert len(server.asked) == 4
+        assert len(server.requested) == 4
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_client_certificate_names_user_and_groups() -> None:
@@ -184,9 +184,9 @@ def test_a_client_certificate_names_user_and_groups() -> None:
 def test_always_allow_allows_every_request() -> None:
     """It is for a socket that only this machine reaches."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         caller = await AlwaysAllow().authenticate("whatever")
         assert caller == ANONYMOUS
         assert (await AlwaysAllow().authorize(caller, METRICS)).allowed
 
-    asyncio.run(story())
+    asyncio.run(scenario())

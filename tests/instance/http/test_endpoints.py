@@ -43,11 +43,11 @@ class Door:
         name = authorization.removeprefix("Bearer ")
         return Caller(name) if name in self.rights else None
 
-    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
+    async def authorize(self, caller: Caller, requested: RequestAttributes) -> Permission:
         """Return whether the caller has the right."""
         if self.down:
             raise ClusterError("subjectaccessreviews.authorization.k8s.io is forbidden")
-        wanted = f"{asked.verb} {asked.resource or asked.path}"
+        wanted = f"{requested.verb} {requested.resource or requested.path}"
         allowed = wanted in self.rights.get(caller.name, ())
         return Permission(allowed, "" if allowed else "no role says so")
 
@@ -127,15 +127,15 @@ def served(tmp_path: Path) -> Served:
     return Served(tmp_path)
 
 
-def tell(story: Callable[[], Any]) -> None:
+def run_scenario(scenario: Callable[[], Any]) -> None:
     """Run a test."""
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_health_is_open_and_its_details_are_not(served: Served) -> None:
     """Probes send no token; the checks by name need one."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/healthz")
             assert (found["status"], found["text"]) == (200, "ok")
@@ -153,16 +153,16 @@ def test_health_is_open_and_its_details_are_not(served: Served) -> None:
             assert found["status"] == 500
             assert "[-]shutdown failed: reason withheld\n" in found["text"]
             assert (await ask("/livez"))["status"] == 200
-        (record,) = served.world.said("readyz check failed")
+        (record,) = served.world.messages("readyz check failed")
         assert record["failed"] == "shutdown: process is shutting down"
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_unauthenticated_and_unauthorized_callers_get_upstreams_messages(served: Served) -> None:
     """401 for an unknown token, 403 with name, verb, path and reason."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/metrics", "nobody")
             assert found["status"] == 401
@@ -187,27 +187,27 @@ def test_unauthenticated_and_unauthorized_callers_get_upstreams_messages(served:
             assert found["status"] == 500
             assert found["text"].startswith('Internal Server Error: "/metrics": subjectaccess')
 
-    tell(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("path", ["/configz", "/policies", "/version", "/"])
 def test_pages_are_json(served: Served, path: str) -> None:
     """Configuration, policies, version and the index."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask(path, "admin")
             assert found["status"] == 200
             assert found["headers"]["Content-Type"] == "application/json"
             assert isinstance(json.loads(found["text"]), dict)
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_the_index_names_every_page(served: Served) -> None:
     """And an unknown path is not found, in Go's words."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             paths = json.loads((await ask("/", "admin"))["text"])["paths"]
             assert {"/metrics", "/readyz/shutdown", "/explain/NAMESPACE/POD"} <= set(paths)
@@ -217,13 +217,13 @@ def test_the_index_names_every_page(served: Served) -> None:
             found = await ask("/metrics", "admin", "POST")
             assert (found["status"], found["headers"]["Allow"]) == (405, "GET, HEAD")
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_metrics_are_prometheus_text(served: Served) -> None:
     """With its content type, and only the head of it for HEAD."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/metrics", "admin")
             kind = "text/plain; version=0.0.4; charset=utf-8"
@@ -237,13 +237,13 @@ def test_metrics_are_prometheus_text(served: Served) -> None:
             ) in found["text"]
             assert "kube_pod_resource_limit" not in found["text"]
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_results_of_health_checks_are_counted(served: Served) -> None:
     """By check, path and status, as all components of Kubernetes do."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             await ask("/readyz")
             served.instance.stop()
@@ -254,13 +254,13 @@ def test_results_of_health_checks_are_counted(served: Served) -> None:
             assert f'{total}{{name="shutdown",status="success",type="readyz"}} 1.0\n' in text
             assert f'{total}{{name="shutdown",status="error",type="readyz"}} 1.0\n' in text
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_a_reload_returns_its_result(served: Served) -> None:
     """200 and an empty body if it succeeded; the problems, with their positions, if it failed."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/-/reload", "admin", "POST")
             assert (found["status"], found["text"]) == (200, "")
@@ -273,24 +273,24 @@ def test_a_reload_returns_its_result(served: Served) -> None:
             assert (found["status"], found["headers"]["Allow"]) == (405, "POST, PUT")
             assert (await ask("/-/reload", "tenant", "POST"))["status"] == 403
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_a_waiting_pod_is_explained_in_full_to_callers_that_may_read_nodes(served: Served) -> None:
     """As text, or as JSON; no metric counts it as scheduling."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             before = served.instance.metrics.text()
             found = await ask("/explain/default/big", "admin")
             assert found["text"].startswith("default/big fits on none of 2 nodes\n")
             found = await ask("/explain/default/big", "admin", Accept="application/json")
-            told = json.loads(found["text"])
-            assert set(told["rejections"]) == {"a", "b"}
+            reported = json.loads(found["text"])
+            assert set(reported["rejections"]) == {"a", "b"}
             points = "scheduler_framework_extension_point_duration_seconds_count"
             assert lines(before, points) == lines(served.instance.metrics.text(), points)
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def lines(text: str, name: str) -> list[str]:
@@ -301,21 +301,21 @@ def lines(text: str, name: str) -> list[str]:
 def test_an_explanation_without_the_right_to_read_nodes_names_none(served: Served) -> None:
     """The number of nodes that each filter removes, and no node's name."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/explain/default/big", "tenant")
             assert found["status"] == 200
             assert found["text"].startswith("default/big fits on 0 of 2 nodes\n")
             assert "  NodeResourcesFit removes 2: 2 Insufficient cpu\n" in found["text"]
             found = await ask("/explain/default/big", "tenant", Accept="application/json")
-            told = json.loads(found["text"])
-            assert told["nodes"] == 2
-            assert not {"rejections", "scores", "best", "alternatives"} & set(told)
+            reported = json.loads(found["text"])
+            assert reported["nodes"] == 2
+            assert not {"rejections", "scores", "best", "alternatives"} & set(reported)
             assert (await ask("/explain/default/big"))["status"] == 403
             found = await ask("/explain/default/p", "tenant", Accept="application/json")
             assert json.loads(found["text"])["decided"]["why"] == ""
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_an_explanation_without_the_right_to_read_nodes_names_the_gate(served: Served) -> None:
@@ -323,7 +323,7 @@ def test_an_explanation_without_the_right_to_read_nodes_names_the_gate(served: S
     waiting = pod("gated").replace("spec: {", "spec: {schedulingGates: [{name: quota}], ")
     served.world.apply(gated=waiting)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/explain/default/gated", "tenant")
             assert found["text"] == (
@@ -331,13 +331,13 @@ def test_an_explanation_without_the_right_to_read_nodes_names_the_gate(served: S
                 "  waiting for scheduling gates: [quota]\n"
             )
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_a_bound_pod_is_explained_by_its_recorded_decision(served: Served) -> None:
     """As long as the record is kept; an unknown pod is not found."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/explain/default/p", "admin")
             assert found["text"].startswith("default/p has a node: a\n  1 of 2 nodes fit")
@@ -349,7 +349,7 @@ def test_a_bound_pod_is_explained_by_its_recorded_decision(served: Served) -> No
             assert json.loads(found["text"])["message"] == "there is no pod default/none"
             assert (await ask("/explain/default/p", "admin", "POST"))["status"] == 405
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_the_pod_of_another_scheduler_is_not_explained(served: Served) -> None:
@@ -357,7 +357,7 @@ def test_the_pod_of_another_scheduler_is_not_explained(served: Served) -> None:
     served.world.apply(q=pod("q", scheduler="another"))
     served.door.rights["admin"].add("get /explain/default/q")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/explain/default/q", "admin")
             assert found["status"] == 404
@@ -365,7 +365,7 @@ def test_the_pod_of_another_scheduler_is_not_explained(served: Served) -> None:
                 "does not wait here: the scheduler another decides"
             )
 
-    tell(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -377,8 +377,8 @@ def test_open_endpoints_serve_this_machine_only(
 ) -> None:
     """A web page of another origin cannot use a browser here."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session(AlwaysAllow()) as ask:
             assert (await ask("/metrics", **headers))["status"] == status
 
-    tell(story)
+    run_scenario(scenario)

@@ -22,9 +22,9 @@ LIMIT = 60.0
 """Seconds after which a test hangs."""
 
 
-def tell(story: Callable[[], Any]) -> None:
+def run_scenario(scenario: Callable[[], Any]) -> None:
     """Run a test."""
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 async def _hello(_request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
@@ -36,7 +36,7 @@ def test_a_certificate_of_our_own_is_a_certificate() -> None:
     certificate, key = self_signed(["here.example", "localhost", "127.0.0.1"], time.time_ns())
     believed = ssl.create_default_context(cadata=certificate.decode())
 
-    async def story() -> None:
+    async def scenario() -> None:
         context = server_context(certificate, key)
         assert context.minimum_version is ssl.TLSVersion.TLSv1_2
         async with (
@@ -49,7 +49,7 @@ def test_a_certificate_of_our_own_is_a_certificate() -> None:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await client.get(listener.url)
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_files_that_are_no_certificate_are_refused() -> None:
@@ -61,19 +61,19 @@ def test_files_that_are_no_certificate_are_refused() -> None:
 def test_an_address_that_is_taken_is_refused() -> None:
     """With a message."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as first:
             with pytest.raises(ClusterError, match=r"cannot listen on 127\.0\.0\.1:"):
                 async with Listener(_hello, first.address, None):
                     pass
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_slow_clients_are_closed_and_others_served() -> None:
     """An incomplete request is closed; meanwhile others can connect."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None, most=4, kept=1.0) as listener:
             host, port = listener.address
             slow = [await asyncio.open_connection(host, port) for _ in range(6)]
@@ -87,14 +87,14 @@ def test_slow_clients_are_closed_and_others_served() -> None:
                 async with client.get(listener.url) as answer:
                     assert answer.status == 200
 
-    tell(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("turns", range(5))
 def test_connections_during_shutdown_are_closed(turns: int) -> None:
     """In whatever state the connection is by then."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
             client = socket.create_connection(listener.address)
             for _ in range(turns):
@@ -106,7 +106,7 @@ def test_connections_during_shutdown_are_closed(turns: int) -> None:
                     assert await reader.read() == b""
             writer.close()
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_a_client_that_does_not_take_its_answer_is_cut_off(
@@ -121,7 +121,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(
         ended.set()
         return response
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Listener(much, ("127.0.0.1", 0), None) as listener:
             reader, writer = await asyncio.open_connection(*listener.address, limit=1024)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -130,7 +130,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(
                 await asyncio.wait_for(reader.readexactly(64 << 20), LIMIT)
             writer.close()
 
-    tell(story)
+    run_scenario(scenario)
 
 
 async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -161,7 +161,7 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def test_what_is_too_long_or_no_request_is_refused(request_text: bytes) -> None:
     """With 400, and the next request is answered."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Listener(_hello, ("127.0.0.1", 0), None) as listener:
             reader, writer = await asyncio.open_connection(*listener.address)
             writer.write(request_text)
@@ -171,4 +171,4 @@ def test_what_is_too_long_or_no_request_is_refused(request_text: bytes) -> None:
             async with aiohttp.ClientSession() as client, client.get(listener.url) as answer:
                 assert answer.status == 200
 
-    tell(story)
+    run_scenario(scenario)

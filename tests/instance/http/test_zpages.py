@@ -11,7 +11,7 @@ from policy_sched.cli.options.endpoints import EndpointFlags, shown_flags
 from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
 from policy_sched.http.access import Access
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from tests.instance.http.test_endpoints import Served, tell
+from tests.instance.http.test_endpoints import Served, run_scenario
 
 
 @pytest.fixture
@@ -26,20 +26,20 @@ def served(tmp_path: Path) -> Served:
 def test_metrics_are_text_whatever_the_accept_header(served: Served, accept: str) -> None:
     """As kube-scheduler's: OpenMetrics is not offered, and Prometheus takes what it gets."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/metrics", "admin", Accept=accept)
             kind = "text/plain; version=0.0.4; charset=utf-8"
             assert (found["status"], found["headers"]["Content-Type"]) == (200, kind)
             assert "# EOF" not in found["text"]
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_metrics_are_compressed_when_the_client_accepts_it(served: Served) -> None:
     """Prometheus does, every time."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/metrics", "admin", Accept_Encoding="gzip")
             assert found["headers"]["Content-Encoding"] == "gzip"
@@ -47,7 +47,7 @@ def test_metrics_are_compressed_when_the_client_accepts_it(served: Served) -> No
             found = await ask("/metrics", "admin", Accept_Encoding="identity")
             assert "Content-Encoding" not in found["headers"]
 
-    tell(story)
+    run_scenario(scenario)
 
 
 HEADED = ("/healthz", "/readyz", "/livez/ping", "/metrics", "/metrics/resources", "/configz")
@@ -57,19 +57,19 @@ HEADED = ("/healthz", "/readyz", "/livez/ping", "/metrics", "/metrics/resources"
 def test_head_is_a_get_without_its_body(served: Served, path: str) -> None:
     """Load balancers use HEAD: the same status and type, without a body."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             get, head = await ask(path, "admin"), await ask(path, "admin", "HEAD")
             assert (head["status"], head["text"]) == (get["status"], "")
             assert head["headers"]["Content-Type"] == get["headers"]["Content-Type"]
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_statusz_and_flagz_are_plain_text(served: Served) -> None:
     """/statusz and /flagz, on by default since 1.36: plain text only."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             status, flags = await ask("/statusz", "admin"), await ask("/flagz", "admin")
             assert status["text"].startswith("\npolicy-sched statusz\nWarning: This endpoint is")
@@ -84,14 +84,14 @@ def test_statusz_and_flagz_are_plain_text(served: Served) -> None:
                 assert found["status"] == 200
                 assert (await ask(page))["status"] == 403
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_the_verbosity_can_be_changed(served: Served) -> None:
     """As kube-scheduler's, by PUT, if authorized; other values and methods change nothing."""
     verbosity = served.instance.log.verbosity
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             found = await ask("/debug/flags/v", "admin", "PUT", "4")
             words = "successfully set klog.logging.verbosity to 4\n"
@@ -100,11 +100,11 @@ def test_the_verbosity_can_be_changed(served: Served) -> None:
             for body in ("", "-1", "four", "9" * 16):
                 assert (await ask("/debug/flags/v", "admin", "PUT", body))["status"] == 400
             found = await ask("/debug/flags/v", "admin")
-            told = json.loads(found["text"])
-            assert (found["status"], told["message"]) == (406, "unsupported http method")
+            reported = json.loads(found["text"])
+            assert (found["status"], reported["message"]) == (406, "unsupported http method")
             assert (await ask("/debug/flags/v", "tenant", "PUT", "9"))["status"] == 403
 
-    tell(story)
+    run_scenario(scenario)
     assert verbosity.level == 4
 
 
@@ -112,7 +112,7 @@ def test_more_paths_may_be_open(served: Served) -> None:
     """The flag's paths, exactly or by prefix; an unknown token is still rejected."""
     served.open_paths = ("/healthz", "/metrics", "/livez/*")
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             for path in ("/healthz", "/metrics", "/livez/ping"):
                 assert (await ask(path))["status"] == 200
@@ -120,7 +120,7 @@ def test_more_paths_may_be_open(served: Served) -> None:
                 assert (await ask(path))["status"] == 403
             assert (await ask("/metrics", "nobody"))["status"] == 401
 
-    tell(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_paths_are_given_as_upstream_takes_them(
 def test_a_check_has_one_path(served: Served) -> None:
     """With a trailing slash it is another path, which does not exist."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with served.session() as ask:
             served.door.rights["admin"] |= {"get /readyz/", "get /livez/ping/"}
             for path in ("/readyz/", "/livez/ping/"):
@@ -149,7 +149,7 @@ def test_a_check_has_one_path(served: Served) -> None:
                 assert found["status"] == 404
                 assert json.loads(found["text"])["reason"] == "NotFound"
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_metrics_are_written_piece_by_piece(served: Served) -> None:

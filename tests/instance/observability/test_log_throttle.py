@@ -11,8 +11,8 @@ def test_a_repeated_cause_is_logged_at_intervals_with_its_count() -> None:
     clock = FakeClock()
     troubles = LogThrottle(clock)
     paths = [f"GET /api/v1/{kind}" for kind in ("pods", "nodes", "services")]
-    said = [troubles.admit(f"{path}: connection refused") for path in paths]
-    assert said == [0, None, None]
+    messages = [troubles.admit(f"{path}: connection refused") for path in paths]
+    assert messages == [0, None, None]
     assert troubles.admit("GET /api/v1/pods: too old resource version: 1 (2)") == 0
     assert troubles.admit("no request at all") == 0
     clock.advance(59)

@@ -164,7 +164,7 @@ def test_a_pod_requeued_by_the_timeout_and_bound_is_counted() -> None:
     """It was requeued by the timeout: a hint may be missing."""
     world = Measured(cpu="1")
     world.schedule(pod_of("p", cpu="2"))
-    world.scheduler.cache.add_node(make_node("big", cpu="8"))  # nobody was told
+    world.scheduler.cache.add_node(make_node("big", cpu="8"))  # without an event
     world.pass_time(400)
     world.tick()
     world.schedule()
@@ -280,8 +280,8 @@ def test_many_attempts_are_one_label(attempts: int) -> None:
 def test_watch_events_are_counted_by_type() -> None:
     """Handlers return the events that they passed on, none for other schedulers' pods."""
     scheduler = scheduler_of(nodes=0)
-    node, told = make_node("n"), [event.label for event in node_seen(scheduler, make_node("n"))]
-    assert told == [NODE_ADD.label]
+    node, reported = make_node("n"), [event.label for event in node_seen(scheduler, make_node("n"))]
+    assert reported == [NODE_ADD.label]
 
     def labels(seen: Callable[..., tuple[object, ...]], thing: object) -> list[str]:
         return [event.label for event in seen(scheduler, thing)]  # type: ignore[attr-defined]  # events

@@ -40,7 +40,7 @@ BY_LEVEL = {
 """The lines of a usual sequence that each verbosity adds."""
 
 
-def said(records: list[Record], message: str) -> list[Record]:
+def texts(records: list[Record], message: str) -> list[Record]:
     """Return the records of one message, without their times."""
     return [{k: v for k, v in r.items() if k != "ts"} for r in records if r["msg"] == message]
 
@@ -80,31 +80,32 @@ def _labels_of(node: Node | None) -> dict[str, str]:
 def test_each_verbosity_logs_its_lines(level: int) -> None:
     """The lines of the verbosity and of those below, and none of those above."""
     world = World()
-    told: list[Record] = world.records
+    reported: list[Record] = world.records
 
     async def play(world: World) -> None:
-        world.records = told
+        world.records = reported
         await day(world, level)
 
     acted(play)
-    seen = {record["msg"] for record in told}
+    seen = {record["msg"] for record in reported}
     for lower, messages in BY_LEVEL.items():
         assert (messages <= seen) if lower <= level else not messages & seen, lower
 
 
 def test_lines_have_upstreams_keys() -> None:
     """pod and node; plugin and score for single scores."""
-    told: list[Record] = []
+    reported: list[Record] = []
 
     async def play(world: World) -> None:
-        world.records = told
+        world.records = reported
         await day(world, 10)
 
     acted(play)
-    attempt = said(told, "Attempting to schedule pod")[0]
+    attempt = texts(reported, "Attempting to schedule pod")[0]
     assert attempt == {"level": "info", "msg": attempt["msg"], "pod": attempt["pod"]}
-    assert said(told, "Add event for node")[0]["node"] in ("a", "b")
-    assert {"pod", "plugin", "node", "score"} <= said(told, "Plugin scored node for pod")[0].keys()
+    assert texts(reported, "Add event for node")[0]["node"] in ("a", "b")
+    scored = texts(reported, "Plugin scored node for pod")[0]
+    assert {"pod", "plugin", "node", "score"} <= scored.keys()
 
 
 def test_below_verbosity_3_nothing_is_wrapped() -> None:

@@ -35,7 +35,7 @@ from tests.plugins.dynamicresources.world import device_class, resource_claim, r
 from tests.scheduler.shadow_run import agreement, play
 from tests.scheduler.world import scheduler_of
 
-Told = list[Comparison]
+Reported = list[Comparison]
 
 
 class Shadowed:
@@ -51,7 +51,7 @@ class Shadowed:
     ) -> None:
         self.now = EPOCH
         self.scheduler = scheduler or build(policies=policies, now=lambda: self.now)
-        self.recorded: Told = []
+        self.recorded: Reported = []
         self.shadow = Shadow(self.scheduler, of, self.recorded.append, Random(0))
         for name in nodes:
             node_seen(self.scheduler, make_node(name, cpu="4"))
@@ -510,12 +510,12 @@ class Fails:
     """Rejects every node once, and then fails, like a service that is gone."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.requested = 0
 
     @hookimpl
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
-        self.asked += 1
-        if self.asked > 1:
+        self.requested += 1
+        if self.requested > 1:
             raise ValueError("gone")
         codes = np.ones(1 if rows is None else rows.size, np.int16)
         return FilterResult.of(codes, Status(Code.UNSCHEDULABLE, ("no",)))

@@ -150,8 +150,8 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
             wanted = 'policy_sched_shadow_decisions_total{profile="default-scheduler",result='
             assert f'{wanted}"unschedulable"}} 4.0' in text
             assert f'{wanted}"error"}} 0.0' in text
-            told = [r for r in beside.records if r["msg"] == "Would have decided differently"]
-            assert sorted(r["pod"] for r in told) == [f"default/p{i}" for i in range(4)]
+            reported = [r for r in beside.records if r["msg"] == "Would have decided differently"]
+            assert sorted(r["pod"] for r in reported) == [f"default/p{i}" for i in range(4)]
 
     acted(play)
 
@@ -217,8 +217,8 @@ def test_a_pod_that_waits_for_the_other_scheduler_is_explained(tmp_path: Path) -
                 explaining = Explaining(instance)
                 await until(lambda: len(instance.shadow) == 1)
                 found = await explaining.of("default", "p", detailed=True)
-                told = "\n".join(found.text_lines())
-                assert "0/1 nodes are available: 1 node(s) were kept." in told
+                reported = "\n".join(found.text_lines())
+                assert "0/1 nodes are available: 1 node(s) were kept." in reported
                 assert len(instance.shadow) == 1
                 bind(world, "p", "a")
                 await until(lambda: "p" in beside.compared())

@@ -247,6 +247,6 @@ def test_a_preemptor_waits_for_its_victims(tmp_path: Path) -> None:
     new = PodInfo.of(make_pod("new", cpu="1", priority=10))
     found.handle.nominator.nominate(new, "n0")
     attempt = Attempt(QueuedPod(new), found.profiles["default-scheduler"])
-    told = decide(attempt, found.handle.nodes, Random(0))
+    reported = decide(attempt, found.handle.nodes, Random(0))
     text = "not eligible due to a terminating pod on the nominated node."
-    assert refused(told) == FULL + text
+    assert refused(reported) == FULL + text

@@ -40,12 +40,12 @@ class Calls:
     """The calls of the server: verbs and arguments, and the number of connections."""
 
     address: str = ""
-    asked: list[tuple[str, Json]] = field(default_factory=list)
+    requested: list[tuple[str, Json]] = field(default_factory=list)
     connections: set[tuple[str, int]] = field(default_factory=set)
 
     @property
     def verbs(self) -> list[str]:
-        return [verb for verb, _ in self.asked]
+        return [verb for verb, _ in self.requested]
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def extender(
             verb = self.path.removeprefix("/extend/")
             arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert self.headers["Content-Type"] == "application/json"
-            calls.asked.append((verb, arguments))
+            calls.requested.append((verb, arguments))
             calls.connections.add(self.client_address)
             answer = verbs[verb]
             self._answer(answer(arguments) if callable(answer) else answer)

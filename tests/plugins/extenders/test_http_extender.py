@@ -62,7 +62,7 @@ class TestFilter:
         with extender({"filter": keep}) as calls:
             passed = client(calls).filter(POD, NODES)
         assert passed.nodes == {"a", "b"}
-        ((_, sent),) = calls.asked
+        ((_, sent),) = calls.requested
         assert sent["NodeNames"] is None
         assert sent["Pod"]["metadata"]["name"] == "p"
         first = sent["Nodes"]["items"][0]
@@ -75,7 +75,7 @@ class TestFilter:
         with extender({"filter": lambda sent: {"Nodes": sent["Nodes"]}}) as calls:
             passed = client(calls).filter(POD, nodes)
             assert client(calls).filter(POD, nodes[:64]).nodes == {f"n{i}" for i in range(64)}
-        names = [node["metadata"]["name"] for node in calls.asked[0][1]["Nodes"]["items"]]
+        names = [node["metadata"]["name"] for node in calls.requested[0][1]["Nodes"]["items"]]
         assert names == [f"n{i}" for i in range(1000)]
         assert passed.nodes == set(names)
 
@@ -94,7 +94,7 @@ class TestFilter:
             {"b": "full"},
             {"c": "broken"},
         )
-        ((_, sent),) = calls.asked
+        ((_, sent),) = calls.requested
         assert (sent["Nodes"], sent["NodeNames"]) == (None, ["a", "b", "c"])
 
     @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ class TestPrioritize:
         """Scores come by host, in any case of letters."""
         with extender({"prioritize": answer}) as calls:
             assert client(calls).prioritize(POD, NODES) == scores
-        assert [n["metadata"]["name"] for n in calls.asked[0][1]["Nodes"]["items"]] == [*"abc"]
+        assert [n["metadata"]["name"] for n in calls.requested[0][1]["Nodes"]["items"]] == [*"abc"]
 
     @pytest.mark.parametrize(
         "answer", [b"nonsense", [{"Host": "a", "Score": 2**63}], [{"Host": "a", "Score": 0.5}], 503]
@@ -190,7 +190,7 @@ class TestPreempt:
         with extender({"preempt": answer}) as calls:
             left = client(calls).preempt(POD, VICTIMS)
         assert left == {"a": NamedVictims(("u1",), 1)}
-        ((_, sent),) = calls.asked
+        ((_, sent),) = calls.requested
         assert sent["NodeNameToMetaVictims"] is None
         victims = sent["NodeNameToVictims"]["a"]
         assert victims["NumPDBViolations"] == 1
@@ -202,7 +202,7 @@ class TestPreempt:
         with extender({"preempt": lambda sent: sent}) as calls:
             left = client(calls, node_cache_capable=True).preempt(POD, VICTIMS)
         assert left == {"a": NamedVictims(("u1",), 1)}
-        assert calls.asked[0][1]["NodeNameToVictims"] is None
+        assert calls.requested[0][1]["NodeNameToVictims"] is None
 
     def test_no_victims_at_all(self) -> None:
         """Null and missing victims are none."""
@@ -218,7 +218,7 @@ class TestBind:
         with extender({"bind": {}}) as calls:
             client(calls).bind(POD, "b")
         expected = {"PodName": "p", "PodNamespace": "default", "PodUID": POD.uid, "Node": "b"}
-        assert calls.asked == [("bind", expected)]
+        assert calls.requested == [("bind", expected)]
 
     @pytest.mark.parametrize(("answer", "words"), [({"Error": "taken"}, "^taken$"), (500, "500")])
     def test_a_refusal(self, answer: object, words: str) -> None:
@@ -239,7 +239,7 @@ class TestConnections:
             with pytest.raises(PluginError):
                 one.filter(POD, NODES)
             one.bind(POD, "b")
-        assert len(calls.asked) == 4
+        assert len(calls.requested) == 4
         assert len(calls.connections) == 1
 
     def test_calls_side_by_side(self) -> None:
@@ -251,10 +251,10 @@ class TestConnections:
             return {}
 
         with extender({"bind": meet, "filter": {"NodeNames": ["a"]}}) as calls:
-            asked = client(calls, node_cache_capable=True)
+            requested = client(calls, node_cache_capable=True)
             with ThreadPoolExecutor(2) as pool:
-                list(pool.map(lambda node: asked.bind(POD, node), ("a", "b")))
-            asked.filter(POD, NODES)
+                list(pool.map(lambda node: requested.bind(POD, node), ("a", "b")))
+            requested.filter(POD, NODES)
         assert len(calls.connections) == 2
 
     def test_closed_during_a_call(self) -> None:
@@ -267,13 +267,13 @@ class TestConnections:
             return {}
 
         with extender({"bind": wait}) as calls, ThreadPoolExecutor(1) as pool:
-            asked = client(calls)
-            call = pool.submit(asked.bind, POD, "a")
+            requested = client(calls)
+            call = pool.submit(requested.bind, POD, "a")
             assert begun.wait(60)
-            asked.close()
+            requested.close()
             over.set()
             call.result()
-            asked.bind(POD, "a")
+            requested.bind(POD, "a")
         assert len(calls.connections) == 2
 
     def test_a_call_after_a_closed_connection(self) -> None:
@@ -285,7 +285,7 @@ class TestConnections:
                 one.bind(POD, "a")
             one.bind(POD, "a")
             one.bind(POD, "b")
-        assert len(calls.asked) == 3
+        assert len(calls.requested) == 3
         assert len(calls.connections) == 2
 
     def test_a_node_that_changed_is_sent_anew(self) -> None:
@@ -294,7 +294,7 @@ class TestConnections:
             one = client(calls)
             for labels in ({"x": "1"}, {"x": "2"}):
                 one.prioritize(POD, [make_node("a", labels=labels)])
-        sent = [sent["Nodes"]["items"][0]["metadata"]["labels"] for _, sent in calls.asked]
+        sent = [sent["Nodes"]["items"][0]["metadata"]["labels"] for _, sent in calls.requested]
         assert sent == [{"x": "1"}, {"x": "2"}]
 
 
@@ -335,7 +335,7 @@ class TestTls:
             pytest.raises(PluginError, match="failed to verify certificate"),
         ):
             client(calls, **settings).bind(POD, "a")
-        assert not calls.asked
+        assert not calls.requested
 
     @pytest.mark.parametrize("as_data", [False, True], ids=["files", "data"])
     def test_a_client_certificate(self, as_data: bool) -> None:

@@ -71,33 +71,33 @@ class TestAborting:
 
     def test_the_first_feasible_row_that_failed_is_reported(self) -> None:
         """With the node's name; other rows have no error."""
-        asked = bound(self.TEXT, on_error="Abort")
+        requested = bound(self.TEXT, on_error="Abort")
         rows = np.array([2, 5, 7], np.intp)
-        failure = asked.score_failure(POD, NOW, asked.score(POD, NOW, rows), rows)
+        failure = requested.score_failure(POD, NOW, requested.score(POD, NOW, rows), rows)
         assert failure == "rule Test.score: no such key 'rank' (node n5)"
         good = np.array([2, 4], np.intp)
-        assert asked.score_failure(POD, NOW, asked.score(POD, NOW, good), good) is None
-        assert asked.score_failure(POD, NOW, np.zeros(0, np.int64), good[:0]) is None
+        assert requested.score_failure(POD, NOW, requested.score(POD, NOW, good), good) is None
+        assert requested.score_failure(POD, NOW, np.zeros(0, np.int64), good[:0]) is None
 
     def test_without_abort_nothing_ends(self) -> None:
         """A failed row is 0, and no failure is reported."""
-        asked = bound(self.TEXT, on_error="Zero")
+        requested = bound(self.TEXT, on_error="Zero")
         rows = np.array([1], np.intp)
-        scores = asked.score(POD, NOW, rows)
+        scores = requested.score(POD, NOW, rows)
         assert scores.tolist() == [0]
-        assert asked.score_failure(POD, NOW, scores, rows) is None
+        assert requested.score_failure(POD, NOW, scores, rows) is None
 
     def test_an_error_of_the_normalize_expression(self) -> None:
         """It ends the attempt, too, and names the node."""
         text = 'clamp(100 / int(node.labels["rank"]), 0, 100)'
-        asked = bound("node.podCount", text, on_error="Zero")
+        requested = bound("node.podCount", text, on_error="Zero")
         rows = np.array([4, 5, 10], np.intp)
-        assert asked.normalize(np.ones(3, np.int64), POD, NOW, rows).tolist() == [25, 0, 10]
-        asked = bound("node.podCount", text, on_error="Abort")
+        assert requested.normalize(np.ones(3, np.int64), POD, NOW, rows).tolist() == [25, 0, 10]
+        requested = bound("node.podCount", text, on_error="Abort")
         with pytest.raises(
             RuleError, match=r"Test.score.normalize: no such key 'rank' \(node n5\)"
         ):
-            asked.normalize(np.ones(3, np.int64), POD, NOW, rows)
+            requested.normalize(np.ones(3, np.int64), POD, NOW, rows)
 
 
 class TestNormalizing:
@@ -139,12 +139,12 @@ class TestNormalizing:
 
     def test_scores_that_are_alike_are_still_looked_at_node_by_node(self) -> None:
         """A constant raw score is shared; its normalisation by node is not."""
-        asked = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
-        raw = asked.score(POD, NOW)
+        requested = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
+        raw = requested.score(POD, NOW)
         assert len(raw) > FEW_ROWS
-        assert asked.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
+        assert requested.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
         some = np.array([11, 0], np.intp)
-        assert asked.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
+        assert requested.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
 
 
 class TestDoubles:
@@ -155,8 +155,8 @@ class TestDoubles:
     @pytest.mark.parametrize("count", [2, NODES])
     def test_raw_scores_stay_doubles(self, count: int) -> None:
         """One by one and as an array; a node where the rule failed has none."""
-        asked = bound(self.RULE, normalize_by="MinMax")
-        scores = asked.score(POD, NOW, np.arange(count, dtype=np.intp))
+        requested = bound(self.RULE, normalize_by="MinMax")
+        scores = requested.score(POD, NOW, np.arange(count, dtype=np.intp))
         assert scores.dtype == np.float64
         expected = [math.nan if i % 2 else i / 4 for i in range(count)]
         np.testing.assert_array_equal(scores, expected)
@@ -195,16 +195,19 @@ class TestDoubles:
     def test_statistics_are_doubles(self) -> None:
         """A normalize expression reads the score and the statistics without rounding."""
         text = "scores.max == 0.5 && scores.min == 0.0 && score < 0.6 ? int(score * 100.0) : 0"
-        asked = bound(self.RULE, f"clamp({text}, 0, 100)")
+        requested = bound(self.RULE, f"clamp({text}, 0, 100)")
         rows = np.array([0, 1, 2], np.intp)
-        raw = asked.score(POD, NOW, rows)
-        assert asked.normalize(raw, POD, NOW, rows).tolist() == [0, 0, 50]
+        raw = requested.score(POD, NOW, rows)
+        assert requested.normalize(raw, POD, NOW, rows).tolist() == [0, 0, 50]
 
     def test_a_normalised_double_is_rounded(self) -> None:
         """The value of a normalize expression is rounded once, not truncated."""
-        asked = bound(self.RULE, "clamp(score + 99.4, 0.0, 100.0)")
+        requested = bound(self.RULE, "clamp(score + 99.4, 0.0, 100.0)")
         rows = np.array([0, 2], np.intp)
-        assert asked.normalize(asked.score(POD, NOW, rows), POD, NOW, rows).tolist() == [99, 100]
+        assert requested.normalize(requested.score(POD, NOW, rows), POD, NOW, rows).tolist() == [
+            99,
+            100,
+        ]
 
     def test_variables_that_read_the_score_see_doubles(self) -> None:
         """The raw score has one type wherever a policy reads it."""

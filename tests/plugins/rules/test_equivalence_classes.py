@@ -58,11 +58,13 @@ def cluster(seed: int, size: int) -> Cache:
 def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int) -> None:
     """Reasons of all rows at once are those of each row by itself."""
     pod = PodInfo.of(make_pod("new", requests={"cpu": "1", "example.com/late": "1"}))
-    asked = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
+    requested = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
     rows = np.arange(size)
     codes = np.ones(size, np.int16)
-    together = asked.explain(pod, Activation(), rows, codes)
-    alone = [asked.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
+    together = requested.explain(pod, Activation(), rows, codes)
+    alone = [
+        requested.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)
+    ]
     assert list(together) == alone
 
 
@@ -72,17 +74,17 @@ def test_one_row_per_class_is_evaluated() -> None:
     for i in range(40):
         cache.add_node(make_node(f"n{i}", unschedulable=i % 3 == 0))
     cache.nodes.column(("unschedulable",))
-    asked: list[int] = []
+    requested: list[int] = []
 
     def answer(row: int) -> bool:
-        asked.append(row)
+        requested.append(row)
         return row % 3 == 0
 
     reads, rows = Reads(node=frozenset({"unschedulable"})), np.arange(40)
     expected = [row % 3 == 0 for row in range(40)]
     assert each(cache.nodes, reads, rows, answer) == expected
-    assert sorted(asked) == [0, 1]
-    asked.clear()
+    assert sorted(requested) == [0, 1]
+    requested.clear()
     wide = Reads(node=reads.node, columns_only=False)
     assert each(cache.nodes, wide, rows, answer) == expected
-    assert asked == list(range(40))
+    assert requested == list(range(40))

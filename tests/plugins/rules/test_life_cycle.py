@@ -89,7 +89,7 @@ def test_a_node_of_an_event_is_read_as_the_node_of_a_rule(text: str, situation: 
     assume(compiles(hint, "requeue.hint", PARAMS))
     world, pod = situation
     table = cache_of(world).nodes
-    asked = life(world, params=PARAMS, requeue={"hint": hint})
+    requested = life(world, params=PARAMS, requeue={"hint": hint})
     spec = {"params": PARAMS, "reserve": text}
     for row, node in enumerate(world.nodes):
         event = Event("Node", "Update", new_node=NodeFacts(node, table))
@@ -97,9 +97,9 @@ def test_a_node_of_an_event_is_read_as_the_node_of_a_rule(text: str, situation: 
         wanted = expected(world, pod, row, spec)
         if wanted is None:
             with pytest.raises(RuleError, match=r"^requeue.hint: "):
-                asked.hint(pod, cycle)
+                requested.hint(pod, cycle)
         else:
-            assert asked.hint(pod, cycle) is wanted
+            assert requested.hint(pod, cycle) is wanted
 
 
 POD = PodInfo.of(make_pod("p", labels={"app": "web"}))
@@ -162,10 +162,10 @@ def test_hints_read_pods_and_names_of_events() -> None:
         'event.kind == "Pod" && event.action == "Delete" && !event.newPod.hasValue()'
         ' && event.oldPod.optMap(p, p.labels[?"app"] == optional.of("web")).orValue(false)'
     )
-    asked = life(NOTHING, requeue={"hint": hint})
-    assert asked.hint(POD, Activation(event=Event("Pod", "Delete", old_pod=POD)))
-    assert not asked.hint(POD, Activation(event=Event("Pod", "Add", new_pod=POD)))
-    assert not asked.hint(POD, Activation(event=Event("Pod", "Delete")))
+    requested = life(NOTHING, requeue={"hint": hint})
+    assert requested.hint(POD, Activation(event=Event("Pod", "Delete", old_pod=POD)))
+    assert not requested.hint(POD, Activation(event=Event("Pod", "Add", new_pod=POD)))
+    assert not requested.hint(POD, Activation(event=Event("Pod", "Delete")))
 
 
 @pytest.mark.parametrize(
