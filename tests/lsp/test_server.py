@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,28 +27,16 @@ spec:
 """
 BOUND = 120.0
 """Seconds after which a test gives up; nothing takes that long."""
-Use = Callable[["Editor"], Awaitable[None]]
+Use = Callable[["Editor"], Coroutine[None, None, None]]
 
 
 class Editor:
     """A client with one open file; published diagnostics are kept."""
 
-    def __init__(self, file: Path) -> None:
-        self.uri = file.as_uri()
-        self.client = LanguageClient("editor", "1")
-        self._published: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
-
-        @self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def published(params: lsp.PublishDiagnosticsParams) -> None:
-            self._published.put_nowait(params)
-
-    async def start(self) -> lsp.InitializeResult:
-        """Start the server and greet it."""
-        await self.client.start_io(sys.executable, "-m", "policy_sched", "lsp")
-        root = lsp.InitializeParams(capabilities=lsp.ClientCapabilities())
-        result = await self.client.initialize_async(root)
-        self.client.initialized(lsp.InitializedParams())
-        return result
+    def __init__(self, client: LanguageClient, uri: str) -> None:
+        self.client = client
+        self.uri = uri
+        self.published: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
 
     async def open(self, text: str) -> list[lsp.Diagnostic]:
         """Open the file; return its problems."""
@@ -65,30 +53,54 @@ class Editor:
         return await self._problems()
 
     async def _problems(self) -> list[lsp.Diagnostic]:
-        found = await asyncio.wait_for(self._published.get(), BOUND)
+        found = await asyncio.wait_for(self.published.get(), BOUND)
         assert found.uri == self.uri
         return list(found.diagnostics)
 
+
+class Server:
+    """One server for all tests of the module, and the client that it serves."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self._client = LanguageClient("editor", "1")
+        self._editors: dict[str, Editor] = {}
+
+        @self._client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: lsp.PublishDiagnosticsParams) -> None:
+            self._editors[params.uri].published.put_nowait(params)
+
+    async def start(self) -> None:
+        """Start the server and initialize it."""
+        await self._client.start_io(sys.executable, "-m", "policy_sched", "lsp")
+        root = lsp.InitializeParams(capabilities=lsp.ClientCapabilities())
+        await self._client.initialize_async(root)
+        self._client.initialized(lsp.InitializedParams())
+
     async def stop(self) -> None:
         """Shut down in order."""
-        await self.client.shutdown_async(None)
-        self.client.exit(None)
-        await self.client.stop()
+        await self._client.shutdown_async(None)
+        self._client.exit(None)
+        await self._client.stop()
+
+    def edit(self, folder: Path, use: Use) -> None:
+        """Run the requests of an editor with a file of its own."""
+        uri = (folder / "policy.yaml").as_uri()
+        editor = self._editors[uri] = Editor(self._client, uri)
+        self._runner.run(use(editor))
 
 
-def with_editor(folder: Path, use: Use) -> None:
-    """Run the requests of an editor with one server."""
-
-    async def session() -> None:
-        editor = Editor(folder / "policy.yaml")
-        await editor.start()
-        await use(editor)
-        await editor.stop()
-
-    asyncio.run(session())
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Start a server; stop it after the last test."""
+    with asyncio.Runner() as runner:
+        one = Server(runner)
+        runner.run(one.start())
+        yield one
+        runner.run(one.stop())
 
 
-def test_problems_are_published_with_code_hint_and_range(tmp_path: Path) -> None:
+def test_problems_are_published_with_code_hint_and_range(server: Server, tmp_path: Path) -> None:
     """With code, hint and a place in UTF-16 units; they go when they are mended."""
 
     async def use(editor: Editor) -> None:
@@ -102,10 +114,10 @@ def test_problems_are_published_with_code_hint_and_range(tmp_path: Path) -> None
         assert await editor.type(5, column, column + 4, "name") == []
         assert [one.code for one in await editor.type(2, 0, 5, "\t[")] == ["PS701"]
 
-    with_editor(tmp_path, use)
+    server.edit(tmp_path, use)
 
 
-def test_completion_hover_and_formatting(tmp_path: Path) -> None:
+def test_completion_hover_and_formatting(server: Server, tmp_path: Path) -> None:
     """Fields after a dot, the description of one, and the formatted file."""
 
     async def use(editor: Editor) -> None:
@@ -132,10 +144,10 @@ def test_completion_hover_and_formatting(tmp_path: Path) -> None:
         assert "'\"😀\" == node.name || node.unschedulable'" in edit.new_text
         assert (edit.range.start.line, edit.range.end.line) == (0, len(TEXT.splitlines()))
 
-    with_editor(tmp_path, use)
+    server.edit(tmp_path, use)
 
 
-def test_definitions_and_quick_fixes(tmp_path: Path) -> None:
+def test_definitions_and_quick_fixes(server: Server, tmp_path: Path) -> None:
     """From a parameter to its definition, and a fix of the underlined text."""
     text = TEXT.replace("spec:\n", "spec:\n  params: {most: 9}\n")
     text = text.replace("node.unschedulable'", "node.podCount > params.most'")
@@ -167,10 +179,10 @@ def test_definitions_and_quick_fixes(tmp_path: Path) -> None:
         nowhere = lsp.DefinitionParams(document, lsp.Position(0, 3))
         assert await editor.client.text_document_definition_async(nowhere) is None
 
-    with_editor(tmp_path, use)
+    server.edit(tmp_path, use)
 
 
-def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
+def test_a_configuration_knows_the_policies_beside_it(server: Server, tmp_path: Path) -> None:
     """Policies that a profile enables are read from the files of its folder."""
     (tmp_path / "p.yaml").write_text(TEXT.replace("nmae", "name"), encoding="utf-8")
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "P"}, {"name": "Q"}]}}}
@@ -184,10 +196,10 @@ def test_a_configuration_knows_the_policies_beside_it(tmp_path: Path) -> None:
         (problem,) = await editor.open(json.dumps(config))
         assert '"Q"' in problem.message
 
-    with_editor(tmp_path, use)
+    server.edit(tmp_path, use)
 
 
-def test_tests_of_policies_are_looked_at_too(tmp_path: Path) -> None:
+def test_tests_of_policies_are_looked_at_too(server: Server, tmp_path: Path) -> None:
     """A misspelt key of a PolicyTest, with a suggestion."""
     text = (
         "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
@@ -204,7 +216,7 @@ def test_tests_of_policies_are_looked_at_too(tmp_path: Path) -> None:
         ]
         assert "did you mean 'chosen'?" in found[2].message
 
-    with_editor(tmp_path, use)
+    server.edit(tmp_path, use)
 
 
 def message(**fields: object) -> bytes:
