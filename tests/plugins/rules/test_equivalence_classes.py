@@ -58,13 +58,12 @@ def cluster(seed: int, size: int) -> Cache:
 def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int) -> None:
     """Reasons of all rows at once are those of each row by itself."""
     pod = PodInfo.of(make_pod("new", requests={"cpu": "1", "example.com/late": "1"}))
-    requested = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
+    policy = bound(cluster(seed, size), filter=rule("false", reasons=Text(words)))
+    filters = policy.filters()
     rows = np.arange(size)
     codes = np.ones(size, np.int16)
-    together = requested.explain(pod, Activation(), rows, codes)
-    alone = [
-        requested.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)
-    ]
+    together = filters.explain(pod, Activation(), rows, codes)
+    alone = [filters.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
     assert list(together) == alone
 
 
