@@ -22,7 +22,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_written_passes_check_fmt_and_test(
     folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A first user edits a policy that works, and a test that passes."""
+    """A first user had to copy files together; now a policy works and its test passes."""
     assert run(["init", folder, "--name", "GpuNodes"]) == 0
     assert run(["check", "--strict", folder]) == 0
     assert run(["fmt", "--check", folder]) == 0

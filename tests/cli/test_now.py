@@ -93,7 +93,10 @@ def test_what_is_no_time_is_reported_at_its_place(
     ids=lambda arguments: arguments[0],
 )
 def test_a_verb_takes_the_time(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    """By day the pod fits nowhere; without the option it is midnight."""
+    """By day the pod fits nowhere; without the option it is midnight.
+
+    A rule about the time of day could be tried at midnight only.
+    """
     assert run([*arguments, "--now", NOON]) == 0
     assert CLOSED in capsys.readouterr().out
     assert run([*arguments, "--now", NIGHT]) == 0

@@ -124,7 +124,7 @@ def test_pending_pods_and_new_decisions_are_visible_on_a_small_terminal(tmp_path
 
 
 def test_extended_resources_have_columns(tmp_path: Path) -> None:
-    """The use of GPUs is what their owners look for; nodes without any show a dash."""
+    """The terminal showed no GPUs of GPU nodes; nodes without any show a dash."""
     text = shown(crowded(tmp_path))
     (heading,) = [line for line in text.splitlines() if line.startswith("NODE")]
     assert heading.split() == ["NODE", "PODS", "CPU", "MEMORY", "GPU"]
