@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Protocol
 
 import msgspec
@@ -34,10 +35,25 @@ def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | Non
     if request.verb == "delete":
         store.remove(found)
         return None
-    patched = _merged(msgspec.to_builtins(found), request.body, strategic=request.strategic)
-    changed: ApiObject = msgspec.convert(patched, request.kind)
+    changed = _patched(found, request)
     store.put(changed)
     return changed
+
+
+def _patched(found: ApiObject, request: ObjectRequest) -> ApiObject:
+    """Return an object after a patch: only the fields that the patch names are read and made."""
+    parts: dict[str, Any] = {}
+    for name, change in request.body.items():
+        field = _field_types(request.kind)[name]
+        before = msgspec.to_builtins(getattr(found, field.name))
+        merged = _merged({name: before}, {name: change}, strategic=request.strategic)
+        parts[field.name] = msgspec.convert(merged.get(name, {}), field.type)
+    return msgspec.structs.replace(found, **parts)
+
+
+@cache
+def _field_types(kind: type[ApiObject]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def _created(store: ObjectStore, request: ObjectRequest) -> ApiObject:
@@ -64,7 +80,7 @@ def _merged(target: Any, patch: Mapping[str, Any], *, strategic: bool) -> Any:
     for name, value in patch.items():
         if value is None:
             result.pop(name, None)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             result[name] = _merged(result.get(name), value, strategic=strategic)
         elif strategic and isinstance(value, list | tuple):
             gone = {one.get("uid") for one in value if one.get("$patch") == "delete"}

@@ -31,6 +31,9 @@ _CACHED: Final = (Node, Pod, Namespace)
 #: Kinds that no filter or score may read.
 _OF_NO_ROW: Final = (PodDisruptionBudget, ResourceClaim, ResourceClaimTemplate)
 
+_OF_CLAIMS: Final = (ResourceClaim, ResourceClaimTemplate)
+"""Kinds that only the plugin reads that listens to them: they change with every pod."""
+
 Listener: TypeAlias = Callable[[ApiObject | None, ApiObject | None], None]
 """Told of an object before and after a change; None where it was not there, or is gone."""
 
@@ -38,11 +41,11 @@ Listener: TypeAlias = Callable[[ApiObject | None, ApiObject | None], None]
 class ApiObjects:
     """API objects by kind, then by namespace ("" where the kind has none) and name.
 
-    ``version`` rises with every change.
+    ``changes`` rises with every change, ``version`` with those of resource claims excepted.
     """
 
     def __init__(self, objects: Iterable[object] = (), journal: Journal | None = None) -> None:
-        self.version = 0
+        self.version = self.changes = 0
         self._kinds: dict[type[ApiObject], dict[tuple[str, str], ApiObject]] = {}
         self._lists: dict[type[ApiObject], tuple[ApiObject, ...]] = {}
         self._journal = journal
@@ -87,7 +90,9 @@ class ApiObjects:
 
     def _changed(self, kind: type[ApiObject]) -> None:
         self._lists.pop(kind, None)
-        self.version += 1
+        self.changes += 1
+        if kind not in _OF_CLAIMS:
+            self.version += 1
         if self._journal is not None and kind not in _OF_NO_ROW:
             self._journal.append(0, STRUCTURE)
 

@@ -88,7 +88,7 @@ class Scheduler:
         self.schedule_group: ScheduleGroup = schedule_group
         self.update_group_condition: UpdateGroupCondition = update_group_condition
         self._rng = rng
-        self._bindings = Bindings(lambda: handle.objects.version)
+        self._bindings = Bindings(lambda: handle.objects.changes)
         self._new_members: dict[GroupKey, PodInfo] = {}
 
     # One pod.

@@ -16,7 +16,7 @@ from policy_sched.model import Quantity
 from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.constraints import Constraint
 from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView
-from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool
+from policy_sched.plugins.dynamicresources.pools import AllocatedState, NodePools, Pool
 from policy_sched.plugins.dynamicresources.requests import (
     ALL,
     AllocationError,
@@ -76,11 +76,28 @@ class Allocator:
         """
         self._claims = [plan.on_node(self.node, self.pools, self.capacity_left) for plan in plans]
         self._results = [[] for _ in plans]
-        if self._run(self._claim(0)):
+        only = self._only_request()
+        if self._first(only) if only is not None else self._run(self._claim(0)):
             return self._results
         if any(pool.invalid for pool in self.pools):
             raise NodeError("invalid resource pools were encountered")
         return None
+
+    def _only_request(self) -> Request | None:
+        """Return the request where one device is all that is asked for: none is taken in vain."""
+        if len(self._claims) != 1 or len(self._claims[0].requests) != 1:
+            return None
+        request = self._claims[0].requests[0][0]
+        return request if request.mode != ALL and request.count == 1 and not request.sub else None
+
+    def _first(self, request: Request) -> bool:
+        """Take the first device that a request can have."""
+        self._look(0)
+        passed_over = () if request.admin_access else self.state.devices
+        for device, pool in self._usable():
+            if device.id not in passed_over and self._take(0, request, device, pool):
+                return True
+        return False
 
     def _run(self, first: Step) -> bool:
         """Run steps until the first one has its answer."""
@@ -189,12 +206,8 @@ class Allocator:
 
     def _usable(self) -> list[tuple[DeviceView, Pool]]:
         if self._devices is None:
-            self._devices = [
-                (device, pool)
-                for pool in self.pools
-                if not pool.incomplete and not pool.invalid
-                for device in pool.devices()
-            ]
+            pools = self.pools if isinstance(self.pools, NodePools) else NodePools(self.pools)
+            self._devices = pools.usable
         return self._devices
 
     # One candidate.

@@ -10,7 +10,7 @@ import msgspec
 
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import SUCCESS, Code, Status
-from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
+from policy_sched.model import DeviceClass, PodInfo, ResourceClaim, ResourceSlice
 from policy_sched.plugins.dynamicresources.binding_conditions import conditional
 from policy_sched.plugins.dynamicresources.devices import node_selector_fault
 from policy_sched.plugins.dynamicresources.extended_resources import (
@@ -24,6 +24,7 @@ from policy_sched.plugins.dynamicresources.requests import ClaimPlan, claim_name
 from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
 
 UNRESOLVABLE: Final = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+_MOST_PLANS: Final = 1000
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class Gatherer:
         self._served = extended.names()
         self._last: tuple[PodInfo | None, int, int, Gathered | None] = (None, 0, 0, None)
         self._specs: dict[bytes, int] = {}
+        self._plans: tuple[object, object, dict[int, ClaimPlan]] = (None, None, {})
 
     def concerns(self, pod: PodInfo) -> bool:
         """Tell whether a pod has anything to do with devices."""
@@ -126,12 +128,24 @@ class Gatherer:
             found.status = self._unusable(claim)
             if not found.status.ok:
                 return found
-            plan = ClaimPlan.of(claim, self.device_class)
-            found.plans.append(plan)
-            shapes.append(self._spec_number(claim))
+            number = self._spec_number(claim)
+            found.plans.append(self._plan(claim, number))
+            shapes.append(number)
         if len(found.plans) == len(found.user):
             found.shape = self._shape(found, shapes)
         return found
+
+    def _plan(self, claim: ResourceClaim, number: int) -> ClaimPlan:
+        classes, slices = self._objects.of(DeviceClass), self._objects.of(ResourceSlice)
+        of_classes, of_slices, plans = self._plans
+        if of_classes is not classes or of_slices is not slices or len(plans) > _MOST_PLANS:
+            plans = {}
+            self._plans = classes, slices, plans
+        known = plans.get(number)
+        if known is not None:
+            return known.for_claim(claim)
+        plan = plans[number] = ClaimPlan.of(claim, self.device_class)
+        return plan
 
     def _shape(self, found: Gathered, shapes: list[Hashable]) -> Hashable:
         special = found.special

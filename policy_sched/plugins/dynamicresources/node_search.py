@@ -98,6 +98,8 @@ class PodSearch:
             return self._failure(view, error)
         if got is None:
             return _NOT_ALLOCATED
+        if self._found.shape is not None and got.variant is None:
+            self._search.claims.keep(self._found.shape, row, node, got)
         unusable = [claim for claim in self._found.user if not self._usable(claim, view)]
         if unusable:
             self.unavailable.update(map(uid_of, unusable))
@@ -118,6 +120,9 @@ class PodSearch:
         """Return what a node gives, None if it has not enough. Raises AllocationError."""
         node = self._table.nodes[row]
         assert node is not None, "a node was chosen"
+        kept = self._search.claims.found.get(self._found.shape, {}).get(row)
+        if kept is not None and kept[0] is node and isinstance(kept[1], Found):
+            return Found([plan.claim for plan in self._found.plans], kept[1].taken)
         view = NodeView(node.metadata.name, node.metadata.labels)
         try:
             return self._allocate(node, view)
@@ -181,8 +186,13 @@ class PodSearch:
             pools = search.claims.slices.gather(view)
         except PoolError as error:
             raise AllocationError(f"gather pool information: {error}") from None
-        allocator = Allocator(view, pools, self._state, self._stop())
-        taken = allocator.allocate(plans)
+        try:
+            taken = Allocator(view, pools, self._state, self._stop()).allocate(plans)
+        except AllocationError:
+            if not any(plan.borrowed for plan in plans):
+                raise
+            own = [self._plan(plan.claim) if plan.borrowed else plan for plan in plans]
+            taken = Allocator(view, pools, self._state, self._stop()).allocate(own)
         return None if taken is None else Found(claims, taken, special)
 
     def _stop(self) -> Callable[[], str]:

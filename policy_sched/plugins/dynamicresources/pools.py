@@ -84,6 +84,24 @@ class SliceView:
         return spec.per_device_node_selection and any(one.on_node(node) for one in self.devices)
 
 
+class NodePools(list[Pool]):
+    """The pools that a node reaches, in order."""
+
+    _usable: list[tuple[DeviceView, Pool]] | None = None
+
+    @property
+    def usable(self) -> list[tuple[DeviceView, Pool]]:
+        """The devices of the pools that are whole, in the order in which they are tried."""
+        if self._usable is None:
+            self._usable = [
+                (device, pool)
+                for pool in self
+                if not pool.incomplete and not pool.invalid
+                for device in pool.devices()
+            ]
+        return self._usable
+
+
 class SliceIndex:
     """All slices by what reaches them, and the pools of each node.
 
@@ -99,7 +117,7 @@ class SliceIndex:
         self._on: dict[str, list[SliceView]] = {}
         self._shared: list[SliceView] = []
         self._counters: dict[PoolId, list[SliceView]] = {}
-        self._gathered: dict[str, tuple[Mapping[str, str], list[Pool]]] = {}
+        self._gathered: dict[str, tuple[Mapping[str, str], NodePools]] = {}
         for one in slices:
             view = known.get(id(one))
             if view is None or view.slice is not one:
@@ -136,7 +154,7 @@ class SliceIndex:
             except ValueError:
                 continue  # a node selector that cannot be read takes no node
 
-    def gather(self, node: NodeView) -> list[Pool]:
+    def gather(self, node: NodeView) -> NodePools:
         """Return the pools that a node reaches, in order. Raises PoolError."""
         known = self._gathered.get(node.name)
         if known is not None and known[0] is node.labels:
@@ -145,7 +163,7 @@ class SliceIndex:
         self._gathered[node.name] = node.labels, found
         return found
 
-    def _gather(self, node: NodeView) -> list[Pool]:
+    def _gather(self, node: NodeView) -> NodePools:
         pools: dict[PoolId, list[SliceView]] = {}
         for view in self._on.get(node.name, ()):
             pools.setdefault(view.pool, []).append(view)
@@ -159,7 +177,7 @@ class SliceIndex:
                     f"failed to perform node selection for slice {name}: "
                     f"failed to parse node selector: {error}"
                 ) from None
-        found = [pool for pool_id, pool in self._flagged.items() if pool_id not in pools]
+        found = NodePools(p for pool_id, p in self._flagged.items() if pool_id not in pools)
         for pool_id, views in pools.items():
             pool = self._pool(pool_id, [*views, *self._counters.get(pool_id, ())])
             if pool is not None:

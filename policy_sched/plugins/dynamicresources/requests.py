@@ -122,6 +122,12 @@ class ClaimPlan:
     requests: list[list[Request | AllocationError]]
     fixed: int | None
     """How many devices are requested, where that is the same on every node."""
+    borrowed: bool = False
+    """Whether the requests are those of another claim with an equal spec, and named so."""
+
+    def for_claim(self, claim: ResourceClaim) -> ClaimPlan:
+        """Return the plan for another claim with an equal spec."""
+        return ClaimPlan(claim_name(claim), claim, self.requests, self.fixed, borrowed=True)
 
     @classmethod
     def of(cls, claim: ResourceClaim, classes: Classes) -> ClaimPlan:

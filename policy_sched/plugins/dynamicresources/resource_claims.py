@@ -10,8 +10,9 @@ journal: a kept evaluation is asked again about these rows only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
 from policy_sched.framework import Handle
@@ -46,6 +47,7 @@ class _Use:
 
 
 _NO_USE = _Use()
+_MOST_SHAPES: Final = 64
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ def _count(counter: Counter[DeviceId], device: DeviceId, sign: int) -> None:
 
 
 def _use(allocation: AllocationResult | None) -> _Use:
-    if allocation is None:
+    if allocation is None or not allocation.devices.results:
         return _NO_USE
     devices, shares = [], []
     for result in allocation.devices.results:
@@ -105,6 +107,8 @@ class ResourceClaims:
         self._assumed: dict[Key, ResourceClaim] = {}
         self._uses: dict[str, _Use] = {}
         self._taken = _Taken()
+        self.found: dict[Hashable, dict[int, tuple[Node, object]]] = {}
+        """By shape of claims and row, what a search found on a node, as long as that holds."""
         self._slices: tuple[object, SliceIndex] = ((), SliceIndex(()))
         self._extended = handle.shared(ExtendedResources)
         self._table.device_amount = self._amount
@@ -112,7 +116,7 @@ class ResourceClaims:
             self._changed(claim)
         self._objects.listen(ResourceClaim, self._seen)
         for kind in (ResourceSlice, DeviceClass):
-            self._objects.listen(kind, lambda _old, _new: self._table.refresh_devices())
+            self._objects.listen(kind, lambda _old, _new: self._devices_changed(None))
 
     @property
     def state(self) -> AllocatedState:
@@ -184,12 +188,15 @@ class ResourceClaims:
         assert named is not None, "it is, or it was"
         uid = uid_of(named)
         counted = self.in_flight.get(uid, claim)
-        use = _NO_USE if counted is None else _use(counted.status.allocation)
+        allocation = None if counted is None else counted.status.allocation
         before = self._uses.get(uid, _NO_USE)
+        if allocation is None and before is _NO_USE:
+            return
+        use = _use(allocation)
         if use == before:
             return
-        if use == _NO_USE:
-            del self._uses[uid]
+        if use is _NO_USE:
+            self._uses.pop(uid, None)
         else:
             self._uses[uid] = use
         self._taken.change(use, 1)
@@ -206,13 +213,32 @@ class ResourceClaims:
             node = self.slices.only_node((device.driver, device.pool))
             row = None if node is None else row_of.get(node)
             if row is None:
-                self._table.refresh_devices()
+                self._devices_changed(None)
                 journal.append(0, STRUCTURE)
                 return
             rows.add(row)
-        self._table.refresh_devices(rows)
+        self._devices_changed(rows)
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
+
+    def _devices_changed(self, rows: Collection[int] | None) -> None:
+        """Forget what was found on some rows, or on all, and count their devices anew."""
+        if rows is None:
+            self.found.clear()
+        else:
+            for found in self.found.values():
+                for row in rows:
+                    found.pop(row, None)
+        self._table.refresh_devices(rows)
+
+    def keep(self, shape: Hashable, row: int, node: Node, found: object) -> None:
+        """Keep what a search found on a node for claims of a shape."""
+        kept = self.found.get(shape)
+        if kept is None:
+            if len(self.found) >= _MOST_SHAPES:
+                self.found.clear()
+            kept = self.found[shape] = {}
+        kept[row] = node, found
 
     def _amount(self, family: str, resource: str, node: Node) -> int:
         """Return how many devices of a node serve an extended resource, or are in use of them."""
