@@ -9,6 +9,7 @@ import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,10 @@ from policy_sched.cli.output.diagnostics import UNUSABLE
 from tests.cli.test_run import NODES, Process
 from tests.profiles.policy_texts import keeping, write
 
-POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+POD: dict[str, Any] = {
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
 
 
 def test_a_pod_that_is_created_through_the_api_is_bound(tmp_path: Path) -> None:
@@ -34,14 +38,42 @@ def test_a_pod_that_is_created_through_the_api_is_bound(tmp_path: Path) -> None:
         assert written["clusters"][0]["cluster"]["server"] == url
         process.until("Running")
         pods = f"{url}/api/v1/namespaces/default/pods"
-        request = urllib.request.Request(pods, json.dumps(POD).encode(), method="POST")
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request) as answer:
-            assert answer.status == 201
+        sent(pods, POD)
         assert process.bound("p") == ("b", 1)
         with urllib.request.urlopen(f"{pods}/p") as answer:
             assert json.load(answer)["spec"]["nodeName"] == "b"
         assert process.end(signal.SIGTERM) == (0, "")
+    finally:
+        process.process.kill()
+        process.process.communicate()
+
+
+def sent(url: str, data: Any) -> None:
+    """Create an object."""
+    request = urllib.request.Request(url, json.dumps(data).encode(), method="POST")
+    request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+
+
+def test_without_controllers_the_scheduler_binds_and_nothing_creates_pods(tmp_path: Path) -> None:
+    """A kube-controller-manager beside our controllers undid their work, and they its own."""
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "policies").mkdir()
+    write(tmp_path / "cluster" / "nodes.yaml", NODES)
+    process = Process(tmp_path, "--serve", "0", "--controllers=false")
+    try:
+        url = process.until("Serving the API")["url"]
+        process.until("Running")
+        sets = f"{url}/apis/apps/v1/namespaces/default/replicasets"
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+        sent(sets, {"metadata": {"name": "r"}, "spec": spec})
+        pods = f"{url}/api/v1/namespaces/default/pods"
+        sent(pods, POD)
+        assert process.bound("p")[1] == 1
+        with urllib.request.urlopen(pods) as answer:
+            assert [one["metadata"]["name"] for one in json.load(answer)["items"]] == ["p"]
     finally:
         process.process.kill()
         process.process.communicate()
