@@ -116,7 +116,7 @@ class MemoryClient:
             complete_binding(self.objects, volume)
 
     def update_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Make a volume for the claim and bind them to each other."""
+        """Create a volume for the claim and bind them to each other."""
         if self.objects is not None:
             provision(self.objects, claim)
 

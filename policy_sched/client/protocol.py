@@ -29,7 +29,7 @@ class Client(Protocol):
         """
 
     def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:
-        """Have the pod bound by ``work``, which calls an extender and waits for the answer.
+        """Bind the pod by ``work``, which calls an extender and waits for the response.
 
         ``done`` is called once, at once or later: None when the work is over, or the reason it did
         not run. The work may run in another thread.
@@ -96,7 +96,7 @@ T = TypeVar("T")
 
 
 def begun(call: Callable[[], T]) -> Future[T]:
-    """Begin a call in a thread of its own; the process does not wait for it when it ends.
+    """Start a call in a thread of its own, which does not hold up the exit of the process.
 
     At exit, Python joins an executor's threads, however long a call blocks.
     """

@@ -40,7 +40,7 @@ class ObjectStore(Protocol):
         """Return one object, None if there is none."""
 
     def put(self, one: ApiObject) -> None:
-        """Take an object in, or replace it by its newer form."""
+        """Add an object, or replace it by its newer version."""
 
 
 def complete_binding(store: ObjectStore, volume: PersistentVolume) -> None:
@@ -55,7 +55,7 @@ def complete_binding(store: ObjectStore, volume: PersistentVolume) -> None:
 
 
 def provision(store: ObjectStore, claim: PersistentVolumeClaim) -> None:
-    """Make a volume for a claim and bind them to each other."""
+    """Create a volume for a claim and bind them to each other."""
     found = store.named(StorageClass, "", claim.spec.storage_class_name or "")
     namespace, name = claim.metadata.namespace or "default", claim.metadata.name
     handle = f"pvc-{claim.metadata.uid or f'{namespace}-{name}'}"

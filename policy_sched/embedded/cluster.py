@@ -107,7 +107,7 @@ class EmbeddedCluster:
         self._watch: Watch = self.store.watch()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.store.close()
 
     # Time.
@@ -204,7 +204,7 @@ class EmbeddedCluster:
     # Objects.
 
     def load(self, data: Mapping[str, Any]) -> Stored:
-        """Take an object in as it was in another cluster: with its uid, times and status.
+        """Add an object as it was in another cluster: with its uid, times and status.
 
         Raises ApiError if it is there already, or is refused.
         """
@@ -212,7 +212,7 @@ class EmbeddedCluster:
         return self.store.create(data, recorded=True)
 
     def apply(self, data: Mapping[str, Any]) -> Stored:
-        """Make an object what a file says, as ``kubectl apply`` does; its namespace too.
+        """Apply an object of a file, as ``kubectl apply`` does, and create its namespace.
 
         A status is written where a file may give one (a node's, a volume's), and kept of an
         object that was read from a cluster, which its uid tells. Raises ApiError if refused.

@@ -64,7 +64,7 @@ class EventLog:
         self._timers: Timers[Key] = Timers()
 
     def observe(self, change: Change) -> None:
-        """Take note of an event that came, changed or went."""
+        """Observe an event object."""
         key = Key(EVENT, *change.new.place)
         if change.type == DELETED:
             self._timers.clear(key)

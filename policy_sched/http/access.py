@@ -128,7 +128,7 @@ def request_certificates(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def from_here(host: str, origin: str | None) -> bool:
-    """Tell whether a request to an open server was meant for it, and sent by no web page."""
+    """Return whether a request to an open server was meant for it, and sent by no web page."""
     return origin is None and _names_loopback(host)
 
 

@@ -195,7 +195,7 @@ class Connections(web.Server):
         return True
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Take a connection in whose handshake is done, if there is room or can be made."""
+        """Accept a connection after its handshake, if there is room or an idle one to close."""
         super().connection_made(handler, transport)
         if self._closed or (len(self.open) >= self.most and not self.make_room()):
             transport.abort()
@@ -255,7 +255,7 @@ class Connections(web.Server):
         return one.stuck >= STUCK_LOOKS
 
     async def sweeping(self) -> None:
-        """Look at the connections again and again."""
+        """Check the connections periodically."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self.sweep(self._loop.time())
@@ -284,7 +284,7 @@ class Site:
         return self._acceptor.port
 
     async def __aenter__(self) -> Self:
-        """Begin to listen. Raises OSError."""
+        """Start listening. Raises OSError."""
         await self._acceptor.listen(*self._address)
         self._sweeping = asyncio.create_task(self._connections.sweeping())
         return self

@@ -110,7 +110,7 @@ class BindConfirmation:
 
 
 def _open(error: ClusterError) -> bool:
-    """Tell whether a request that failed so may have been carried out, or its fate can be read."""
+    """Return whether a failed request may have been carried out, which a read can tell."""
     if isinstance(error, ApiError):
         return error.code == CONFLICT or error.code >= 500
     return isinstance(error, Malformed) or (isinstance(error, Unreachable) and error.sent)

@@ -160,7 +160,7 @@ def default(resource: Resource, data: Plain) -> None:
 
 
 def _select_own_pods(meta: Plain, spec: Plain) -> None:
-    """Let a job select the pods that have its uid as a label (the strategy's generateSelector)."""
+    """Generate the selector of a job: its uid as a label (the strategy's generateSelector)."""
     template = spec.get("template")
     if spec.get("manualSelector") or spec.get("selector") or not isinstance(template, dict):
         return
@@ -173,7 +173,7 @@ def _select_own_pods(meta: Plain, spec: Plain) -> None:
 
 
 def _fill_secret(data: Plain) -> None:
-    """Let a secret have a type, and what it says as text among its data."""
+    """Set the type of a secret, and move stringData into its data."""
     if not data.get("type"):
         data["type"] = "Opaque"
     texts = data.pop("stringData", None)
@@ -183,7 +183,7 @@ def _fill_secret(data: Plain) -> None:
 
 
 def _fill_autoscaler(data: Plain) -> None:
-    """Let an autoscaler aim at 80 percent of the processors unless it says something else."""
+    """Set the default target of an autoscaler: 80 percent of CPU."""
     spec = data.get("spec")
     if not isinstance(spec, dict):
         return
@@ -260,7 +260,7 @@ def _fill_container(given: Plain, filled: ContainerSpec) -> None:
 
 
 def add_default_tolerations(spec: Plain) -> None:
-    """Let a pod, new or changed, bear failing nodes for five minutes.
+    """Add the default tolerations of a pod: it tolerates failing nodes for five minutes.
 
     (The DefaultTolerationSeconds admission.)
     """

@@ -112,7 +112,7 @@ def bound(stored: Stored, binding: Mapping[str, Any], node: Stored | None, now: 
 
 
 def set_condition(status: Plain, condition: Mapping[str, Any], now: int) -> bool:
-    """Set a pod's condition; tell whether anything changed.
+    """Set a pod's condition; return whether anything changed.
 
     The time of the last transition stays where the condition's status does.
     """

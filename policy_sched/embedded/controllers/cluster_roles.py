@@ -27,7 +27,7 @@ class ClusterRoleAggregationController(Controller):
         self._changed = False
 
     def observe(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
-        """Take note of a role that changed: any other may be made of it."""
+        """Add the aggregated roles: a changed role may be part of them."""
         self._changed = True
 
     def run(self, over: Over) -> bool:
@@ -40,7 +40,7 @@ class ClusterRoleAggregationController(Controller):
         return super().run(over)
 
     def sync(self, key: Key) -> bool:
-        """Write a role's rules; tell whether they have changed."""
+        """Write a role's rules; return whether they have changed."""
         roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
         role = self._store.find(CLUSTER_ROLE, "", key.name)
         if role is None:

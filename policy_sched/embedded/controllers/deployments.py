@@ -147,7 +147,7 @@ def _condition(kind: str, status: str, reason: str, message: str) -> Plain:
 
 
 def _set(found: dict[str, Plain], wanted: Plain, now: int, *, always: bool = False) -> None:
-    """Put a condition in its place. ``always``: although status and reason stay the same."""
+    """Set a condition. ``always``: even if status and reason are unchanged."""
     old = found.get(wanted["type"])
     same = old is not None and old["status"] == wanted["status"]
     if same and old is not None and old["reason"] == wanted["reason"] and not always:
@@ -190,7 +190,7 @@ class DeploymentController(Controller):
         self._owned = owned
 
     def observe(self, change: Change) -> None:
-        """Take note of a deployment that changed, or of one of its replica sets."""
+        """Add a deployment that changed, or that of a replica set."""
         new = change.new
         if new.resource.key == DEPLOYMENT:
             self._queue.add(Key(DEPLOYMENT, *new.place))
@@ -200,7 +200,7 @@ class DeploymentController(Controller):
                 self._queue.add(owner_key(new, owner))
 
     def sync(self, key: Key) -> bool:
-        """Bring the replica sets of a deployment to its template and its size."""
+        """Scale the replica sets of a deployment towards its template and its size."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._look(key, stored)
 
@@ -241,7 +241,7 @@ class DeploymentController(Controller):
         return found
 
     def _number(self, new: _Set, old: Sequence[_Set], deployment: Stored) -> bool:
-        """Write the number of the present revision; tell whether it was another."""
+        """Write the number of the present revision; return whether it was another."""
         number = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
         wrong = [one for one in (new.stored, deployment) if _revision(one) != number]
         for one in wrong:
@@ -355,7 +355,7 @@ def share(value: Any, whole: int, *, up: bool) -> int:
 
 
 def _same_template(stored: Stored, deployment: Plain) -> bool:
-    """Tell whether a set is of a deployment's present template, but for the hash's label.
+    """Return whether a set is of a deployment's present template, but for the hash's label.
 
     What is empty is as good as what is not there.
     """

@@ -40,7 +40,7 @@ class _Budget:
         self.by_owner: dict[str, dict[str, Stored]] = {}
 
     def covers(self, pod: Stored) -> bool:
-        """Tell whether a pod is the budget's: it has not ended, and it is selected."""
+        """Return whether a pod is the budget's: it has not ended, and it is selected."""
         over = standing(pod_of(pod)) >= Standing.SUCCEEDED
         return not over and self._selector.matches(pod.labels)
 
@@ -51,7 +51,7 @@ class _Budget:
         self.by_owner.setdefault(_owner_uid(pod), {})[pod.uid] = pod
 
     def remove(self, uid: str) -> bool:
-        """Count a pod no more; tell whether it was counted."""
+        """Count a pod no more; return whether it was counted."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return False
@@ -72,7 +72,7 @@ def _selector(given: LabelSelector | None) -> Selector:
 
 
 def _stays(store: ObjectStore, budget: Stored, name: str) -> bool:
-    """Tell whether a pod that was evicted is there as if nothing had happened."""
+    """Return whether a pod that was evicted is there as if nothing had happened."""
     pod = store.find(POD, budget.namespace, name)
     return pod is not None and not pod.deleting
 
@@ -93,7 +93,7 @@ class DisruptionController(Controller):
         self._budgets: dict[str, dict[Key, _Budget]] = {}
 
     def observe(self, change: Change) -> None:
-        """Take note of a budget or a pod that changed."""
+        """Observe a budget or a pod that changed."""
         new = change.new
         if new.resource.key == BUDGET:
             self._budget(change)

@@ -72,7 +72,7 @@ class GarbageCollector(Controller):
             self._queue.add(key)
 
     def sync(self, key: Key) -> bool:
-        """Let an object go that waited, or delete a dependent; return whether anything changed."""
+        """Finish an owner that waited, or delete a dependent; return whether anything changed."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None:
             return False

@@ -50,7 +50,7 @@ def backoff(failures: int) -> int:
 
 
 def is_indexed(spec: Mapping[str, Any]) -> bool:
-    """Tell whether each pod of a job stands for a number of its own."""
+    """Return whether each pod of a job stands for a number of its own."""
     return spec.get("completionMode") == "Indexed" and spec.get("completions") is not None
 
 
@@ -69,7 +69,7 @@ def pods_wanted(spec: Mapping[str, Any], succeeded: int) -> int:
 
 
 def is_complete(spec: Mapping[str, Any], succeeded: int, active: int) -> bool:
-    """Tell whether a job has done what it was to do."""
+    """Return whether a job has done what it was to do."""
     completions = number(spec, "completions")
     if completions is None:
         return succeeded > 0 and active == 0
@@ -83,7 +83,7 @@ def index_of(pod: Pod) -> int:
 
 
 def ignored(spec: Mapping[str, Any], pod: Pod) -> bool:
-    """Tell whether the pod failure policy says that a pod's end was no failure (evictions, say)."""
+    """Return whether the pod failure policy ignores the failure of a pod (an eviction, say)."""
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
             status = pattern.get("status") or "True"
@@ -181,7 +181,7 @@ class JobController(WorkloadController):
         return True
 
     def _count(self, spec: Plain, status: Plain, waiting: Sequence[Stored]) -> bool:
-        """Count pods that have ended, in place; tell whether one of them has failed."""
+        """Count pods that have ended, in place; return whether one of them has failed."""
         numbered = is_indexed(spec)
         completions = int(spec["completions"]) if numbered else 0
         done: list[int] = []
@@ -241,7 +241,7 @@ class JobController(WorkloadController):
             remove(self._store, self._store.revise(present, _released(present)))
 
     def _fill(self, key: Key, data: Plain, status: Plain, active: int, most: int) -> bool:
-        """Make the pods that are missing, delete those that are too many."""
+        """Create missing pods, delete surplus ones."""
         spec, now, uid = data["spec"], self._store.now(), data["metadata"]["uid"]
         deadline = _deadline(spec, status)
         if deadline is not None:
@@ -276,7 +276,7 @@ class JobController(WorkloadController):
         return True
 
     def _forget(self, key: Key, stored: Stored, status: Plain, now: int) -> bool:
-        """Delete a job that is over, once its time to live has passed; tell whether it was."""
+        """Delete a job that is over, once its time to live has passed; return whether it was."""
         lifetime = number(stored.data["spec"], "ttlSecondsAfterFinished")
         if lifetime is None or not _over(status) or stored.deleting:
             return False

@@ -34,7 +34,7 @@ class ServiceAccountController(Controller):
         super().__init__(store)
 
     def observe(self, change: Change) -> None:
-        """Take note of a namespace that came, or whose account went."""
+        """Add a namespace that is new, or whose account was deleted."""
         new = change.new
         if new.resource.key == NAMESPACE:
             self._queue.add(Key(NAMESPACE, "", new.name))

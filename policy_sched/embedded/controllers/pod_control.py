@@ -74,7 +74,7 @@ class OwnedPods:
         self._counts: dict[str, list[int]] = {}
 
     def observe(self, change: Change) -> None:
-        """Take a change in."""
+        """Apply a change."""
         if change.new.resource.key != POD:
             return
         owner = controller_of(change.new)
@@ -192,7 +192,7 @@ def report(
     status: Mapping[str, Any],
     zeros: frozenset[str] = frozenset({"replicas"}),
 ) -> bool:
-    """Write fields of a status; tell whether any was new.
+    """Write fields of a status; return whether any was new.
 
     Fields that are 0 or empty are left out, but for `zeros`. The generation that was looked at is
     noted as observed.
@@ -236,7 +236,7 @@ class Revisions:
         self._last: dict[str, str] = {}
 
     def keep(self, owner: Stored, data: Plain, digest: str, live: Collection[str]) -> bool:
-        """Let the present template be the last revision; tell whether anything was done.
+        """Make the present template the last revision; return whether anything changed.
 
         ``digest``: the template's. ``live``: names of revisions that some pod is of.
         """

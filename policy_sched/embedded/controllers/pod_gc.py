@@ -38,7 +38,7 @@ class PodGarbageCollector(Controller):
         self._gone: dict[str, int] = {}
 
     def observe(self, change: Change) -> None:
-        """Take note of a pod that is bound, or of a node that came, changed or went."""
+        """Observe bound pods, and nodes."""
         new = change.new
         if new.resource.key == POD:
             node, key = pod_of(new).spec.node_name, Key(POD, *new.place)

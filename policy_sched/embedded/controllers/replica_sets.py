@@ -83,7 +83,7 @@ class ReplicaSetController(WorkloadController):
         return missing
 
     def _create(self, stored: Stored, count: int) -> bool:
-        """Create so many pods; tell whether all of them were."""
+        """Create so many pods; return whether all of them were."""
         data = stored.data
         owner, template = expansion.Owner.of(data), expansion.template_of(data)
         pod = expansion.replica(owner, template, "")

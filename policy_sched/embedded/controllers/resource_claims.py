@@ -126,12 +126,12 @@ class ResourceClaimController(Controller):
             remove(self._store, stored)
 
     def _uses(self, claim: Stored, name: str, uid: str) -> bool:
-        """Tell whether a pod is there that has not ended."""
+        """Return whether a pod is there that has not ended."""
         pod = self._store.find(POD, claim.namespace, name)
         return pod is not None and pod.uid == uid and not _ended(pod)
 
     def _orphaned(self, claim: Stored) -> bool:
-        """Tell whether a claim was made for a pod that has ended."""
+        """Return whether a claim was made for a pod that has ended."""
         for owner in claim.typed.metadata.owner_references:
             if owner.controller and owner.kind == "Pod":
                 return not self._uses(claim, owner.name, owner.uid)

@@ -34,7 +34,7 @@ class ServiceIPAllocator(Controller):
         self._before: dict[Key, Plain] = {}
 
     def observe(self, change: Change) -> None:
-        """Take note of what a service has, and of one that has nothing yet."""
+        """Observe the addresses of services, and add services without one."""
         new = change.new
         key = Key(SERVICE, *new.place)
         self._taken.pop(new.uid, None)
@@ -48,7 +48,7 @@ class ServiceIPAllocator(Controller):
             self._queue.add(key)
 
     def sync(self, key: Key) -> bool:
-        """Give a service its addresses and node ports."""
+        """Allocate the addresses and node ports of a service."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         before = self._before.get(key)
         if stored is None or before is None:
@@ -97,5 +97,5 @@ def _taken(spec: Plain) -> list[int]:
 
 
 def _lacks(spec: Plain) -> bool:
-    """Tell whether a service with node ports has a port without one."""
+    """Return whether a service with node ports has a port without one."""
     return spec.get("type") in _WITH_PORTS and len(_taken(spec)) < len(_ports(spec))

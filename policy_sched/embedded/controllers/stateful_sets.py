@@ -110,7 +110,7 @@ class StatefulSetController(WorkloadController):
         return self._report(stored, data) or acted
 
     def _fill(self, key: Key, stored: Stored, pods: dict[str, Stored], ordinals: range) -> bool:
-        """Make the pods that are missing, and end those that failed; in order, if so it is."""
+        """Create missing pods and delete failed ones, in order unless the policy is Parallel."""
         acted, name, count, data = False, stored.name, 0, stored.data
         for ordinal in ordinals:
             pod = pods.get(expansion.stateful_name(name, ordinal))

@@ -82,7 +82,7 @@ class PersistentVolumeController(Controller):
         self._objects = _Objects(store)
 
     def observe(self, change: Change) -> None:
-        """Take note of a claim, a volume, a class, or a pod with volumes of its own."""
+        """Observe claims, volumes, classes, and pods with ephemeral volumes."""
         new, kind = change.new, change.new.resource.key
         if kind in (CLAIM, VOLUME) or (kind == POD and change.type == ADDED and _ephemeral(new)):
             self._queue.add(Key(kind, *new.place))
@@ -106,7 +106,7 @@ class PersistentVolumeController(Controller):
         return self._store.version != before
 
     def _own_claims(self, key: Key, stored: Stored, pod: Pod) -> None:
-        """Make the claims of a pod's ephemeral volumes; they go with the pod."""
+        """Create the claims of a pod's ephemeral volumes, which the pod owns."""
         owner = Owner("v1", "Pod", stored.name, stored.namespace, stored.uid).reference()
         for volume in stored.data["spec"].get("volumes") or ():
             template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
@@ -175,7 +175,7 @@ class PersistentVolumeController(Controller):
         return found.volume_binding_mode == _WAITS, makes
 
     def _default_class(self, stored: Stored) -> bool:
-        """Give a claim that names no class the default one; tell whether there is one."""
+        """Set the default class of a claim without one; return whether there is one."""
         classes = [
             one
             for one in self._store.select(STORAGE_CLASS)

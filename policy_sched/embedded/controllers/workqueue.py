@@ -31,7 +31,7 @@ class Timers(Generic[KeyT]):
         self._serial = 0
 
     def __bool__(self) -> bool:
-        """Tell whether there is any time."""
+        """Return whether there is any time."""
         return bool(self._due)
 
     def set(self, key: KeyT, due: int) -> None:
@@ -68,7 +68,7 @@ class Timers(Generic[KeyT]):
         return key
 
     def _tidy(self) -> None:
-        """Let go of times that do not count any more, if most are such."""
+        """Drop obsolete times, if most are such."""
         if len(self._heap) > 2 * len(self._due) + FEW:
             self._heap = [(*when, key) for key, when in self._due.items()]
             heapq.heapify(self._heap)
@@ -198,7 +198,7 @@ class Controller:
         raise NotImplementedError
 
     def sync(self, key: Key) -> bool:
-        """Bring the cluster to what an object asks for; return whether anything changed."""
+        """Reconcile the cluster with an object; return whether anything changed."""
         raise NotImplementedError
 
     def next_wakeup(self) -> int | None:

@@ -58,7 +58,7 @@ class Usage:
             self.add(pod)
 
     def add(self, pod: PodInfo) -> None:
-        """Take a pod in."""
+        """Add a pod."""
         self.pods += 1
         self.ports.update(pod.host_ports)
         for name, amount in pod.requests.items():
@@ -217,7 +217,7 @@ class _Place:
     usage: Usage = field(default_factory=Usage)
 
     def take(self, guest: _Guest) -> None:
-        """Let a guest in, if it is not."""
+        """Admit a pod, unless it is admitted."""
         if not guest.taken:
             guest.taken = True
             self.usage.add(guest.info)
@@ -247,7 +247,7 @@ class Kubelets:
         self._retries: Retries[Key] = Retries("kubelet", store)
 
     def observe(self, change: Change) -> None:
-        """Take a change in; changes of other objects than pods and nodes do not matter."""
+        """Apply a change of a pod or a node."""
         kind = change.new.resource.key
         if kind == POD:
             self._pod(change)
@@ -362,7 +362,7 @@ class Kubelets:
                 self._then(guest, Kubelets._start, now + self.times.start)
 
     def _plan_leaving(self, guest: _Guest, stored: Stored) -> None:
-        """Let a pod that was deleted leave when its time is over.
+        """End a deleted pod after its grace period.
 
         Its deletion time is written in whole seconds, rounded down: a deletion that was seen as
         it happened is counted exactly, one of before a restart up to a second longer. A second

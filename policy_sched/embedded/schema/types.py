@@ -154,7 +154,7 @@ def typed(kind: Kind, data: Plain) -> Plain:
 
 
 def _deeper(data: Plain, most: int) -> bool:
-    """Tell whether more than so many objects and lists lie in each other."""
+    """Return whether more than so many objects and lists lie in each other."""
     level: list[Any] = [data]
     for _ in range(most):
         inside: list[Any] = []

@@ -118,12 +118,12 @@ def _marked(data: Plain, now: int, grace: int) -> Plain:
 
 
 def awaits_finalize(data: Plain) -> bool:
-    """Tell whether an object is a namespace with finalizers in its specification."""
+    """Return whether an object is a namespace with finalizers in its specification."""
     return data.get("kind") == "Namespace" and bool((data.get("spec") or {}).get("finalizers"))
 
 
 def released(data: Plain) -> bool:
-    """Tell whether an object that was marked before has nothing left that holds it."""
+    """Return whether an object that was marked before has nothing left that holds it."""
     meta = data["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers") or awaits_finalize(data):
         return False

@@ -114,7 +114,7 @@ def strategic(target: Any, patch: Any) -> Any:
 
 
 def _arranged(result: Plain, patch: Plain) -> Plain:
-    """Put the items of lists in the order that a patch wants, and drop what it does not retain."""
+    """Order the items of lists as a patch demands, and drop what it does not retain."""
     for key, wanted in patch.items():
         field = key.removeprefix(_ORDER)
         items = result.get(field)

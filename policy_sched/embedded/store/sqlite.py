@@ -58,7 +58,7 @@ class KeptVersion:
                 os.pwrite(self._file, _FORM.pack(version, version ^ _CHECK), 0)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -145,7 +145,7 @@ class Storage(Protocol):
         """Return why changes cannot be written at present, "" if they can."""
 
     def recovered(self) -> bool:
-        """Tell whether changes can be written again; true once after each time they could not."""
+        """Return whether changes can be written again; true once after each time they could not."""
 
     def rows(self) -> Iterator[Row]:
         """Yield the objects that are kept, in the order in which they were last changed."""
@@ -160,7 +160,7 @@ class Storage(Protocol):
         """Return the secret of a name: random bytes, made at the first call."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class Forgetful:
@@ -262,7 +262,7 @@ class SqliteStorage:
         run("COMMIT")
 
     def _check(self) -> None:
-        """Look whether the file is whole. Raises ClusterError, or sqlite3.Error."""
+        """Check the file. Raises ClusterError, or sqlite3.Error."""
         run, path = self._connection.execute, self._path
         found = run("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
@@ -329,7 +329,7 @@ class SqliteStorage:
         return self.failing
 
     def recovered(self) -> bool:
-        """Tell whether changes can be written again; true once after each time they could not."""
+        """Return whether changes can be written again; true once after each time they could not."""
         if self._refused and self._written:
             self._written = False
             self.trouble()
@@ -389,7 +389,7 @@ class SqliteStorage:
         return value
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._kept.close()
         with suppress(sqlite3.Error):  # what is in the log is read from it the next time
             self._connection.close()

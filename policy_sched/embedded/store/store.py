@@ -161,7 +161,7 @@ class ObjectStore:
         return self._storage.failing
 
     def recovered(self) -> bool:
-        """Tell whether changes can be written again; true once after each time they could not."""
+        """Return whether changes can be written again; true once after each time they could not."""
         return self._storage.recovered()
 
     @property
@@ -170,7 +170,7 @@ class ObjectStore:
         return self._storage.lost
 
     def close(self) -> None:
-        """Let go of the storage."""
+        """Close the storage."""
         self._storage.close()
 
     def _restore(self, row: Row, last: int) -> None:

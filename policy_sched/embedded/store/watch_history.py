@@ -54,7 +54,7 @@ class History:
         return self.version - len(self._changes)
 
     def append(self, change: Change) -> None:
-        """Take the next change in."""
+        """Append the next change."""
         self._changes.append(change)
         self.version = change.version
         if len(self._changes) > 2 * self._limit:
@@ -88,13 +88,13 @@ class Filter:
         return cls(resource(kind).key if kind else None, namespace, tuple(matches))
 
     def covers(self, stored: Stored) -> bool:
-        """Tell whether the kind and the namespace are the watch's."""
+        """Return whether the kind and the namespace are the watch's."""
         if self.kind is not None and stored.resource.key != self.kind:
             return False
         return not self.namespace or stored.namespace == self.namespace
 
     def selects(self, stored: Stored | None) -> bool:
-        """Tell whether the selectors hold."""
+        """Return whether the selectors hold."""
         return stored is not None and all(match(stored) for match in self.matches)
 
     def seen(self, change: Change) -> Change | None:

@@ -57,7 +57,7 @@ class Credentials(Protocol):
         """Return what the next request is to be sent with. Raises AccessError."""
 
     def refused(self, grant: Grant, /) -> bool:
-        """Take note that the server did not accept a grant; tell whether another one may come."""
+        """Note that the server rejected a grant; return whether another one may follow."""
 
 
 class Anonymous:
@@ -123,7 +123,7 @@ def tls_context(trust: Trust, certificate: Certificate | None) -> ssl.SSLContext
 
 
 def _load(context: ssl.SSLContext, certificate: Certificate) -> None:
-    """Give a client certificate to a context; OpenSSL's door to it is a file.
+    """Load a client certificate into a context; OpenSSL reads it from a file only.
 
     The file is the owner's alone and lives while it is read.
     """

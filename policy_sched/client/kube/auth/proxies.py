@@ -63,7 +63,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _excepted(server: SplitResult, no_proxy: str) -> bool:
-    """Tell whether NO_PROXY names a server: by name, domain, address or network, and by port."""
+    """Return whether NO_PROXY names a server: by name, domain, address or network, and by port."""
     host = (server.hostname or "").rstrip(".")
     port = server.port or _PORTS.get(server.scheme, 0)
     address = _address(host)

@@ -61,7 +61,7 @@ def nothing() -> None:
 
 
 def never() -> bool:
-    """Go on."""
+    """Resume."""
     return False
 
 
@@ -152,7 +152,7 @@ class Informers:
         return self._handed + len(self._waiting)
 
     def past(self, mark: int) -> bool:
-        """Tell whether all before a mark has been handed on."""
+        """Return whether all before a mark has been handed on."""
         return self._handed >= mark
 
     def objects(self, kind: Kind) -> Iterator[Any]:

@@ -235,7 +235,7 @@ class Reflector(Generic[T]):
                 relists.succeeded()
 
     def _lists_at_once(self, now: int) -> bool:
-        """Tell whether a version that was too old may be followed by a list without a pause."""
+        """Return whether a version that was too old may be followed by a list without a pause."""
         if not self._expired or (self._listed is not None and now - self._listed < RELISTS):
             return False
         self._listed = now
@@ -301,7 +301,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     def _reached(self, version: str) -> None:
-        """Go on from here after whatever happens next."""
+        """Resume from here after the next failure."""
         if version:
             self._version = version
         self._progress = True
@@ -386,7 +386,7 @@ class Reflector(Generic[T]):
         return initial
 
     def _gather(self, event: WatchEvent[T], initial: dict[Place, T | Unread[T]]) -> None:
-        """Take one event of a streaming list: what has changed meanwhile comes in it as well."""
+        """Apply one event of a streaming list, which contains concurrent changes, too."""
         thing: T | Unread[T]
         if event.unread is not None:
             thing, where = event.unread, event.unread.place

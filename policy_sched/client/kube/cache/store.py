@@ -101,7 +101,7 @@ class Store(Generic[T]):
         return [Change(ChangeType.DELETED, last, None)]
 
     def gone(self, where: Place) -> list[Change[T]]:
-        """Take note that whatever stood at a place does so no more."""
+        """Remove the object at a place."""
         old = self._objects.pop(where, None)
         return [] if old is None else [Change(ChangeType.DELETED, old, None)]
 
@@ -117,7 +117,7 @@ class Store(Generic[T]):
         return old if version and version == old.metadata.resource_version else thing
 
     def replace(self, things: Iterable[T]) -> list[Change[T]]:
-        """Take all that there is; return what that changes, deletions first."""
+        """Replace the contents by those of a list; return the changes, deletions first."""
         return [change for some in self.replacing(things) for change in some]
 
     def replacing(self, things: Iterable[T]) -> Iterator[list[Change[T]]]:

@@ -125,7 +125,7 @@ class EventSeries:
         return len(self._series)
 
     def say(self, said: EventKey, now: int) -> Write | None:
-        """Take what is said; return what is to be written now, if anything. ``now``: wall time."""
+        """Record an event; return what is to be written now, if anything. ``now``: wall time."""
         known = self._series.get(said)
         if known is None:
             known = self._series[said] = _Series(said, now, now)
@@ -230,7 +230,7 @@ class EventWriter:
             self._queue(write)
 
     async def run(self) -> None:
-        """Look after series until cancelled."""
+        """Refresh and end series until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._finish())
             tasks.create_task(self._refresh())
@@ -240,7 +240,7 @@ class EventWriter:
         await self._lanes.drained()
 
     async def cancel(self) -> None:
-        """Give up what waits; it is lost."""
+        """Drop the queued events."""
         await self._lanes.cancel()
         self.waiting = 0
         self.queue.given_up()

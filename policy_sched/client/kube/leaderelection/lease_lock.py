@@ -181,7 +181,7 @@ class Elector:
                 await self.try_once()
 
     async def try_once(self) -> bool:
-        """Make one attempt; one that takes longer than we may lead is given up."""
+        """Run one attempt; it is cancelled when it takes longer than the lease is valid."""
         election, monotonic = self.election, self._environment.clocks.monotonic
         began, until = monotonic(), election.gives_up
         deadline = election.settings.renew_deadline
@@ -196,7 +196,7 @@ class Elector:
         return held
 
     async def release(self, within: float = RELEASING) -> None:
-        """Give the lease back, if we hold it; a server that is away is waited for so long."""
+        """Release the lease, if held; retry an unavailable server ``within`` so many seconds."""
         pauses = BackoffState(
             REQUEST_BACKOFF, self._environment.clocks.monotonic, self._environment.random
         )

@@ -64,7 +64,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make the lease."""
+    """Create the lease."""
 
     record: LeaseRecord
 
@@ -148,7 +148,7 @@ class Election:
         return held
 
     def conclude(self, held: bool, began: int) -> None:
-        """Take the result of an attempt that began then; one that was given up is a failure."""
+        """Apply the result of an attempt that began then; a cancelled one is a failure."""
         now = self._clocks.monotonic()
         period = round(self.settings.retry_period * SECOND)
         if held:
@@ -177,7 +177,7 @@ class Election:
         return True
 
     def release(self) -> Attempt:
-        """Give the lease back, so that another candidate need not wait until it runs out.
+        """Release the lease, so that another candidate need not wait until it expires.
 
         Returns whether it is not ours any more; otherwise this may be tried again.
         """

@@ -165,7 +165,7 @@ def wait_of(error: ClusterError) -> float | None:
 
 
 def is_another(error: ApiError) -> bool:
-    """Tell whether a change was refused because the object of that name has another UID.
+    """Return whether a change was refused because the object of that name has another UID.
 
     A deletion and a binding answer with a conflict that names the precondition; a patch that
     carries the UID is invalid, since the UID of an object cannot be changed.
@@ -177,5 +177,5 @@ def is_another(error: ApiError) -> bool:
 
 
 def expired(error: ApiError) -> bool:
-    """Tell whether a version is too old to go on from: list again."""
+    """Return whether a version is too old to go on from: list again."""
     return error.code == GONE or error.reason in ("Expired", "Gone")

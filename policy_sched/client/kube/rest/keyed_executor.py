@@ -60,7 +60,7 @@ class KeyedExecutor:
             await asyncio.wait(self._tasks)
 
     async def cancel(self) -> None:
-        """Give up everything that is under way."""
+        """Cancel all running work."""
         for task in self._tasks:
             task.cancel()
         await self.drained()

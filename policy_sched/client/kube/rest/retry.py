@@ -96,7 +96,7 @@ AWAY: Final = SECOND // 4
 
 
 def away(error: ClusterError) -> bool:
-    """Tell whether an error says that the server cannot be worked with for now."""
+    """Return whether an error says that the server cannot be worked with for now."""
     if isinstance(error, ApiError):
         return error.code >= 500 or error.code == TOO_MANY
     return isinstance(error, Unreachable)
@@ -128,7 +128,7 @@ class Recovery:
             self.answered()
 
     async def pause(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> bool:
-        """Sleep, but not longer than the server is away; tell whether it is back."""
+        """Sleep, but not longer than the server is away; return whether it is back."""
         event = asyncio.Event()
         self._waiting.add(event)
         try:

@@ -90,7 +90,7 @@ class BackoffState:
         return pause * (1 + backoff.jitter * self._random.random())
 
     def succeeded(self) -> None:
-        """Begin with the first pause again."""
+        """Reset to the first pause."""
         self._pause = self._backoff.first
         self._last = None
 

@@ -347,7 +347,7 @@ class ApiServer:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Begin to listen; ``address`` has the port then. Raises ClusterError if that fails."""
+        """Start listening; ``address`` has the port then. Raises ClusterError if that fails."""
         if self._access.mode == RBAC:
             install(self._store)
         publish(self._store, self._access.clients)
@@ -368,7 +368,7 @@ class ApiServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let all watches end, and stop listening."""
+        """End all watches, and stop listening."""
         await self._stack.aclose()
 
     @property

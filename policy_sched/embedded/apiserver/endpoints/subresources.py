@@ -142,7 +142,7 @@ def _ready(pod: Pod) -> bool:
 
 
 def _may_go_unready(budget: Stored) -> bool:
-    """Tell whether a pod that is not ready may go: always, or while enough others are healthy."""
+    """Return whether a pod that is not ready may go: always, or while enough others are healthy."""
     data: Any = budget.data
     if (data.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

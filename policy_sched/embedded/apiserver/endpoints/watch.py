@@ -54,7 +54,7 @@ class Places:
 
     @contextmanager
     def taken(self, user: User) -> Iterator[None]:
-        """Take a place for as long as the context lasts. Raises ApiError if there is none."""
+        """Take a place for as long as the context lasts. Raises ApiError if none is free."""
         others = self._taken.total() >= self._most
         if others or (self._taken[user.name] >= self._of_one and not user.master):
             message = "too many watches, please try again later"
@@ -82,7 +82,7 @@ class Wakening:
         self._going_on = False
 
     def begin(self) -> None:
-        """Take note of changes from now on."""
+        """Observe changes from now on."""
         self._seen = self._store.version
         self._store.on_commit.append(self.wake)
 
@@ -104,7 +104,7 @@ class Wakening:
             asyncio.get_running_loop().call_soon(self._some)
 
     def end(self) -> None:
-        """Let all watches end."""
+        """End all watches."""
         self.ending = True
         self._store.on_commit.remove(self.wake)
         for watches in self._waiting.values():

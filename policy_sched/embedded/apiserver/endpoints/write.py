@@ -71,7 +71,7 @@ class Writing:
 
     @contextmanager
     def perhaps(self, *, dry: bool) -> Iterator[None]:
-        """Let nothing change if it is a dry run."""
+        """Commit nothing if it is a dry run."""
         if not dry:
             yield
             return
@@ -279,7 +279,7 @@ def _check_size(data: Plain) -> None:
 
 
 def _current(stored: Stored, data: Plain) -> bool:
-    """Tell whether a change is meant for an object as it is; others are refused as such."""
+    """Return whether a change is meant for an object as it is; others are refused as such."""
     meta = data["metadata"]
     version = meta.get("resourceVersion") in (None, "", str(stored.version))
     return version and meta.get("uid") in (None, "", stored.uid)

@@ -67,7 +67,7 @@ def keys_of(kind: str, names: Names) -> tuple[str, ...] | None:
 
 
 def atomic(names: Names) -> bool:
-    """Tell whether a map is one value; what is required of nodes is no map of terms."""
+    """Return whether a map is one value; what is required of nodes is no map of terms."""
     return bool(names) and names[-1] in _ATOMIC
 
 

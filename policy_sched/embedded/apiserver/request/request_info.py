@@ -161,7 +161,7 @@ def _group_of(parts: list[str]) -> tuple[str, str, list[str]]:
 
 
 def is_set(query: Mapping[str, str], name: str) -> bool:
-    """Tell whether an option of a query is set."""
+    """Return whether an option of a query is set."""
     return name in query and query[name] in _TRUE
 
 
@@ -177,11 +177,11 @@ class Options:
         return self._query.get(name, "")
 
     def flag(self, name: str) -> bool:
-        """Tell whether an option is set."""
+        """Return whether an option is set."""
         return is_set(self._query, name)
 
     def given(self, name: str) -> bool:
-        """Tell whether an option is given, true or false."""
+        """Return whether an option is given, true or false."""
         return name in self._query
 
     def number(self, name: str) -> int | None:

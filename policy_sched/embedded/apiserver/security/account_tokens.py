@@ -125,7 +125,7 @@ class AccountTokens:
         return user, tuple(claims.aud)
 
     def _standing(self, where: _Where) -> bool:
-        """Tell whether the account and what its token is bound to are there, and still the same."""
+        """Return whether the account, and the object that its token is bound to, still exist."""
         named: list[tuple[Kind, Named | None]] = [(ACCOUNT, where.serviceaccount)]
         named += [(key, getattr(where, kind.lower())) for kind, key in BOUND_TO.items()]
         for kind, one in named:

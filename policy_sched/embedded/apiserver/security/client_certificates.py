@@ -66,7 +66,7 @@ _MAP: Final = ("v1", "ConfigMap")
 
 
 def publish(store: ObjectStore, authorities: str | None) -> None:
-    """Let a store tell the authorities of a file (PEM); None: no certificates are believed.
+    """Publish the authorities of a PEM file in a store; None: no certificates are trusted.
 
     Then it is an authority without a key, which has signed none: components that delegate
     authentication do not start without one. What others have put into the ConfigMap stays. Without

@@ -141,7 +141,7 @@ def _parts(rule: Rule) -> Iterator[Rule]:
 
 
 def _covers(held: Rule, part: Rule) -> bool:
-    """Tell whether a rule covers one verb on one thing."""
+    """Return whether a rule covers one verb on one thing."""
     if not _all_in(part.verbs, held.verbs):
         return False
     if part.non_resource_urls:

@@ -341,7 +341,7 @@ class Rbac:
         self._granted: dict[User, tuple[list[Granted], list[str]]] = {}
 
     def decide(self, user: User, asked: Attributes) -> Decision:
-        """Tell whether a user may do something, and why."""
+        """Return whether a user may do something, and why."""
         if user.master:
             return Decision(allowed=True)
         granted, problems = self._of(user)

@@ -88,7 +88,7 @@ class Reviews:
         return {**head, **shown, "status": status}
 
     def decide(self, user: User, asked: Attributes) -> Decision:
-        """Tell whether a user may do something."""
+        """Return whether a user may do something."""
         if self._rbac is None:
             return Decision(allowed=True)
         return self._rbac.decide(user, asked)
