@@ -21,6 +21,7 @@ from policy_sched.report import CaseResult, json_text
 from policy_sched.source import xml_text
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+INFORMATION_URI: Final = "https://policysched.dev/"  # the domain of the API group
 
 
 def by_file(
@@ -113,6 +114,7 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
             "driver": {
                 "name": "policy-sched",
                 "semanticVersion": __version__,
+                "informationUri": INFORMATION_URI,
                 "rules": [_rule(code) for code in codes],
             }
         },

@@ -49,11 +49,12 @@ def test_tap_counts_the_files() -> None:
 
 
 def test_sarif_names_rules_and_places() -> None:
-    """One rule per code, and a region for each result."""
+    """One rule per code, a region for each result, and the address that code scanning asks for."""
     log = json.loads(as_sarif([WARNING, ERROR]))
     assert log["version"] == "2.1.0"
     (found,) = log["runs"]
     assert found["tool"]["driver"]["name"] == "policy-sched"
+    assert found["tool"]["driver"]["informationUri"] == "https://policysched.dev/"
     assert [rule["id"] for rule in found["tool"]["driver"]["rules"]] == ["PS102", "PS401"]
     first, second = found["results"]
     assert first["level"] == "error"
