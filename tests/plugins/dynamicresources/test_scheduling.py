@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
-from policy_sched.scheduler import object_seen, pod_gone
+from policy_sched.model import DeviceClass, ResourceClaim
+from policy_sched.scheduler import object_seen
 
 from .world import (
     DRIVER,
@@ -109,42 +105,6 @@ def test_a_class_that_goes_serves_no_longer() -> None:
     outcome = scheduler.schedule_one()
     assert outcome is not None
     assert "Insufficient example.com/gpu" in outcome.message
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    steps=st.lists(st.sampled_from(["one", "two", "shared", "gone", "free"]), max_size=25),
-)
-def test_no_device_is_given_out_twice(seed: int, steps: list[str]) -> None:
-    """Over any sequence of placing pods, deleting them and freeing their claims."""
-    rng = random.Random(seed)
-    nodes = ["n0", "n1", "n2"]
-    slices = [resource_slice(node, [f"d{i}" for i in range(3)]) for node in nodes]
-    network = resource_slice("net", ["x0", "x1"], allNodes=True)
-    scheduler = scheduler_with(nodes, [device_class(), *slices, network])
-    objects = scheduler.handle.objects
-    placed: dict[str, PodInfo] = {}
-    for number, step in enumerate(steps):
-        if step in ("one", "two", "shared"):
-            name = f"c{number}"
-            objects.put(resource_claim(name, exactly("r", 2 if step == "two" else 1)))
-            pods = [f"p{number}", f"q{number}"] if step == "shared" else [f"p{number}"]
-            for pod in (pod_with(one, name) for one in pods):
-                if schedule(scheduler, pod) != [""]:
-                    placed[pod.uid] = pod
-        elif step == "gone" and placed:
-            pod_gone(scheduler, placed.pop(rng.choice(sorted(placed))))
-        elif step == "free" and objects.of(ResourceClaim):
-            objects.remove(rng.choice(objects.of(ResourceClaim)))
-        taken = [d for claim in objects.of(ResourceClaim) for d in _devices(claim)]
-        assert len(taken) == len(set(taken))
-
-
-def _devices(claim: ResourceClaim) -> list[tuple[str, str, str]]:
-    allocation = claim.status.allocation
-    results = () if allocation is None else allocation.devices.results
-    return [(one.driver, one.pool, one.device) for one in results]
 
 
 @pytest.mark.parametrize("attribute", [True, False])
