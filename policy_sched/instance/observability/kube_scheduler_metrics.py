@@ -43,6 +43,9 @@ class UpstreamMetrics(Families, table="scheduler"):
     framework_extension_point_duration_seconds: Histogram
     plugin_execution_duration_seconds: Histogram
     plugin_evaluation_total: Numbers
+    resourceclaim_creates_total: Numbers
+    dra_bindingconditions_allocations_total: Numbers
+    dra_bindingconditions_wait_duration_seconds: Histogram
     volume_binder_cache_requests_total: Numbers
     volume_scheduling_stage_error_total: Numbers
     pending_pods: Numbers

@@ -25,6 +25,7 @@ from policy_sched.client.kube.time import WorkQueue
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.instance.observability.metric_families import Families, Labels, Numbers
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
+from policy_sched.plugins.dynamicresources import ClaimCounts
 from policy_sched.profiles.reload import Result, StoreStatus
 from policy_sched.profiles.reload import StorePolicySet as PolicySet
 from policy_sched.scheduler import Outcome, Scheduler
@@ -79,6 +80,7 @@ class Metrics:
 
     def watch(self, scheduler: Scheduler) -> None:
         """Measure a scheduler from now on; its runners are from `AttemptMetrics.runner`."""
+        self.attempts.claims = scheduler.handle.shared(ClaimCounts)
         scheduler.decide = self.attempts.decide
         scheduler.prepare_candidate = self.attempts.prepare_candidate
         scheduler.schedule_group = self.attempts.schedule_group

@@ -25,6 +25,7 @@ from policy_sched.framework.runtime import (
 )
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.model import ClusterEvent, PodInfo
+from policy_sched.plugins.dynamicresources import ClaimCounts
 from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler import (
     Attempt,
@@ -78,6 +79,8 @@ class AttemptMetrics:
         self._thought = families.scheduling_algorithm_duration_seconds.taker()
         self._events: dict[str, Callable[[float], None]] = {}
         self._noted = 0
+        self.claims: ClaimCounts | None = None
+        """What DynamicResources counts; None until a scheduler is measured."""
 
     # Wrappers of the scheduler's functions.
 
@@ -215,7 +218,18 @@ class AttemptMetrics:
         for name, recorder in self._recorders.items():
             self._fold_recorder(name, recorder)
         self._count_parts()
+        if self.claims is not None:
+            self._fold_claims(self.claims)
         families.fold()
+
+    def _fold_claims(self, counts: ClaimCounts) -> None:
+        families = self.families
+        for status, count in counts.creates.items():
+            families.resourceclaim_creates_total.values[(status,)] = count
+        for labels, count in counts.allocations.items():
+            families.dra_bindingconditions_allocations_total.values[labels] = count
+        for labels, waited in counts.waits.items():
+            _move(families.dra_bindingconditions_wait_duration_seconds.take, labels, waited)
 
     def discard(self) -> None:
         """Drop the measurements of plugins and points since the last `fold`."""

@@ -4,6 +4,7 @@ Pools are what a node reaches of the published slices; the allocator finds devic
 node; the plugin reserves what was found and writes it before the pod is bound.
 """
 
+from policy_sched.plugins.dynamicresources.binding import ClaimCounts
 from policy_sched.plugins.dynamicresources.devices import DeviceId, as_record
 from policy_sched.plugins.dynamicresources.explanation import (
     AllocatedClaim,
@@ -20,6 +21,7 @@ from policy_sched.plugins.dynamicresources.plugin import DynamicResources
 __all__ = [
     "AllocatedClaim",
     "ClaimChange",
+    "ClaimCounts",
     "ClaimsExplained",
     "DeviceId",
     "DynamicResources",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,6 +29,11 @@ from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
 POLL: Final = 5 * 10**9
 """How often conditions are looked at, in nanoseconds."""
+SUCCEEDED: Final = "success"
+FAILURE: Final = "failure"
+TIMEOUT: Final = "timeout"
+ERROR: Final = "error"
+"""Results of waits for binding conditions, and of creations, as metrics label them."""
 _LATE: Final = "device binding timeout: context deadline exceeded"
 
 
@@ -56,6 +62,19 @@ class Reservation:
         return None if found is None else found[1]
 
 
+class ClaimCounts:
+    """What metrics are made of: ``creates`` by status, and waits for binding conditions.
+
+    ``allocations``: by profile, driver and status, devices with conditions. ``waits``: likewise,
+    the seconds waited, once for each device of each claim.
+    """
+
+    def __init__(self, _handle: Handle) -> None:
+        self.creates: Counter[str] = Counter()
+        self.allocations: Counter[tuple[str, str, str]] = Counter()
+        self.waits: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+
+
 class Binding:
     """Writes reservations. ``timeout``: how long conditions may take, in nanoseconds."""
 
@@ -63,6 +82,7 @@ class Binding:
         self._handle = handle
         self._claims = claims
         self._timeout = timeout
+        self._counts = handle.shared(ClaimCounts)
 
     def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Write everything; the answer comes when all is written and all conditions hold."""
@@ -123,9 +143,11 @@ class Binding:
                 try:
                     made = yield creation(variant)
                 except ClusterError as error:
+                    self._counts.creates[FAILURE] += 1
                     text = f"create claim for extended resources {pod.namespace}/: {error}"
                     raise ClusterError(text) from error
                 assert isinstance(made, ResourceClaim), "it was created"
+                self._counts.creates[SUCCEEDED] += 1
             else:
                 made = special
             result = reservation.result(special)
@@ -155,12 +177,25 @@ class Binding:
         begun = self._handle.now()
 
         def ask() -> Status | None:
-            return self._ready(claims, begun)
+            found = self._ready(claims, begun)
+            if found is not None:
+                self._count(claims, pod.scheduler_name, found[0], begun)
+            return None if found is None else found[1]
 
         return ask() or PendingStatus(ask)
 
-    def _ready(self, claims: list[ResourceClaim], begun: int) -> Status | None:
-        """Return the answer, None while conditions are waited for.
+    def _count(self, claims: list[ResourceClaim], profile: str, result: str, begun: int) -> None:
+        """Count how the wait for the conditions of a pod's claims ended."""
+        seconds = (self._handle.now() - begun) / 1e9
+        for claim in claims:
+            for one in conditional(claim):
+                self._counts.allocations[profile, one.driver, result] += 1
+            allocation = claim.status.allocation
+            for one in () if allocation is None else allocation.devices.results:
+                self._counts.waits[profile, one.driver, result].append(seconds)
+
+    def _ready(self, claims: list[ResourceClaim], begun: int) -> tuple[str, Status] | None:
+        """Return the result and the answer, None while conditions are waited for.
 
         Whether a claim was allocated too long ago is looked at every five seconds.
         """
@@ -170,16 +205,18 @@ class Binding:
         for claim in claims:
             current = self._claims.get(*key_of(claim))
             if current is None:
-                return Status(Code.ERROR, (f"claim {claim.metadata.name} is gone",))
+                return ERROR, Status(Code.ERROR, (f"claim {claim.metadata.name} is gone",))
             try:
                 if check(current):
                     continue
             except BindingError as error:
-                return Status(Code.ERROR, (str(error),))
+                return FAILURE, Status(Code.ERROR, (str(error),))
             ready = False
             if now < begun + self._timeout and timed_out(current, looked, self._timeout):
                 text = f"device binding timeout: claim={current.metadata.name}"
-                return Status(Code.ERROR, (text,))
+                return TIMEOUT, Status(Code.ERROR, (text,))
         if ready:
-            return SUCCESS
-        return Status(Code.ERROR, (_LATE,)) if now >= begun + self._timeout else None
+            return SUCCEEDED, SUCCESS
+        if now < begun + self._timeout:
+            return None
+        return TIMEOUT, Status(Code.ERROR, (_LATE,))
