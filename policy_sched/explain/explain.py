@@ -375,7 +375,9 @@ def _add_together(
     for one in plan.tried if plan.plugins else ():
         placed, pods = one.placed, len(plan.attempts)
         scores = dict(one.scores)
-        step = PlacementStep(one.name, one.nodes, placed, pods, one.feasible, one.total, scores)
+        step = PlacementStep(
+            one.name or "(all nodes)", one.nodes, placed, pods, one.feasible, one.total, scores
+        )
         found.placements.append(step)
     if not isinstance(decision, Bind):
         found.message = decision.message
