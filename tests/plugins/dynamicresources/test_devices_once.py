@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -44,9 +45,13 @@ class Unreliable(MemoryClient):
 
     refuses_binding = False
     refuses_patches = 0
+    writes_left = 1000
+    """After so many writes nothing is answered any more: the scheduler has ended."""
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind a pod."""
+        if not self.writes_left:
+            return
         if self.refuses_binding:
             self.refuses_binding = False
             done(ClusterError("no"))
@@ -55,6 +60,9 @@ class Unreliable(MemoryClient):
 
     def send(self, request: ObjectRequest, done: Answered) -> None:
         """Carry a request out."""
+        if not self.writes_left:
+            return
+        self.writes_left -= 1
         if self.refuses_patches and request.verb == "patch":
             self.refuses_patches -= 1
             done(None, ClusterError("not now"))
@@ -141,3 +149,26 @@ def test_no_device_is_given_out_twice(seed: int, steps: list[str]) -> None:
         cluster.step(number, step)
         taken = list(cluster.taken())
         assert len(taken) == len(set(taken)), step
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_an_end_between_the_writes_loses_nothing(writes: int) -> None:
+    """Before the finalizer, before the allocation, before the binding: the next scheduler binds."""
+    cluster = Cluster(0)
+    object_seen(cluster.scheduler, None, resource_claim("a"))
+    cluster.client.writes_left = writes
+    pod = pod_with("p", "a")
+    schedule(cluster.scheduler, pod)
+    assert not cluster.client.bindings
+    before = list(cluster.taken())
+    assert len(before) == (writes == 2)
+    cluster.step(0, "restart")
+    (node,) = schedule(cluster.scheduler, pod_with("p", "a"))
+    assert node
+    after = list(cluster.taken())
+    assert len(after) == 1
+    assert not before or before == after, "an allocation that was written stays"
+    (claim,) = cluster.all(ResourceClaim)
+    assert isinstance(claim, ResourceClaim)
+    assert [one.uid for one in claim.status.reserved_for] == [pod.uid]
+    assert schedule(cluster.scheduler, pod_with("q")) != [""]
