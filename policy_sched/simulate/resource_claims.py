@@ -35,9 +35,9 @@ def free_claims(scheduler: Scheduler, pod: PodInfo) -> None:
         left = tuple(one for one in status.reserved_for if one.uid != pod.uid)
         if len(left) == len(status.reserved_for):
             continue
+        changed = replace(status, reserved_for=left) if left else ResourceClaimStatus()
+        freed = replace(claim, status=changed)
+        object_seen(scheduler, claim, freed)
         owners = claim.metadata.owner_references
         if any(owner.controller and owner.uid == pod.uid for owner in owners):
-            object_gone(scheduler, claim)
-            continue
-        changed = replace(status, reserved_for=left) if left else ResourceClaimStatus()
-        object_seen(scheduler, claim, replace(claim, status=changed))
+            object_gone(scheduler, freed)

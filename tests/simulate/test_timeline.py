@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policy_sched.manifests.resource_claims import as_stored
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.formats import DURATION_ANNOTATION
 from policy_sched.model.meta import ApiObject, OwnerReference
-from policy_sched.model.pod import Pod
+from policy_sched.model.pod import Pod, PodResourceClaim
+from policy_sched.model.resource import ResourceClaimTemplate
 from policy_sched.report import json_text, jsonl_text
 from policy_sched.scheduler.setup.factory import EPOCH, read
 from policy_sched.simulate.one_shot import datetime_of
@@ -22,6 +25,7 @@ from policy_sched.simulate.timeline import play
 from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
 from policy_sched.simulate.traces import generated_nodes, load_traces
 from policy_sched.testing import make_node, make_pod
+from tests.plugins.dynamicresources.world import device_class, resource_slice
 
 POLICIES = Path(__file__).parents[2] / "policies"
 SECOND = 1_000_000_000
@@ -83,6 +87,23 @@ def test_a_pod_waits_for_the_end_of_another() -> None:
     assert second.waited == 89_750_000_000
     assert second.ended == EPOCH + 3700 * SECOND
     assert scenario.end - scenario.start == 3700 * SECOND
+
+
+def test_a_pod_waits_for_the_device_of_another() -> None:
+    """A claim is made of a template for each pod, and frees its device when the pod has ended."""
+    plain = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    template = as_stored(
+        msgspec.convert(
+            {"metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": plain}},
+            ResourceClaimTemplate,
+        )
+    )
+    entry = (PodResourceClaim(name="gpu", resource_claim_template_name="one"),)
+    pods = [pod(name, at, "60s", resource_claims=entry) for name, at in (("a", 0), ("b", 1))]
+    machine = make_node("n1", cpu="8")
+    devices = [device_class(), resource_slice("n1", ["d0"]), template]
+    lives = lives_of(played([machine, *devices, *pods]))
+    assert [life.waited for life in lives.values()] == [0, 59 * SECOND]
 
 
 def test_pods_that_wait_go_by_priority() -> None:
