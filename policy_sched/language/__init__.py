@@ -5,8 +5,7 @@ has the types, stdlib/ the functions, format/ the formatter. The language knows 
 and pods; it does not know scheduling.
 """
 
-from policy_sched.language.compile import make_unit
-from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy, problems_of
+from policy_sched.language.compile import compile_policy, make_unit, problems_of
 from policy_sched.language.cost_report import ANNOTATION, CostPart, breakdown, names_read
 from policy_sched.language.expression import (
     FIRST_ERROR,
@@ -27,6 +26,7 @@ from policy_sched.language.reference import (
 from policy_sched.language.sections import (
     BoundUnit,
     Choice,
+    CompiledPolicy,
     FilterRule,
     GateRule,
     LifeCycle,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from policy_sched.language.check.checked_policy import CheckedPolicy, CheckedRule
+from policy_sched.language.check.policy import CheckedPolicy, CheckedRule
 from policy_sched.language.syntax.ast import Core
 
 from .oracle import Lazy, Oracle

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from policy_sched.language.diagnostics.source_text import (
+from policy_sched.language.diagnostics.problems import (
     FunctionSource,
     KeySource,
     PlacementSource,

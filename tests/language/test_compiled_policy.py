@@ -11,8 +11,8 @@ import pytest
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy
-from policy_sched.language.diagnostics.source_text import (
+from policy_sched.language.compile import compile_policy
+from policy_sched.language.diagnostics.problems import (
     KeySource,
     PolicySource,
     PreFilterSource,
@@ -23,6 +23,7 @@ from policy_sched.language.diagnostics.source_text import (
 )
 from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, Activation
+from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.errors import KINDS, RuleError
 from policy_sched.language.values.intervals import Interval
 from policy_sched.model.pod_info import PodInfo, QueuedPod

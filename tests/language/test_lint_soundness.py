@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.check.checked_policy import Checked
+from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics.catalogue import Problem
-from policy_sched.language.lint.conditions import conditions
-from policy_sched.language.lint.visitor import Trees, walk
+from policy_sched.language.diagnostics.problems import Problem
+from policy_sched.language.lint.conditions import Trees, conditions, walk
 from policy_sched.language.syntax.ast import Cond, Core
 from policy_sched.language.values.types import BOOL
 from policy_sched.model.pod_info import PodInfo

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from policy_sched.language.check.checked_policy import CheckedPolicy
-from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy
+from policy_sched.language.check.policy import CheckedPolicy, check_policy
+from policy_sched.language.compile import compile_policy
 from policy_sched.language.runtime.activation import FAILED
+from policy_sched.language.sections import CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.bound_policy import bind
 from policy_sched.plugins.rules.bound_score import FEW_ROWS

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compile import PolicyCompiler
-from policy_sched.language.compiled_policy import compile_policy, problems_of
+from policy_sched.language.compile import PolicyCompiler, compile_policy, problems_of
 from policy_sched.language.sections import Sections, Unit
 from policy_sched.profiles.load.policies import load_policies
 from policy_sched.profiles.load.policy_source import policy_source

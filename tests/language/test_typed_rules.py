@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.expression import Expression, compile_expression
 from policy_sched.language.lower.context import Refusal
-from policy_sched.language.stdlib.environment import policy_environment
-from policy_sched.language.stdlib.overloads import Overload
+from policy_sched.language.stdlib.environment import Overload, policy_environment
 from policy_sched.language.syntax.ast import Core
 from policy_sched.language.values.types import BOOL, DOUBLE, INT, STRING, Type, list_of
 from policy_sched.model.pod_info import PodInfo

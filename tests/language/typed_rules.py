@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from policy_sched.language.stdlib.environment import policy_environment
-from policy_sched.language.stdlib.overloads import Overload
+from policy_sched.language.stdlib.environment import Overload, policy_environment
 from policy_sched.language.values.types import (
     BOOL,
     DOUBLE,

@@ -19,8 +19,8 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compiled_policy import compile_policy
-from policy_sched.language.diagnostics.source_text import PolicySource, RuleSource, Text
+from policy_sched.language.compile import compile_policy
+from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text
 from policy_sched.model.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,

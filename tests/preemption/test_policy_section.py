@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.check.checked_policy import Checked, CheckedPreemption
-from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compiled_policy import compile_policy
+from policy_sched.language.check.definitions import Checked
+from policy_sched.language.check.policy import CheckedPreemption, check_policy
+from policy_sched.language.compile import compile_policy
 from policy_sched.language.sections import Choice, PreemptionChoices
 from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo

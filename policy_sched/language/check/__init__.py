@@ -4,8 +4,9 @@ Names, calls, operators, macros and the sections of a policy. Code is not genera
 """
 
 from policy_sched.language.check.calls import CHECKS as CONSTANT_CHECKS
-from policy_sched.language.check.checked_policy import (
-    Checked,
+from policy_sched.language.check.definitions import Checked, params_type
+from policy_sched.language.check.expressions import children, type_depth
+from policy_sched.language.check.policy import (
     CheckedKey,
     CheckedPlacement,
     CheckedPolicy,
@@ -13,10 +14,6 @@ from policy_sched.language.check.checked_policy import (
     CheckedRule,
     CheckedScore,
     CheckedStep,
-)
-from policy_sched.language.check.definitions import params_type
-from policy_sched.language.check.expressions import children, type_depth
-from policy_sched.language.check.policy import (
     check_beside,
     check_expression,
     check_policy,

@@ -11,8 +11,7 @@ from typing import Final
 import re2
 
 from policy_sched.language.check import macros
-from policy_sched.language.check.names import unsupported
-from policy_sched.language.check.scope import Definition, Scope, silent
+from policy_sched.language.check.scope import Definition, Scope, silent, unsupported
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
 from policy_sched.language.stdlib import NAMESPACES, Overload, choose, closest, rule_macros, settle
 from policy_sched.language.syntax import (

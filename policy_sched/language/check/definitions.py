@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from policy_sched.language.check.checked_policy import Checked
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Definition, Definitions, Local
 from policy_sched.language.diagnostics import (
@@ -25,6 +24,7 @@ from policy_sched.language.syntax import (
     KEYWORDS,
     RESERVED,
     CallExpr,
+    Core,
     Ident,
     Node,
     Select,
@@ -52,6 +52,14 @@ from policy_sched.language.values import (
 Add = Callable[[list[Problem], Text], None]
 _Source = TypeVar("_Source", FunctionSource, VariableSource)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One expression: its typed tree, and the text that the tree's spans count in."""
+
+    core: Core
+    text: Text = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

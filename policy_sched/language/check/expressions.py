@@ -12,11 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from policy_sched.errors import Severity
-from policy_sched.language.check import calls as checker_calls
-from policy_sched.language.check import names as checker_names
-from policy_sched.language.check import operators as checker_operators
+from policy_sched.language.check import calls, operators
 from policy_sched.language.check.operators import is_empty_literal
-from policy_sched.language.check.scope import Definitions, Local, Scope, Unit, silent
+from policy_sched.language.check.scope import (
+    Definitions,
+    Local,
+    Scope,
+    Unit,
+    ident,
+    index,
+    select,
+    silent,
+)
 from policy_sched.language.diagnostics import (
     MAX_ELEMENTS,
     MAX_INLINED_DEPTH,
@@ -235,32 +242,32 @@ def infer(node: Node, scope: Scope) -> Core:
         case Literal(value=value):
             return Const(value=value, type=_LITERAL_TYPES[type(value)], span=node.span)
         case Ident():
-            return checker_names.ident(node, scope)
+            return ident(node, scope)
         case Select():
-            return checker_names.select(node, scope)
+            return select(node, scope)
         case IndexExpr():
-            return checker_names.index(node, scope)
+            return index(node, scope)
         case CallExpr():
-            return checker_calls.call(node, scope)
+            return calls.call(node, scope)
         case MethodExpr():
-            return checker_calls.method(node, scope)
+            return calls.method(node, scope)
     return _infer_operator(node, scope)
 
 
 def _infer_operator(node: Node, scope: Scope) -> Core:
     match node:
         case AndExpr() | OrExpr():
-            return checker_operators.logical(node, scope)
+            return operators.logical(node, scope)
         case Binary():
-            return checker_operators.binary(node, scope)
+            return operators.binary(node, scope)
         case Unary():
-            return checker_operators.unary(node, scope)
+            return operators.unary(node, scope)
         case CondExpr():
-            return checker_operators.conditional(node, scope)
+            return operators.conditional(node, scope)
         case ListExpr():
-            return checker_operators.list_literal(node, scope)
+            return operators.list_literal(node, scope)
         case MapExpr():
-            return checker_operators.map_literal(node, scope)
+            return operators.map_literal(node, scope)
     return silent(node.span)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policy_sched.language.check.names import select_from
-from policy_sched.language.check.scope import Scope, silent
+from policy_sched.language.check.scope import Scope, select_from, silent
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
 from policy_sched.language.stdlib import MacroForms, choose, rule_macros
 from policy_sched.language.syntax import (

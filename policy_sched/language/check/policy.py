@@ -1,5 +1,7 @@
 """The checker: from a policy's texts to its typed trees, or to all problems in them at once.
 
+A `CheckedPolicy` has the shape of its source, with a typed tree beside each text.
+
 Theory of operation. Functions and variables are parsed first and checked in an order in which each
 follows what it uses; then every section is checked against them. A problem gives its tree the type
 ERROR, which silences consequences, so that one mistake is one diagnostic. Problems count offsets in
@@ -11,39 +13,77 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.check.checked_policy import (
-    Checked,
-    CheckedKey,
-    CheckedPlacement,
-    CheckedPolicy,
-    CheckedPreemption,
-    CheckedPreFilter,
-    CheckedRequeue,
-    CheckedRule,
-    CheckedScore,
-    CheckedStep,
-)
-from policy_sched.language.check.definitions import check_definitions, params_type
+from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Definitions
 from policy_sched.language.diagnostics import (
     MAX_PROBLEMS,
+    MAX_RULE_COST,
     MAX_RULES,
     KeySource,
+    OrderKey,
+    PlacementRule,
     PolicySource,
+    PreemptionRules,
     PreemptionSource,
+    PreFilterRule,
     Problem,
+    RequeueRule,
+    Rule,
     RuleSource,
+    ScoreRule,
     ScoreSource,
+    StepRule,
     StepSource,
     Text,
 )
 from policy_sched.language.stdlib import ANY, Environment, Section, policy_environment
-from policy_sched.language.syntax import Core, parse
-from policy_sched.language.values import DOUBLE, ERROR, Type, record
+from policy_sched.language.syntax import Core, UserFunction, parse
+from policy_sched.language.values import DOUBLE, ERROR, RecordType, Type, record
+
+CheckedRule: TypeAlias = Rule[Checked]
+CheckedKey: TypeAlias = OrderKey[Checked]
+CheckedPreFilter: TypeAlias = PreFilterRule[Checked]
+CheckedScore: TypeAlias = ScoreRule[Checked]
+CheckedStep: TypeAlias = StepRule[Checked]
+CheckedRequeue: TypeAlias = RequeueRule[Checked]
+CheckedPreemption: TypeAlias = PreemptionRules[Checked]
+CheckedPlacement: TypeAlias = PlacementRule[Checked]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPolicy:
+    """A policy without a mistake that types and names can show.
+
+    ``params`` holds the effective values and ``params_type`` their record type. ``variables``
+    are in the order of definition; a tree reads one as ``Var("variables.<name>")``, and the
+    parameters as fields of ``Var("params")``.
+    """
+
+    name: str
+    params: Mapping[str, object]
+    params_type: RecordType
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    variables: tuple[tuple[str, Checked], ...] = ()
+    match_conditions: tuple[Checked, ...] = ()
+    pre_enqueue: tuple[CheckedRule, ...] = ()
+    queue_sort: tuple[CheckedKey, ...] = ()
+    pre_filter: CheckedPreFilter | None = None
+    filter: tuple[CheckedRule, ...] = ()
+    score: CheckedScore | None = None
+    reserve: CheckedStep | None = None
+    permit: CheckedStep | None = None
+    pre_bind: CheckedStep | None = None
+    bind: CheckedStep | None = None
+    post_bind: CheckedStep | None = None
+    requeue: CheckedRequeue | None = None
+    preemption: CheckedPreemption | None = None
+    placement: CheckedPlacement | None = None
+    cost_limit: int = MAX_RULE_COST
+
 
 T = TypeVar("T")
 

@@ -1,16 +1,54 @@
-"""The state of the checker: definitions, the section's names, macro variables, problems."""
+"""Scopes: what names mean where an expression stands, and the checks of names.
+
+A scope has the policy's definitions, the section's names, the macro variables and the problems so
+far. Names are variables, fields, keys and indexes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
-from policy_sched.language.diagnostics import Problem
-from policy_sched.language.stdlib import Environment, Section
-from policy_sched.language.syntax import Const, Core, Node, Span, UserFunction
-from policy_sched.language.values import ERROR, RecordType, Type, join
+from policy_sched.language.diagnostics import Problem, did_you_mean, nearest
+from policy_sched.language.stdlib import NAMESPACES, Environment, Section
+from policy_sched.language.syntax import (
+    Call,
+    Const,
+    Core,
+    Field,
+    Ident,
+    Index,
+    IndexExpr,
+    Macro,
+    Node,
+    Select,
+    Span,
+    UserFunction,
+    Var,
+)
+from policy_sched.language.values import (
+    ERROR,
+    INT,
+    RAW,
+    RESOURCES,
+    STRING,
+    UNKNOWN,
+    ListType,
+    MapType,
+    OptionalType,
+    RecordType,
+    Type,
+    is_known,
+    join,
+    optional_of,
+    quantity_of,
+    resource_dimension,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +193,266 @@ def unstable_key(name: str, span: Span, what: str) -> tuple[str, Span, str, str]
     """Return the problem PS313 for a sort key that reads ``name``."""
     message = f"{what} `{name}`, which changes while a pod waits: a sort key must not"
     return "PS313", span, message, "use queue.enqueuedAt, or podGroup.name and podGroup.minCount"
+
+
+#: Levels of an API object that records leave out.
+_API_LEVELS = frozenset({"spec", "status", "metadata"})
+
+
+_UNSUPPORTED: Final[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("unsupported.toml").read_text(encoding="utf-8")
+)
+_TYPES: Final = frozenset(_UNSUPPORTED["types"])
+
+
+def unsupported(name: str) -> str | None:
+    """Return the feature of CEL that a name belongs to and that rules do not have, or None."""
+    feature: str | None = _UNSUPPORTED["features"].get(name)
+    return feature
+
+
+def ident(node: Ident, scope: Scope) -> Core:
+    """Check a bare name."""
+    name, variables = node.name, scope.environment.variables
+    if name in scope.locals:
+        local = scope.locals[name]
+        return Var(name=local.unique, type=local.type, span=node.span)
+    if name == "params":
+        return Var(name=name, type=scope.unit.definitions.params, span=node.span)
+    if name == "variables":
+        hint = "write `variables.` and a name"
+        return scope.wrong("PS101", node.span, "`variables` is not a value by itself", hint)
+    section = scope.unit.section
+    if name in variables and name in section.visible:
+        scope.unit.reads.add(name)
+        kind = scope.unit.definitions.scores.get(name, variables[name].type)
+        return Var(name=name, type=kind, span=node.span)
+    if name in variables:
+        if section.name == "queueSort" and unstable(name):
+            return scope.wrong(*unstable_key(name, node.span, "the key reads"))
+        where = ", ".join(scope.environment.sections_with(name))
+        message = f"`{name}` is not available in {section.name}"
+        return scope.wrong("PS104", node.span, message, f"it is available in {where}")
+    return _unknown_name(node, scope)
+
+
+def _unknown_name(node: Ident, scope: Scope) -> Core:
+    name, definitions, environment = node.name, scope.unit.definitions, scope.environment
+    variables = environment.variables.keys()
+    hint = ""
+    feature = f"the type `{name}` as a value" if name in _TYPES else unsupported(name)
+    if feature is not None:
+        message = f"{feature} is CEL, but not part of rules"
+        return scope.wrong("PS014", node.span, message)
+    visible = {*scope.locals, *(scope.unit.section.visible & {*variables, "params", "variables"})}
+    if name in definitions.declared_variables:
+        hint = f"write `variables.{name}`"
+    elif name in dict(definitions.params.fields):
+        hint = f"write `params.{name}`"
+    elif name in environment.functions or name in definitions.declared_functions:
+        hint = f"`{name}` is a function: call it"
+    elif name in environment.habits and nearest(name, visible) is None:
+        hint = f"rules call it `{environment.habits[name]}`"
+    message = f"no variable is called `{name}`"
+    if not hint:
+        close = did_you_mean(name, visible) or did_you_mean(
+            name, {*variables, *definitions.declared_variables}
+        )
+        message += close
+        if not close:
+            found = [
+                f"`{v}.{name}`" for v in sorted(visible & variables) if _has(v, name, environment)
+            ]
+            hint = f"visible here: {', '.join(sorted(visible))}"
+            hint = f"write one of {', '.join(found)}" if found else hint
+    return scope.wrong("PS101", node.span, message, hint)
+
+
+def _has(variable: str, field: str, environment: Environment) -> bool:
+    return field in (environment.fields_of(environment.variables[variable].type) or {})
+
+
+def select(node: Select, scope: Scope) -> Core:
+    """Check ``operand.name`` and ``operand.?name``."""
+    operand = node.operand
+    if isinstance(operand, Ident) and operand.name not in scope.locals:
+        if operand.name == "variables":
+            return _variable(node, scope)
+        if operand.name in NAMESPACES and operand.name not in scope.environment.variables:
+            functions = scope.environment.functions
+            message = f"`{operand.name}.{node.name}` is a function's name, not a value"
+            names = [f for f in functions if f.startswith(f"{operand.name}.")]
+            full = f"{operand.name}.{node.name}"
+            close = did_you_mean(full, names) if full not in functions else ""
+            return scope.wrong("PS101", node.span, message + close)
+    return select_from(scope.infer(operand), node, scope)
+
+
+def _variable(node: Select, scope: Scope) -> Core:
+    name, unit = node.name, scope.unit
+    declared = unit.definitions.declared_variables
+    if name not in declared:
+        message = f"no variable is called `variables.{name}`{did_you_mean(name, declared)}"
+        if name in dict(unit.definitions.params.fields):
+            return scope.wrong("PS101", node.name_span, message, f"write `params.{name}`")
+        return scope.wrong("PS101", node.name_span, message)
+    limit = unit.before_variable
+    found = unit.definitions.variables.get(name)
+    if found is None or (limit is not None and declared[name] >= limit):
+        own = limit is not None and declared[name] == limit
+        message = f"variable `{name}` is used before its definition"
+        if own or (limit is None and found is None):
+            message = f"variable `{name}` is defined by itself"
+        return scope.wrong("PS110", node.span, message, "variables are read in order")
+    reads = found.reads | {f"variables.{name}"}
+    if not scope.read(reads, node.span, f"variable `{name}` reads"):
+        return silent(node.span)
+    tree: Core = Var(name=f"variables.{name}", type=found.type, span=node.span)
+    return _present(tree, node) if node.optional else tree
+
+
+def select_from(operand: Core, node: Select, scope: Scope) -> Core:
+    """Check the selection of ``node.name`` from an operand that is typed already."""
+    kind = operand.type
+    if kind == ERROR:
+        return silent(node.span)
+    key = Const(value=node.name, type=STRING, span=node.name_span)
+    if kind == UNKNOWN:
+        return _field_of_unknown(operand, node, scope)
+    if isinstance(kind, OptionalType):
+        return _through_optional(operand, kind.element, node, scope)
+    if kind == RESOURCES or isinstance(kind, MapType):
+        value = _value_type(kind, key, scope)
+        if value is None:
+            return silent(node.span)
+        result = optional_of(value) if node.optional else value
+        return Index(
+            operand=operand, index=key, optional=node.optional, type=result, span=node.span
+        )
+    field_type = _field_type(kind, node, scope)
+    if field_type is None:
+        return silent(node.span)
+    if isinstance(operand, Var) and operand.name in scope.environment.variables:
+        full = f"{operand.name}.{node.name}"
+        scope.unit.reads.add(full)
+        if scope.unit.section.name == "queueSort" and unstable(full):
+            return scope.wrong(*unstable_key(full, node.span, "the key reads"))
+    tree = Field(operand=operand, name=node.name, type=field_type, span=node.span)
+    return _present(tree, node) if node.optional else tree
+
+
+def _field_of_unknown(operand: Core, node: Select, scope: Scope) -> Core:
+    """Check a field of an element of ``[]`` or of `optional.none()`: of what, only params tell."""
+    if is_known(scope.unit.definitions.params):
+        message = f"the type of the value whose field '{node.name}' this is cannot be inferred"
+        hint = "write an element, or an optional.of(...), that shows the type"
+        return scope.wrong("PS205", node.name_span, message, hint)
+    return Field(operand=operand, name=node.name, type=UNKNOWN, span=node.span)
+
+
+def _present(tree: Core, node: Select) -> Core:
+    """``record.?field``: as CEL, nothing where the field has its zero value."""
+    kind = optional_of(tree.type)
+    return Call(overload="optional_ofNonZeroValue_any", args=(tree,), type=kind, span=node.span)
+
+
+def _through_optional(operand: Core, inside: Type, node: Select, scope: Scope) -> Core:
+    """``optional.field``: the field where there is a value, and nothing where there is none."""
+    if inside == RESOURCES or isinstance(inside, MapType):
+        key = Const(value=node.name, type=STRING, span=node.name_span)
+        value = _value_type(inside, key, scope)
+        if value is None:
+            return silent(node.span)
+        return Index(
+            operand=operand, index=key, optional=True, type=optional_of(value), span=node.span
+        )
+    inner, (unique,) = scope.bind(("it", inside))
+    body = select_from(Var(name=unique, type=inside, span=operand.span), node, inner)
+    if body.type == ERROR:
+        return body
+    nested = isinstance(body.type, OptionalType)
+    return Macro(
+        kind="optFlatMap" if nested else "optMap",
+        operand=operand,
+        names=(unique,),
+        body=body,
+        type=body.type if nested else optional_of(body.type),
+        span=node.span,
+    )
+
+
+def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
+    fields = scope.environment.fields_of(kind)
+    name = node.name
+    if fields is None:
+        _no_fields(kind, node, scope)
+        return None
+    if name in fields:
+        return fields[name]
+    what = kind.name if isinstance(kind, RecordType) and not kind.fields else "the record"
+    if isinstance(node.operand, Ident) and node.operand.name == "params":
+        what = "params"
+    message = f"{what} has no field '{name}'{did_you_mean(name, fields)}"
+    hint = ""
+    if name in _API_LEVELS:
+        hint = "records have no spec, status or metadata: write the field directly"
+    elif name in scope.environment.methods:
+        hint = f"`{name}` is a method: write `.{name}(...)`"
+    elif not did_you_mean(name, fields):
+        hint = f"its fields: {', '.join(fields)}" if fields else "it has no fields at all"
+    scope.report("PS102", node.name_span, message, hint)
+    return None
+
+
+def _no_fields(kind: Type, node: Select, scope: Scope) -> None:
+    hint = ""
+    if node.name in scope.environment.methods:
+        hint = f"`{node.name}` is a method: write `.{node.name}()`"
+    elif isinstance(kind, ListType):
+        hint = f"for its elements write `.map(x, x.{node.name})` or `.exists(x, ...)`"
+    elif kind == RAW:
+        hint = "its values have different shapes; only a builtin can read it"
+    scope.report("PS103", node.name_span, f"{kind} has no fields", hint)
+
+
+def index(node: IndexExpr, scope: Scope) -> Core:
+    """Check ``operand[index]`` and ``operand[?index]``."""
+    operand, key = scope.infer(node.operand), scope.infer(node.index)
+    if ERROR in (operand.type, key.type):
+        return silent(node.span)
+    chained = isinstance(operand.type, OptionalType)
+    kind = operand.type.element if isinstance(operand.type, OptionalType) else operand.type
+    value = UNKNOWN if kind == UNKNOWN else _value_type(kind, key, scope)
+    if value is None:
+        return silent(node.span)
+    optional = node.optional or chained
+    result = optional_of(value) if optional else value
+    return Index(operand=operand, index=key, optional=optional, type=result, span=node.span)
+
+
+def _value_type(kind: Type, key: Core, scope: Scope) -> Type | None:
+    """Return the type of the value under ``key``; report PS201 if there can be none."""
+    expected: Type
+    value: Type
+    match kind:
+        case ListType():
+            expected, value = INT, kind.element
+        case MapType():
+            expected, value = kind.key, kind.value
+        case _ if kind == RESOURCES:
+            expected, value = STRING, quantity_of(_dimension(key))
+        case _:
+            hint = "write its fields with a dot" if isinstance(kind, RecordType) else ""
+            scope.report("PS201", key.span, f"{kind} has no elements to index", hint)
+            return None
+    if join(key.type, expected) is None:
+        message = f"{kind} is indexed by {expected}, found {key.type}"
+        scope.report("PS201", key.span, message)
+        return None
+    return value
+
+
+def _dimension(key: Core) -> str:
+    if isinstance(key, Const) and isinstance(key.value, str):
+        return resource_dimension(key.value)
+    return "any"

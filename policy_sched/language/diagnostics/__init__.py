@@ -3,7 +3,7 @@
 The lowest stage: every other stage reports through it.
 """
 
-from policy_sched.language.diagnostics.catalogue import (
+from policy_sched.language.diagnostics.problems import (
     MAX_ANNOTATED_COST,
     MAX_ANNOTATED_PROFILE_COST,
     MAX_DEPTH,
@@ -25,12 +25,6 @@ from policy_sched.language.diagnostics.catalogue import (
     MAX_TYPE_DEPTH,
     MAX_VARIABLES,
     Code,
-    Problem,
-    codes,
-    did_you_mean,
-    nearest,
-)
-from policy_sched.language.diagnostics.source_text import (
     FunctionSource,
     KeySource,
     Locate,
@@ -42,6 +36,7 @@ from policy_sched.language.diagnostics.source_text import (
     PreemptionSource,
     PreFilterRule,
     PreFilterSource,
+    Problem,
     RequeueRule,
     RequeueSource,
     Rule,
@@ -52,6 +47,9 @@ from policy_sched.language.diagnostics.source_text import (
     StepSource,
     Text,
     VariableSource,
+    codes,
+    did_you_mean,
+    nearest,
 )
 
 __all__ = [

@@ -3,9 +3,8 @@
 Nothing else in the language depends on them.
 """
 
-from policy_sched.language.lint.linter import lint, unused_params
-from policy_sched.language.lint.snapshot import Vocabulary, unknown_names
-from policy_sched.language.lint.visitor import Trees
+from policy_sched.language.lint.conditions import Trees
+from policy_sched.language.lint.linter import Vocabulary, lint, unknown_names, unused_params
 
 __all__ = [
     "Trees",

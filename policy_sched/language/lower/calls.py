@@ -14,7 +14,6 @@ from policy_sched.language.lower.abstract_values import (
     Value,
     rep_of,
 )
-from policy_sched.language.lower.aggregates import AGGREGATES
 from policy_sched.language.lower.arithmetic import (
     BINARY,
     double,
@@ -41,7 +40,7 @@ from policy_sched.language.lower.logic import (
     with_error,
     without_error,
 )
-from policy_sched.language.lower.loops import MAX_LENGTH
+from policy_sched.language.lower.loops import AGGREGATES, MAX_LENGTH
 from policy_sched.language.lower.records import has
 from policy_sched.language.lower.scheduler import QUANTITIES, SCHEDULER
 from policy_sched.language.lower.units import (

@@ -21,6 +21,7 @@ from policy_sched.language.lower.logic import combine, opposite, with_error, wit
 from policy_sched.language.lower.loops import (
     alpha_renamed,
     count,
+    masked_count,
     of_domain,
     over,
     quantifier,
@@ -317,21 +318,6 @@ def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
     one = low.val(number)
     op = low.op(ops.EQ, one.op, low.build.const(wanted, "i"), rep="b")
     return Value(op, one.err, BOOL, BOOLS)
-
-
-def masked_count(low: Lowering, listed: MaskedList) -> Abstract:
-    """Return how many values a list of masked values has."""
-    masks = [m.op for m, _ in listed.items if m is not None]
-    always = len(listed.items) - len(masks)
-    if not masks:
-        return (
-            with_error(low, Constant(always, INT), listed.err)
-            if listed.err
-            else Constant(always, INT)
-        )
-    masks += [low.true()] * always
-    op = low.op(ops.MASKED_COUNT, *masks, rep="i")
-    return Value(op, listed.err, INT, Interval(always, len(listed.items)))
 
 
 # Over run-time lists.

@@ -16,9 +16,9 @@ from policy_sched.language.runtime.activation import (
     normalized,
 )
 from policy_sched.language.runtime.context import NO_DOMAIN, Runtime, each
-from policy_sched.language.runtime.incremental_counts import Condition
-from policy_sched.language.runtime.materialized_columns import (
+from policy_sched.language.runtime.incremental import (
     ColumnGroup,
+    Condition,
     MaterializedColumn,
     MaterializedColumns,
 )

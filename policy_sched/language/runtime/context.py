@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import Column, NodeTable, NodeView, PodTable, distinct, sum_of
-from policy_sched.language.runtime.incremental_counts import Condition, IncrementalCounts, Test
+from policy_sched.language.runtime.incremental import Condition, IncrementalCounts, Test
 from policy_sched.language.values import NodeFacts
 from policy_sched.model import (
     Namespace,

@@ -50,23 +50,21 @@ from policy_sched.language.stdlib.builtins_time import timestamp_of_text
 from policy_sched.language.stdlib.environment import (
     ANY,
     DEFINITION,
+    NAMESPACES,
     Environment,
     MacroForms,
+    Overload,
     Record,
     RecordField,
     Section,
     Variable,
-    policy_environment,
-    read_environment,
-    rule_macros,
-    selector_macros,
-)
-from policy_sched.language.stdlib.overloads import (
-    NAMESPACES,
-    Overload,
     choose,
     closest,
+    policy_environment,
+    read_environment,
     read_overloads,
+    rule_macros,
+    selector_macros,
     settle,
 )
 from policy_sched.language.stdlib.value_printer import value_data, value_text

@@ -34,7 +34,6 @@ from policy_sched.language.syntax.ast import (
     Unary,
 )
 from policy_sched.language.syntax.strings import unquote, unquote_bytes
-from policy_sched.language.syntax.syntax_hints import if_problem
 
 KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
 #: CEL's reserved words: fields and methods may be called so, variables and functions may not.
@@ -372,3 +371,14 @@ def _enclosed(items: Enclosed) -> Span:
 def _decimal(digits: str) -> int:
     """Read decimal digits; more than any int64 has are all alike too many."""
     return int(digits) if len(digits.lstrip("0")) <= 20 else 10**20
+
+
+def if_problem(start: int) -> Problem:
+    """Return the problem for the word ``if`` at ``start``."""
+    return Problem(
+        start,
+        start + 2,
+        "PS002",
+        "rules have no `if`",
+        "write `condition ? value : otherwise`",
+    )

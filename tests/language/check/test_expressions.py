@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics.catalogue import MAX_TYPE_DEPTH
-from policy_sched.language.diagnostics.source_text import (
+from policy_sched.language.diagnostics.problems import (
+    MAX_TYPE_DEPTH,
     FunctionSource,
     PolicySource,
     RuleSource,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy_sched.language.check.policy import check_expression, check_policy
-from policy_sched.language.diagnostics.source_text import PolicySource, RuleSource, Text
+from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text
 from policy_sched.language.syntax.ast import Call, Cond, Const, Core, Index, Let, Macro, Var
 from policy_sched.language.values.types import UNKNOWN, ListType, QuantityType, quantity_of
 from tests.language.rule_files import RULES, documents, policy

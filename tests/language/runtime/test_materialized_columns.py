@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.runtime.materialized_columns import FEW_CHANGES
+from policy_sched.language.runtime.incremental import FEW_CHANGES
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.language.changing import NOW, assert_fresh, bound_to, change

@@ -7,8 +7,13 @@ import re
 import pytest
 
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.stdlib.environment import policy_environment
-from policy_sched.language.stdlib.overloads import NAMESPACES, Overload, choose, closest
+from policy_sched.language.stdlib.environment import (
+    NAMESPACES,
+    Overload,
+    choose,
+    closest,
+    policy_environment,
+)
 from policy_sched.language.values.types import (
     INT,
     RAW,

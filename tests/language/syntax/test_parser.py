@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from lark import Lark
 
-from policy_sched.language.diagnostics.source_text import Text
+from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.syntax.ast import (
     AndExpr,
     Binary,

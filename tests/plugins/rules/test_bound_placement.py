@@ -9,9 +9,10 @@ import pytest
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy
-from policy_sched.language.diagnostics.source_text import PlacementSource, PolicySource, Text
+from policy_sched.language.compile import compile_policy
+from policy_sched.language.diagnostics.problems import PlacementSource, PolicySource, Text
 from policy_sched.language.runtime.activation import Activation
+from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.errors import RuleError
 from policy_sched.language.values.records import NOWHERE, PlacementFacts
 from policy_sched.model.pod_group import GroupCounts

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.compiled_policy import CompiledPolicy, compile_policy
-from policy_sched.language.diagnostics.source_text import (
+from policy_sched.language.compile import compile_policy
+from policy_sched.language.diagnostics.problems import (
     PolicySource,
     ScoreSource,
     Text,
@@ -22,6 +22,7 @@ from policy_sched.language.diagnostics.source_text import (
 )
 from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
+from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules import bind

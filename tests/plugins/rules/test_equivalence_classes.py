@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.diagnostics.source_text import Text
+from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.ir.dependencies import Reads
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.language.compiled_policy import CompiledPolicy
+from policy_sched.language.sections import CompiledPolicy
 from policy_sched.profiles.build import diff_plans
 from policy_sched.profiles.models.defaults import policies_directory
 from policy_sched.profiles.reload.compiler_process import dumps

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.language.diagnostics.catalogue import did_you_mean, distance, nearest
+from policy_sched.language.diagnostics.problems import did_you_mean, distance, nearest
 
 WORDS = st.text(alphabet="abAB", max_size=8)
 

@@ -1,0 +1,347 @@
+"""Columns and counts that follow the journal of the node table, row by row.
+
+Materialized columns. A program's pod-invariant operations form two groups: those that read static
+columns only, and those that change with pods. Before a full pass the journal names the rows that
+changed, and the functions of one row compute them. At the start, when nodes are added or deleted,
+and when many rows changed, the functions of all rows compute all; both give equal values. A mask
+that holds for every live row, or for none, is returned as True or False; the absence of errors is
+returned as 0.
+
+Counts of pods. A condition is a rule's function of one pod and of some values of the scheduled pod;
+there is one count per condition and values. It starts from the pod table: equalities with texts
+select pods by column, and the function is called for the remaining pods. Then only rows that the
+journal names are counted again. A count that is too far behind starts anew. The least recently used
+counts are evicted.
+
+Both belong to the node table: programs over an overlay compute every value.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policy_sched.cluster.counts import Domain, Domains
+from policy_sched.cluster.tables import DYNAMIC, STRUCTURE, Changes, NodeTable, PodTable
+from policy_sched.language.values import LimitError
+from policy_sched.model import PodInfo
+
+#: Beyond this many changed rows all rows are computed at once.
+FEW_CHANGES: Final = 32
+
+Values = npt.NDArray[Any]
+_DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
+
+
+class MaterializedColumn:
+    """One column. ``limit``: doubles of greater magnitude are no longer exact."""
+
+    __slots__ = ("_live", "_set", "_values", "limit", "rep", "shown", "within")
+
+    def __init__(self, rep: str, limit: float | None) -> None:
+        self.rep = rep
+        self.limit = limit
+        self.within = True
+        self.shown: Any = None
+        """What readers get: a read-only array, or one value for all live rows."""
+        self._values: Values = np.empty(0)
+        self._live = 0
+        self._set = 0
+
+    def fill(self, values: Any, live: npt.NDArray[np.bool_]) -> None:
+        """Set the values of all rows; ``live`` tells which of them count."""
+        wide = isinstance(values, np.ndarray) and values.dtype.kind == "O"
+        whole: Values = np.empty(len(live), np.object_ if wide else _DTYPES[self.rep])
+        whole[:] = values
+        self._values = whole
+        if self.limit is not None:
+            sizes = np.abs(whole)
+            sizes = sizes[np.isfinite(sizes)]
+            self.within = not sizes.size or bool(sizes.max() < self.limit)
+        if self.rep in "be":
+            self._live = int(np.count_nonzero(live))
+            self._set = int(np.count_nonzero(whole[live]))
+        self._show()
+
+    def put(self, row: int, value: Any) -> None:
+        """Change the value of a live row."""
+        if self.rep in "be":
+            before = self._set
+            self._set += bool(value) - bool(self._values[row])
+            self._values[row] = value
+            if before != self._set:
+                self._show()
+            return
+        self._values[row] = value
+        if self.limit is not None and self.limit <= abs(value) < np.inf:
+            self.within = False
+
+    def _show(self) -> None:
+        if self.rep == "b" and self._set == self._live:
+            self.shown = True
+        elif self.rep in "be" and not self._set:
+            self.shown = False if self.rep == "b" else 0
+        elif not isinstance(self.shown, np.ndarray) or self.shown.base is not self._values:
+            self.shown = self._values.view()
+            self.shown.flags.writeable = False
+
+
+class ColumnGroup:
+    """Materialized columns that change together, and the functions that compute them."""
+
+    def __init__(
+        self,
+        columns: Sequence[MaterializedColumn],
+        one_row: Callable[[int], Sequence[Any]],
+        all_rows: Callable[[slice, int], Sequence[Any]],
+    ) -> None:
+        self.columns = columns
+        self._one_row = one_row
+        self._all_rows = all_rows
+
+    def fill(self, live: npt.NDArray[np.bool_]) -> None:
+        """Compute all rows."""
+        n = len(live)
+        with np.errstate(all="ignore"):
+            for column, values in zip(self.columns, self._all_rows(slice(0, n), n), strict=True):
+                column.fill(values, live)
+
+    def put(self, row: int) -> None:
+        """Compute one row."""
+        for column, value in zip(self.columns, self._one_row(row), strict=True):
+            column.put(row, value)
+
+
+class MaterializedColumns:
+    """The materialized columns of one program over one table."""
+
+    def __init__(self, table: NodeTable, static: ColumnGroup, moving: ColumnGroup) -> None:
+        self._table = table
+        self._static = static
+        self._moving = moving
+        self._columns = [*static.columns, *moving.columns]
+        self._moves = bool(moving.columns)
+        self._version = -1
+        self._n = -1
+        self._shown: tuple[Any, ...] | None = None
+
+    def arrays(self) -> tuple[Any, ...] | None:
+        """Return the columns, static ones first, as read-only arrays.
+
+        None if they cannot be used: a column left its limit.
+        """
+        journal = self._table.journal
+        if self._moves:
+            if self._version != journal.version:
+                self._renew()
+        elif self._version < journal.static_version:
+            self._renew()
+        return self._shown
+
+    def _renew(self) -> None:
+        """Update the columns; drop them if that takes too much work."""
+        table = self._table
+        journal = table.journal
+        changes = journal.since(self._version) if self._n == table.n else None
+        self._version, self._n = journal.version, table.n
+        self._shown = None
+        try:
+            self._work_out(changes)
+        except LimitError:
+            self._n = -1
+
+    def _work_out(self, changes: Changes | None) -> None:
+        table = self._table
+        if changes is None or changes.kind & STRUCTURE or len(changes.rows) > FEW_CHANGES:
+            live = table.live.values[: table.n]
+            if changes is None or changes.kind != DYNAMIC:
+                self._static.fill(live)
+            self._moving.fill(live)
+        else:
+            self._put(changes.rows, changes.kinds)
+        within = all(column.within for column in self._columns)
+        self._shown = tuple([column.shown for column in self._columns]) if within else None
+
+    def _put(self, rows: list[int], kinds: list[int]) -> None:
+        alive = self._table.live.view
+        try:
+            for row, kind in zip(rows, kinds, strict=True):
+                if not alive[row]:
+                    continue
+                if kind != DYNAMIC and self._static.columns:
+                    self._static.put(row)
+                if self._moving.columns:
+                    self._moving.put(row)
+        except OverflowError:  # a sum that int64 arrays wrap and that a single row does not
+            live = self._table.live.values[: self._n]
+            self._static.fill(live)
+            self._moving.fill(live)
+
+
+#: Counts of one program that are kept.
+LIMIT: Final = 512
+#: Beyond this many changed rows a count that can choose pods by column starts anew.
+FEW_ROWS: Final = 128
+
+Numbers = npt.NDArray[np.int64]
+Test = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """A condition: ``equal`` are columns of the pod table with the text that each must equal.
+
+    That is a text, or the position of a text among the values of the scheduled pod.
+    """
+
+    equal: tuple[tuple[tuple[str, ...], str | int], ...]
+
+
+class IncrementalCount:
+    """The number of pods on each row that meet a condition."""
+
+    __slots__ = ("_domains", "_totals", "by_row", "total", "version")
+
+    def __init__(self, domains: Domains) -> None:
+        self._domains = domains
+        self._totals: dict[str, tuple[Domain, Numbers]] = {}
+        self.by_row: Numbers = np.zeros(0, np.int64)
+        self.total = 0
+        self.version = -1
+
+    def rows(self, rows: slice | npt.NDArray[np.intp]) -> Numbers:
+        """Return the numbers of rows as a read-only array."""
+        found = self.by_row[rows]
+        found.flags.writeable = False
+        return found
+
+    def domain_rows(self, key: str, rows: slice | npt.NDArray[np.intp]) -> Numbers:
+        """Return for each row the number of its domain's pods; 0 where it has no such label."""
+        domain = self._domains.of(key)
+        return self._by_domain(domain).take(domain.ids[rows])
+
+    def domain_total(self, key: str, row: int) -> int:
+        """Return the number of pods in the domain of one row."""
+        domain = self._domains.of(key)
+        return int(self._by_domain(domain)[domain.id_view[row]])
+
+    def _by_domain(self, domain: Domain) -> Numbers:
+        known = self._totals.get(domain.key)
+        if known is not None and known[0] is domain:
+            return known[1]
+        totals = np.zeros(domain.count + 1, np.int64)
+        np.add.at(totals, domain.ids, self.by_row)
+        totals[domain.count] = 0
+        self._totals[domain.key] = domain, totals
+        return totals
+
+    def start(self, by_row: Numbers) -> None:
+        """Set the numbers of all rows."""
+        self.by_row = by_row
+        self.total = int(by_row.sum())
+        self._totals.clear()
+
+    def put(self, row: int, number: int) -> None:
+        """Set the number of one row."""
+        change = number - self.by_row.item(row)
+        if not change:
+            return
+        self.by_row[row] = number
+        self.total += change
+        for domain, totals in self._totals.values():
+            place = domain.id_view[row]
+            if place < domain.count:
+                totals[place] += change
+
+
+class IncrementalCounts:
+    """The counts over one cluster's tables. Without ``pods`` they start node by node."""
+
+    def __init__(self, nodes: NodeTable, pods: PodTable | None) -> None:
+        self._nodes = nodes
+        self._pods = pods
+        self._domains = Domains(nodes)
+        self._kept: OrderedDict[tuple[Condition, tuple[object, ...]], IncrementalCount] = (
+            OrderedDict()
+        )
+
+    def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
+        """Return the count of a condition for some values, up to date.
+
+        ``test(pod, *values)`` tells whether a pod counts.
+        """
+        key = condition, tuple(map(_hashable, values))
+        count = self._kept.get(key)
+        if count is None:
+            count = self._kept[key] = self._fresh(
+                IncrementalCount(self._domains), condition, test, values
+            )
+            if len(self._kept) > LIMIT:
+                self._kept.popitem(last=False)
+        elif count.version != self._nodes.journal.version:
+            self._follow(count, condition, test, values)
+        self._kept.move_to_end(key)
+        return count
+
+    def _follow(
+        self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> None:
+        nodes = self._nodes
+        changes = nodes.journal.since(count.version)
+        if (
+            changes is None
+            or nodes.n != len(count.by_row)
+            or (condition.equal and len(changes.rows) > FEW_ROWS)
+        ):
+            self._fresh(count, condition, test, values)
+            return
+        for row in changes.rows:
+            count.put(row, sum(1 for p in nodes.pods_on(row).values() if test(p, *values)))
+        count.version = nodes.journal.version
+
+    def _fresh(
+        self, count: IncrementalCount, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> IncrementalCount:
+        nodes = self._nodes
+        if self._pods is not None:
+            found = self._chosen(self._pods, condition, test, values)
+            numbers = np.bincount(found, minlength=nodes.n).astype(np.int64)
+        else:
+            numbers = np.zeros(nodes.n, np.int64)
+            for row in nodes.row_of.values():
+                numbers[row] = sum(1 for p in nodes.pods_on(row).values() if test(p, *values))
+        count.start(numbers)
+        count.version = nodes.journal.version
+        return count
+
+    def _chosen(
+        self, pods: PodTable, condition: Condition, test: Test, values: tuple[Any, ...]
+    ) -> npt.NDArray[np.intp]:
+        """Return the node row of each pod that counts."""
+        nodes: npt.NDArray[np.intp] = pods.node.values[: pods.n]
+        chosen = nodes >= 0
+        for column, wanted in condition.equal:
+            codes = pods.lookup(column).values[: pods.n]  # first: it may give new codes
+            text = wanted if isinstance(wanted, str) else values[wanted]
+            chosen &= codes == pods.strings.find(text)
+        places = np.flatnonzero(chosen)
+        passed = _passing((pods.infos[i] for i in places.tolist()), test, values)
+        return nodes[places[np.array(passed, np.bool_)]]
+
+
+def _passing(infos: Iterable[PodInfo | None], test: Test, values: tuple[Any, ...]) -> list[bool]:
+    return [info is not None and bool(test(info, *values)) for info in infos]
+
+
+def _hashable(value: Any) -> Any:
+    """Return a hashable key for a value: lists and mappings are equal to no other type's."""
+    if isinstance(value, Mapping):
+        return Mapping, frozenset((key, _hashable(one)) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return list, tuple(map(_hashable, value))
+    return value
