@@ -399,7 +399,7 @@ def compile_policy(checked: CheckedPolicy) -> tuple[CompiledPolicy | None, list[
 
 
 def problems_of(checked: CheckedPolicy) -> list[Diagnostic]:
-    """Return what `compile_policy` says of a checked policy, in two thirds of the time."""
+    """Return the diagnostics of `compile_policy`, without generating code."""
     compiler = PolicyCompiler(checked, code=False)
     compiler.compile()
     return sorted(set(compiler.diagnostics))

@@ -278,7 +278,7 @@ class CompiledPolicy:
             if placement is None or placement.domain is None
             else placement.domain.reads | matching
         )
-        """What decides which domain a node belongs to; None where the policy does not say."""
+        """What decides which domain a node belongs to; None where the policy has no such rule."""
         self.life = sections.life
         """What follows the choice of a node."""
         vetoes = (self.life.reserve, self.life.permit, self.life.pre_bind)

@@ -116,7 +116,7 @@ def test_every_case_has_its_class() -> None:
     assert len(corpus()) == 2_456
 
 
-def test_what_is_refused_has_a_code_and_a_place() -> None:
+def test_refused_text_has_a_code_and_a_place() -> None:
     """A case outside of the dialect, or one whose error is plain, is refused in words."""
     found = sorted_out()
     for case in found["foreign"] + found["error"]:

@@ -186,7 +186,7 @@ class TestFilter:
         assert allowing is not None
         assert allowing.tolist() == [0, 1, 0]
         rejecting = bound(cache, filter=rule(text))
-        (why,) = rejecting.explain(POD, NOW, np.array([2]), np.array([2], dtype=np.int16))
+        (why,) = rejecting.filters().explain(POD, NOW, np.array([2]), np.array([2], dtype=np.int16))
         assert why.reasons == ("rule Test.filter[0]: no such key 'rack'",)
         assert not why.resolvable
         aborting = bound(cache, filter=rule(text, on_error="Abort"))
@@ -201,11 +201,17 @@ class TestFilter:
         cache = cluster(RACKS)
         rows, codes = np.array([0, 1]), np.array([1, 1], dtype=np.int16)
         plain = bound(cache, filter=rule("node.unschedulable", message="m", resolvable=False))
-        assert [e.reasons for e in plain.explain(POD, NOW, rows, codes)] == [("m",), ("m",)]
+        assert [e.reasons for e in plain.filters().explain(POD, NOW, rows, codes)] == [
+            ("m",),
+            ("m",),
+        ]
         told = bound(
             cache, filter=rule("node.unschedulable", message_expression=Text('"no " + node.name'))
         )
-        assert [e.reasons for e in told.explain(POD, NOW, rows, codes)] == [("no n0",), ("no n1",)]
+        assert [e.reasons for e in told.filters().explain(POD, NOW, rows, codes)] == [
+            ("no n0",),
+            ("no n1",),
+        ]
         listed = bound(
             cache,
             filter=rule(
@@ -214,7 +220,7 @@ class TestFilter:
                 resolvable=Text('node.name == "n0"'),
             ),
         )
-        found = listed.explain(POD, NOW, rows, codes)
+        found = listed.filters().explain(POD, NOW, rows, codes)
         assert [(e.reasons, e.resolvable) for e in found] == [(("x", "y"), True), (("y",), False)]
 
     def test_a_changed_table_changes_the_answer(self) -> None:
@@ -358,7 +364,7 @@ class TestErrorsOfNodes:
         codes = bound.filter(pod, Activation(), rows)
         if codes is None or not codes[0] or codes[0] % 2:
             return ""
-        return bound.explain(pod, Activation(), rows, codes)[0].reasons[0]
+        return bound.filters().explain(pod, Activation(), rows, codes)[0].reasons[0]
 
     @pytest.mark.parametrize("entry", RUN_TIME, ids=lambda e: e["code"])
     def test_the_kind_has_its_words(self, entry: dict[str, str]) -> None:

@@ -121,13 +121,13 @@ def _closed(tree: Core) -> bool:
 
 
 @given(rules("filter"), worlds())
-def test_what_is_always_so_is_so_for_any_rule(text: str, situation: Situation) -> None:
+def test_constant_results_hold_for_any_rule(text: str, situation: Situation) -> None:
     """Whatever the rule is made of."""
     assert_sound(text, *situation)
 
 
 @given(conditions_of_few_terms(), worlds())
-def test_what_is_always_so_is_so_for_comparisons(text: str, situation: Situation) -> None:
+def test_constant_results_hold_for_comparisons(text: str, situation: Situation) -> None:
     """Comparisons at the ends of ranges, of one term more than once, and of what can fail."""
     assert_sound(text, *situation)
 

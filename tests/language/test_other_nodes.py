@@ -99,7 +99,7 @@ def test_values(text: str) -> None:
     assert found == CASES[text]
 
 
-def test_what_is_no_affinity() -> None:
+def test_values_that_are_no_affinity_are_refused() -> None:
     """A wrong affinity of the parameters refuses the rule, one that is chosen is an error."""
     _, problems = attempt(
         filter=rule("node.matchesAffinity(params.wrong)"),

@@ -102,7 +102,7 @@ def test_no_pattern_takes_long(pattern: str, letter: str) -> None:
 @pytest.mark.parametrize(
     "pattern", [r"(a)\\1", "(?=a)b", "(?!a)b", "(?<=a)b", "(a", "a{1001}", "[z-a]", "a" * 513]
 )
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_invalid_patterns_are_refused(pattern: str) -> None:
     """Back references, looking around, what is broken or too long: PS012, or an error."""
     _, problems = checked(f'node.name.matches("{pattern}")')
     assert [p.code for p in problems] == ["PS012"]

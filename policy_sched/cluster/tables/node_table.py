@@ -258,7 +258,7 @@ class NodeTable:
         self.journal.append(row, kind)
 
     def _is_absent(self, key: Key) -> bool:
-        """Tell whether a column would hold zeros, as no object has what it names."""
+        """Return whether a column would hold zeros, as no object has what it names."""
         family, argument = key[0], key[-1]
         if family in ("free", "requested", "nonZeroRequested"):
             counted = self.usage.counts(argument, non_zero=family == "nonZeroRequested")

@@ -144,7 +144,7 @@ class Usage:
         return changed
 
     def counts(self, resource: str, *, non_zero: bool) -> bool:
-        """Tell whether a column of a resource is there, or pods on live rows request it."""
+        """Return whether a column of a resource is there, or pods on live rows request it."""
         if non_zero:
             return resource in self.non_zero or resource in self._uncounted_non_zero
         return resource in self.amounts or resource in self._uncounted

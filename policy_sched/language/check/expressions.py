@@ -216,7 +216,7 @@ class ElementCount:
 
 
 def _nested(kind: Type) -> bool:
-    """Tell whether the elements of a list or map hold others."""
+    """Return whether the elements of a list or map hold others."""
     inner = kind.value if isinstance(kind, MapType) else getattr(kind, "element", None)
     return isinstance(inner, _HOLDERS)
 

@@ -38,7 +38,7 @@ from policy_sched.language.values import (
 
 
 def is_macro(node: MethodExpr) -> bool:
-    """Tell whether a method call is a macro; ``list.sum()`` without arguments is a method."""
+    """Return whether a method call is a macro; ``list.sum()`` without arguments is a method."""
     return node.name in rule_macros() and not (node.name == "sum" and not node.args)
 
 

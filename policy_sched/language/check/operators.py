@@ -284,7 +284,7 @@ def _repeated(keys: Sequence[Core]) -> Core | None:
 
 
 def is_empty_literal(tree: Core) -> bool:
-    """Tell whether a literal does not give its type away: ``[]``, ``{}``, ``optional.none()``."""
+    """Return whether a literal does not determine its type: ``[]``, ``{}``, ``optional.none()``."""
     match tree:
         case ListLit(type=ListType(element=element)):
             return element == UNKNOWN

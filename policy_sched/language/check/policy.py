@@ -158,7 +158,7 @@ def _check_policy(
 
 
 def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) -> bool:
-    """Tell whether an expression normalises raw scores that are doubles."""
+    """Return whether an expression normalises raw scores that are doubles."""
     if source is None or score is None:
         return False
     return isinstance(source.normalize, Text) and score.expression.core.type == DOUBLE
@@ -351,7 +351,7 @@ class _Checker:
 
 
 def cut_at_a_comma(text: Text) -> bool:
-    """Tell whether a text is a piece of one that YAML ended, or began, at a comma."""
+    """Return whether a text is a piece of one that YAML ended, or began, at a comma."""
     opened = sum(text.text.count(sign) for sign in "([{")
     if text.locate is None or opened == sum(text.text.count(sign) for sign in ")]}"):
         return False

@@ -152,7 +152,7 @@ class Scope:
         return inner, tuple(added[name].unique for name, _ in names)
 
     def require(self, tree: Core, expected: Type, what: str) -> bool:
-        """Tell whether the tree's type is ``expected``; report PS203 if not."""
+        """Return whether the tree's type is ``expected``; report PS203 if not."""
         if join(tree.type, expected) is not None:
             return tree.type != ERROR
         self.report("PS203", tree.span, f"{what}: expected {expected}, found {tree.type}")
@@ -184,7 +184,7 @@ def silent(span: Span) -> Core:
 
 
 def unstable(name: str) -> bool:
-    """Tell whether what is read under ``name`` may change while a pod waits in the queue."""
+    """Return whether what is read under ``name`` may change while a pod waits in the queue."""
     root, _, part = name.partition(".")
     return root == "now" or (root == "podGroup" and part in ("members", "scheduled", "waiting"))
 
@@ -342,7 +342,7 @@ def select_from(operand: Core, node: Select, scope: Scope) -> Core:
 
 
 def _field_of_unknown(operand: Core, node: Select, scope: Scope) -> Core:
-    """Check a field of an element of ``[]`` or of `optional.none()`: of what, only params tell."""
+    """Check a field of a value whose type only params determine, as of an element of ``[]``."""
     if is_known(scope.unit.definitions.params):
         message = f"the type of the value whose field '{node.name}' this is cannot be inferred"
         hint = "write an element, or an optional.of(...), that shows the type"

@@ -7,7 +7,7 @@ becomes a nested function, written by an emitter of its own.
 
 Every loop leaves two names, the value (``v``) and the error (``e``). Errors of the stages of a
 comprehension (filter, map, ...) come first, in order of the stages, then the error of the
-reduction itself. `all` and `exists` absorb the errors of their own predicate as CEL says.
+reduction itself. `all` and `exists` absorb the errors of their own predicate, as in CEL.
 """
 
 from __future__ import annotations
@@ -440,7 +440,7 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
 
 
 def _is_deep(text: str) -> bool:
-    """Tell whether a text nests so many parentheses that its parts need names."""
+    """Return whether a text nests so many parentheses that its parts need names."""
     if text.count("(") < _MAX_NESTING:
         return False
     depth = deepest = 0

@@ -72,7 +72,7 @@ class CommentPlaces:
     def _slots_around(self, root: Node, at: int) -> tuple[Sequence[Node], bool, list[Node]]:
         """Return the slots of the innermost node around ``at`` that has any.
 
-        Also tell whether ``at`` is inside one of them, in a part that cannot be broken, and
+        Also return whether ``at`` is inside one of them, in a part that cannot be broken, and
         return the nodes above those slots, outermost first.
         """
         slots: Sequence[Node] = (root,)
@@ -199,7 +199,7 @@ class _Printer:
         self.before, self.behind = places.before, places.behind
 
     def _quiet(self, node: Node) -> bool:
-        """Tell whether a node has no comment in or beside it."""
+        """Return whether a node has no comment in or beside it."""
         if self.before.get(id(node)) or self.behind.get(id(node)):
             return False
         return all(self._quiet(child) for child in below(node))

@@ -81,7 +81,7 @@ class Shapes:
         self._distinct: dict[Op, bool] = {}
 
     def has_array(self, op: Op) -> bool:
-        """Tell whether ``op`` can be computed for all rows by NumPy."""
+        """Return whether ``op`` can be computed for all rows by NumPy."""
         known = self._arrays.get(op)
         if known is None:
             known = self._arrays[op] = self._find_array(op)
@@ -103,7 +103,7 @@ class Shapes:
         return all(a.level is Level.SCALAR or a.rep in _ARRAYS for a in op.args)
 
     def per_distinct(self, op: Op) -> bool:
-        """Tell whether ``op`` is best computed once per distinct value of its one column."""
+        """Return whether ``op`` is best computed once per distinct value of its one column."""
         known = self._distinct.get(op)
         if known is None:
             known = self._distinct[op] = self._find_distinct(op)
@@ -123,13 +123,13 @@ class Shapes:
         return op.kind in (ops.VAL, ops.ERR) and self.per_distinct(op.args[0])
 
     def starts_region(self, op: Op) -> bool:
-        """Tell whether a region should take ``op`` as an array rather than compute it itself."""
+        """Return whether a region should take ``op`` as an array rather than compute it itself."""
         if op.kind in (ops.VAL, ops.ERR) and not self.has_array(op.args[0]):
             return False
         return op.rep in _ARRAYS and self.has_array(op)
 
     def is_region(self, op: Op) -> bool:
-        """Tell whether ``op``, read as an array, is the root of a region."""
+        """Return whether ``op``, read as an array, is the root of a region."""
         if op.level is Level.SCALAR or op.kind in (ops.VAL, ops.ERR):
             return False
         return not self.has_array(op) or self.per_distinct(op)
@@ -139,7 +139,7 @@ class Shapes:
 class Region:
     """The function that computes ``root``, with its inputs that vary by row and those that do not.
 
-    ``row`` tells whether it reads columns by the row's number: those that a variable of one of its
+    ``row`` is whether it reads columns by the row's number: those that a variable of one of its
     own loops selects.
     """
 
@@ -218,7 +218,7 @@ class CodeMotion:
         self.scope[op] = scope if before is None else _meeting(before, scope)
 
     def over_rows(self, op: Op) -> bool:
-        """Tell whether ``op`` is computed as an array here."""
+        """Return whether ``op`` is computed as an array here."""
         return self.rows and op.level is Level.NODE
 
     def _place_arguments(self, op: Op, scope: Block) -> tuple[Op, ...]:
@@ -240,7 +240,7 @@ class CodeMotion:
         return op.args
 
     def is_lazy(self, op: Op) -> bool:
-        """Tell whether the later arguments of ``op`` are branches here."""
+        """Return whether the later arguments of ``op`` are branches here."""
         if not op.kind.lazy:
             return False
         return not self.over_rows(op) or op.args[0].level is Level.SCALAR

@@ -3,7 +3,7 @@
 From the read set follow a pod's signature (equal fields, equal results), the events that may change
 a result, and whether a changed row can be evaluated by itself.
 
-Monotonicity tells whether adding a pod to a node may turn a filter's result from false to true. A
+Monotonicity is whether adding a pod to a node may turn a filter's result from false to true. A
 new pod increases some columns (requested, pods, ports) and decreases one (free). The direction of
 every operation follows: a sum increases with its parts, `a <= b` becomes false as a increases, a
 conjunction follows its parts. If parts change in different directions, or the direction of an
@@ -134,7 +134,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
 
 
 def _is_part_of_node(op: Op, arg: Op) -> bool:
-    """Tell whether ``op`` takes one field of a node as a record by itself."""
+    """Return whether ``op`` takes one field of a node as a record by itself."""
     return op.kind is ops.ATTR and arg.kind is ops.FACTS_AT
 
 
@@ -210,7 +210,7 @@ _SHRINKING: Final = frozenset({"free"})
 
 
 def may_become_true(value: Op, error: Op | None) -> bool:
-    """Tell whether a rule's value may become true, or its error vanish, as pods are added."""
+    """Return whether a rule's value may become true, or its error vanish, as pods are added."""
     directions = _MonotonicityAnalysis()
     if error is not None and directions.of(error) is not Monotonicity.CONSTANT:
         return True

@@ -6,9 +6,9 @@ value of its own: an error op holds a site number, 0 for none. The builder retur
 `Op` for the same kind, arguments and data, so a sub-expression that several rules share is
 computed once.
 
-``rep`` says how a value is held: b bool, i int64, f double, s str, o any Python value, e an error
+``rep`` is how a value is held: b bool, i int64, f double, s str, o any Python value, e an error
 site, t a (value, error) pair; over rows also c (a code of the table's strings) and k (a set id).
-``level`` says how often it changes: SCALAR once per call, NODE from row to row. Over rows b, i, f,
+``level`` is how often it changes: SCALAR once per call, NODE from row to row. Over rows b, i, f,
 c, k and e are arrays (or one Python number that stands for every row); s, o and t have no array
 form and are only ever computed for a single row, or for a single distinct value of a column.
 ``params`` are the loop variables that it depends on. ``key`` is the one column of codes or set ids

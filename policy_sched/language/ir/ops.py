@@ -69,7 +69,7 @@ class OpKind:
 
     ``scalar`` is its Python text for one row, ``vector`` its NumPy text for many, "" if it has
     none. ``price`` is in units of `cost`, per node; ``per_argument`` multiplies it. ``free`` ops
-    cost nothing. Of ``lazy`` ops the later arguments are computed only if the first asks for them.
+    cost nothing. Of ``lazy`` ops the later arguments are computed only if the first one needs them.
     ``elementwise`` vector texts take arrays of any shape. ``by_row`` ops are read by the number of
     the row, ``columns`` hold a column of the node table, or its family, as data.
     ``pod_invariant`` is whether the value stays the same from pod to pod if the arguments do and

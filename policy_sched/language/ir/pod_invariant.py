@@ -41,7 +41,7 @@ class PodInvariance:
         self._dynamic: dict[Op, bool] = {}
 
     def holds(self, op: Op) -> bool:
-        """Tell whether ``op`` is pod-invariant; a constant is."""
+        """Return whether ``op`` is pod-invariant; a constant is."""
         known = self._found.get(op)
         if known is None:
             known = self._found[op] = self._find(op)
@@ -51,7 +51,7 @@ class PodInvariance:
         return op.kind.pod_invariant and all(self.holds(a) for a in op.args)
 
     def kept(self, op: Op) -> bool:
-        """Tell whether a column of the values of ``op`` can be kept, and is worth it."""
+        """Return whether a column of the values of ``op`` can be kept, and is worth it."""
         return (
             op.level is Level.NODE
             and op.kind is not ops.COLUMN
@@ -61,7 +61,7 @@ class PodInvariance:
         )
 
     def is_dynamic(self, op: Op) -> bool:
-        """Tell whether a pod-invariant ``op`` changes with the pods on a node."""
+        """Return whether a pod-invariant ``op`` changes with the pods on a node."""
         known = self._dynamic.get(op)
         if known is None:
             known = self._dynamic[op] = _reads_dynamic(op) or any(

@@ -102,11 +102,11 @@ class Trees:
         return frozenset() if tree is None else self.reads(tree)
 
     def depends_on_params(self, tree: Core) -> bool:
-        """Tell whether a parameter has a part in a tree's value."""
+        """Return whether a parameter has a part in a tree's value."""
         return any(name.partition(".")[0] == "params" for name in self.reads(tree))
 
     def closed(self, tree: Core) -> bool:
-        """Tell whether a tree has a value outside of macros and functions."""
+        """Return whether a tree has a value outside of macros and functions."""
         bound = {name for part in walk(tree) for name in _binds(part)}
         names = {part.name for part in walk(tree) if isinstance(part, Var)}
         return not any(name not in bound and self._is_local(name) for name in names)
@@ -115,7 +115,7 @@ class Trees:
         parameters = (name for f in self.policy.functions.values() for name in f.params)
         return "#" in name or name in parameters
 
-    def ask(self, tree: Core) -> AbstractResult:
+    def analyze(self, tree: Core) -> AbstractResult:
         """Return the compiler's result for a closed tree; nothing if it rejects it."""
         known = self._answers.get(id(tree))
         if known is None:
@@ -162,7 +162,7 @@ def walk(tree: Core) -> Iterator[Core]:
 
 
 def expressions(policy: CheckedPolicy) -> Iterator[tuple[Checked, bool]]:
-    """Yield the expressions of all sections, and whether each is a rule that says yes or no."""
+    """Yield the expressions of all sections, and whether each is a condition."""
     yield from ((checked, False) for _, checked in policy.variables)
     yield from ((checked, True) for checked in policy.match_conditions)
     for name in _fields(type(policy)):
@@ -188,9 +188,9 @@ def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
         for one in value:
             yield from _inside(one, rule=rule)
     else:
-        says = isinstance(value, Rule | StepRule)
+        condition = isinstance(value, Rule | StepRule)
         for name in _fields(type(value)):
-            yield from _inside(getattr(value, name), rule=says and name == "expression")
+            yield from _inside(getattr(value, name), rule=condition and name == "expression")
 
 
 TRUE: Final = "PS401"
@@ -221,7 +221,7 @@ def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
                 message = "this rule is there twice"
                 yield Finding(Problem(*whole, TWICE, message, "remove one of them"), text)
             seen.append(core)
-            constant = not trees.depends_on_params(core) and trees.ask(core).value is False
+            constant = not trees.depends_on_params(core) and trees.analyze(core).value is False
             closed = constant and section is policy.filter
 
 
@@ -260,8 +260,8 @@ class _Visitor:
         return [Problem(tree.span.start, tree.span.end, code, message, "")]
 
     def _fails(self, tree: Core) -> bool:
-        """Tell whether a tree may be an error in place of a value; yes if that is unknown."""
-        return not self._trees.closed(tree) or bool(self._trees.ask(tree).sites)
+        """Return whether a tree may be an error in place of a value; yes if that is unknown."""
+        return not self._trees.closed(tree) or bool(self._trees.analyze(tree).sites)
 
     def _branches(self, tree: Cond) -> list[Problem]:
         found = self.visit(tree.test, condition=False)
@@ -283,7 +283,7 @@ class _Visitor:
         trees = self._trees
         if tree.type != BOOL or not trees.closed(tree) or trees.depends_on_params(tree):
             return None
-        value = trees.ask(tree).value
+        value = trees.analyze(tree).value
         return value if isinstance(value, bool) else None
 
 
@@ -365,7 +365,7 @@ def _failure(trees: Trees, checked: Checked) -> str:
     """Return how a rule can fail; empty if it cannot."""
     tree = checked.core
     places: dict[Span | None, set[str]] = {}
-    for site in trees.ask(tree).sites:
+    for site in trees.analyze(tree).sites:
         words = KINDS[site.kind].replace("_", " ")
         places.setdefault(site.span, set()).add(
             f"{words} '{site.detail}'" if site.detail else words
@@ -394,7 +394,7 @@ def _called(text: str, call: Call) -> str:
 
 
 def _succeeds(tree: Core) -> bool:
-    """Tell whether a call that may fail in general cannot fail with these arguments."""
+    """Return whether a call that may fail in general cannot fail with these arguments."""
     match tree:
         case Call(overload="stableHash_string_int", args=(_, Const(value=int() as buckets))):
             return buckets > 0
@@ -423,7 +423,7 @@ def _unequal(checked: Checked) -> Iterator[Finding]:
 
 
 def _may_be_missing(tree: Core) -> bool:
-    """Tell whether a tree is a map's value by a key, of a map that is not a parameter."""
+    """Return whether a tree is a map's value by a key, of a map that is not a parameter."""
     if not isinstance(tree, Index) or tree.optional:
         return False
     names = {part.name for part in walk(tree.operand) if isinstance(part, Var)}

@@ -41,7 +41,7 @@ _WELL_KNOWN_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernet
 class Vocabulary:
     """The names of a snapshot. ``labels`` and ``annotations`` are by kind: Node, Pod, Namespace.
 
-    A kind that is not there, and None, mean that the snapshot says nothing of such names.
+    If a kind is missing or None, the snapshot has no such names, and none is checked.
     """
 
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)

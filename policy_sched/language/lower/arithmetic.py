@@ -165,7 +165,7 @@ def _percent_kind(part: Value, total: Value) -> tuple[OpKind, tuple[str, ...] | 
 
 
 def _never_negative(op: Op) -> bool:
-    """Tell whether an int is never negative, without facts of its position."""
+    """Return whether an int is never negative, without facts of its position."""
     match op.kind:
         case ops.COLUMN:
             assert isinstance(op.data, tuple)

@@ -52,7 +52,7 @@ _TOTAL_HINT = 'use `[?"key"]` for what a pod may lack, as in p.labels[?"app"].or
 
 
 def of_cluster(source: Op) -> bool:
-    """Tell whether a list is that of all pods of the cluster."""
+    """Return whether a list is that of all pods of the cluster."""
     return source.kind is ops.ATTR and source.data == "pods" and source.args[0].kind is ops.CLUSTER
 
 
@@ -89,7 +89,7 @@ def _over_cluster(
 
 
 def of_domain(source: Op) -> bool:
-    """Tell whether a list is that of a domain's pods, or the cluster's."""
+    """Return whether a list is that of a domain's pods, or the cluster's."""
     if source.kind is ops.WHERE:  # no pods where there is no domain
         source = source.args[2]
     if source.kind is not ops.ATTR or source.data != "pods":

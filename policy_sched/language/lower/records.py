@@ -124,7 +124,7 @@ def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -
 
 
 def static_of(value: object, kind: Type) -> Constant:
-    """Return a parameter's value; YAML's ints stand for doubles where the type says so."""
+    """Return a parameter's value; YAML's ints become doubles where the type is double."""
     return Constant(value, kind)
 
 
@@ -317,7 +317,7 @@ _NEVER_NEGATIVE: Final = frozenset(
 
 
 def _may_be_negative(op: Op) -> bool:
-    """Tell whether an amount of resources may be below zero, as what is free may be."""
+    """Return whether an amount of resources may be below zero, as what is free may be."""
     if op.kind is ops.WHERE:  # nothing, where the owner is an error
         return any(map(_may_be_negative, op.args[1:]))
     if op.kind is ops.CONST:

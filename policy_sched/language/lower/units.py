@@ -49,7 +49,7 @@ _ANY: Final = QuantityType()
 
 
 def is_free(kind: Type) -> bool:
-    """Tell whether a quantity has no unit."""
+    """Return whether a quantity has no unit."""
     return isinstance(kind, QuantityType) and kind.dimension == "free"
 
 
@@ -95,7 +95,7 @@ def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Value,
 
 
 def in_units(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Value:
-    """Return a quantity in scheduler units; ``kind`` says of what."""
+    """Return a quantity in the scheduler units of ``kind``."""
     if not is_free(value.type):
         return low.val(value)
     scale = scale_of(low, kind, span)
@@ -125,7 +125,7 @@ def in_one_unit(
 
 
 def of_type(low: Lowering, value: Abstract, kind: Type, span: Span) -> Abstract:
-    """Return a value whose literals are amounts, where its type says of what dimension."""
+    """Return a value whose literals are amounts, where its type has a dimension."""
     wanted = {part.dimension for part in quantities_in(kind)} & FIXED_DIMENSIONS
     if len(wanted) != 1:
         return value

@@ -346,7 +346,7 @@ Mask = Any
 
 
 def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> bool:
-    """Tell whether every amount above zero is within the row's column of ``family``.
+    """Return whether every amount above zero is within the row's column of ``family``.
 
     What device classes serve fits where the node itself has none of it to allocate.
     """
@@ -377,7 +377,7 @@ def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet)
 def affinity_row(
     rt: Runtime, affinity: NodeAffinity | None, selector: Mapping[str, str], row: int
 ) -> bool:
-    """Tell whether a row's node has all labels of ``selector`` and meets what is required."""
+    """Return whether a row's node has all labels of ``selector`` and meets what is required."""
     column, find = rt.table.lookup, rt.table.strings.find
     for key, value in selector.items():
         if column(("label", key)).view[row] != find(value):
@@ -425,7 +425,7 @@ def preference_rows(rt: Runtime, affinity: NodeAffinity | None, rows: RowSet) ->
 
 
 def _term_rows(rt: Runtime, term: NodeSelectorTerm, rows: RowSet) -> Mask:
-    """Tell for many rows whether their node matches a term; a wrong or empty term matches none."""
+    """Return by row whether its node matches a term; an invalid or empty term matches none."""
     try:
         if node_term(term) is None:
             return False

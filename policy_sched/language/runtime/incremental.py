@@ -54,7 +54,7 @@ class MaterializedColumn:
         self._set = 0
 
     def fill(self, values: Any, live: npt.NDArray[np.bool_]) -> None:
-        """Set the values of all rows; ``live`` tells which of them count."""
+        """Set the values of all rows; ``live`` is true for those that count."""
         wide = isinstance(values, np.ndarray) and values.dtype.kind == "O"
         whole: Values = np.empty(len(live), np.object_ if wide else _DTYPES[self.rep])
         whole[:] = values
@@ -273,7 +273,7 @@ class IncrementalCounts:
     def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
         """Return the count of a condition for some values, up to date.
 
-        ``test(pod, *values)`` tells whether a pod counts.
+        A pod counts where ``test(pod, *values)`` is true.
         """
         key = condition, tuple(map(_hashable, values))
         count = self._kept.get(key)

@@ -282,7 +282,7 @@ def round_rows(numbers: Rows) -> Rows:
 
 
 def _always(mask: Rows) -> bool:
-    """Tell whether a mask holds for every row."""
+    """Return whether a mask holds for every row."""
     return bool(mask.all()) if isinstance(mask, np.ndarray) else bool(mask)
 
 
@@ -446,5 +446,5 @@ def each_text(rt: Runtime, call: TextCall, *args: Any) -> Rows:
 
 
 def in_int64(number: Any) -> bool:
-    """Tell whether a value is no int beyond int64, so that an array can hold it."""
+    """Return whether a value is no int beyond int64, so that an array can hold it."""
     return not isinstance(number, int) or INT_MIN <= number <= INT_MAX

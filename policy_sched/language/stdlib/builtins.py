@@ -33,7 +33,7 @@ _SIZED: Final = frozenset(module.__name__ for module in (builtins_collections, b
 
 
 def is_sized(function: Callable[..., Any]) -> bool:
-    """Tell whether a builtin's work grows with the length of its texts and lists."""
+    """Return whether a builtin's work grows with the length of its texts and lists."""
     return getattr(function, "__module__", "") in _SIZED and function not in _CHEAP
 
 

@@ -32,14 +32,14 @@ def equal(a: object, b: object) -> bool:
 
 
 def contains(item: object, items: Sequence[object]) -> bool:
-    """Tell whether a list has an equal element."""
+    """Return whether a list has an equal element."""
     if isinstance(item, (str, int)):
         return item in items
     return any(equal(item, other) for other in items)
 
 
 def has_key(whole: Collection[object], key: object) -> bool:
-    """Tell whether a map has a key."""
+    """Return whether a map has a key."""
     return key in whole
 
 
@@ -54,7 +54,7 @@ def amount(whole: Mapping[str, int], name: str) -> int:
 
 
 def has_element(items: Sequence[object], position: int) -> bool:
-    """Tell whether a list has an element at a position."""
+    """Return whether a list has an element at a position."""
     return 0 <= position < len(items)
 
 
@@ -183,7 +183,7 @@ def ordered(items: Sequence[Any]) -> list[Any]:
 
 
 def is_sorted(items: Sequence[Any]) -> bool:
-    """Tell whether no element is less than the one before it."""
+    """Return whether no element is less than the one before it."""
     return not any(b < a for a, b in pairwise(items))
 
 
@@ -199,12 +199,12 @@ def weighted_mean(values: Sequence[int], weights: Sequence[int]) -> int:
 
 
 def includes_map(whole: Mapping[Any, object], part: Mapping[Any, object]) -> bool:
-    """Tell whether all entries of ``part`` are in ``whole`` and equal."""
+    """Return whether all entries of ``part`` are in ``whole`` and equal."""
     return all(key in whole and equal(whole[key], value) for key, value in part.items())
 
 
 def contains_all(items: Sequence[object], others: Sequence[object]) -> bool:
-    """Tell whether a list has every element of another."""
+    """Return whether a list has every element of another."""
     keys, wanted = _keys(items), _keys(others)
     if keys is not None and wanted is not None:
         return set(keys).issuperset(wanted)
@@ -213,7 +213,7 @@ def contains_all(items: Sequence[object], others: Sequence[object]) -> bool:
 
 
 def contains_any(items: Sequence[object], others: Sequence[object]) -> bool:
-    """Tell whether two lists share an element."""
+    """Return whether two lists share an element."""
     keys, wanted = _keys(items), _keys(others)
     if keys is not None and wanted is not None:
         return not set(keys).isdisjoint(wanted)

@@ -210,7 +210,7 @@ def interpolate(x: Any, shape: Sequence[Sequence[Any]]) -> Any:
 
 
 def is_shape(points: Sequence[Sequence[Any]]) -> bool:
-    """Tell whether there are points, and each is an x and a y, its x above the one before."""
+    """Return whether there are points, and each is an x and a y, its x above the one before."""
     if not points or any(len(point) != 2 for point in points):
         return False
     return all(left[0] < right[0] for left, right in pairwise(points))

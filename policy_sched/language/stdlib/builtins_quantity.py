@@ -151,7 +151,7 @@ def thousandths_in(scale: int) -> int:
 
 
 def is_whole(number: int, scale: int) -> bool:
-    """Tell whether units make a whole number."""
+    """Return whether units make a whole number."""
     return number % scale == 0
 
 
@@ -168,7 +168,7 @@ def double_of_units(number: int, scale: int) -> float:
 
 
 def is_quantity(text: str) -> bool:
-    """Tell whether a text is a quantity."""
+    """Return whether a text is a quantity."""
     return maybe(fraction_of_text)(text) is not None
 
 

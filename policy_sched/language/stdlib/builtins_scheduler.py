@@ -28,7 +28,7 @@ _FNV_PRIME: Final = 0x100000001B3
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Tell whether one of the tolerations tolerates the taint."""
+    """Return whether one of the tolerations tolerates the taint."""
     key, value, effect = taint.key, taint.value, taint.effect
     for toleration in tolerations:  # noqa: SIM110  # any() costs twice as much
         if toleration.tolerates(key, value, effect):
@@ -42,7 +42,7 @@ def make_taint(key: str, value: str, effect: str) -> Taint:
 
 
 def fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
-    """Tell whether every amount above zero is within the room."""
+    """Return whether every amount above zero is within the room."""
     return all(n <= room.get(name, 0) for name, n in wanted.items() if n > 0)
 
 
@@ -67,14 +67,14 @@ def resource_names(amounts: Collection[str]) -> list[str]:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Tell whether a resource is one that a device plugin advertises (upstream's rule)."""
+    """Return whether a resource is one that a device plugin advertises (upstream's rule)."""
     if "/" not in name or "kubernetes.io/" in name:
         return False
     return not name.startswith("requests.")
 
 
 def is_scalar_resource(name: str) -> bool:
-    """Tell whether a resource is extended, huge pages or an attachable volume."""
+    """Return whether a resource is extended, huge pages or an attachable volume."""
     return name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
 
 
@@ -119,7 +119,7 @@ def read_affinity(raw: object) -> NodeAffinity | None:
 def node_matches(
     affinity: NodeAffinity | None, selector: Mapping[str, str], labels: Mapping[str, str], name: str
 ) -> bool:
-    """Tell whether a node has all labels of ``selector`` and meets what is required."""
+    """Return whether a node has all labels of ``selector`` and meets what is required."""
     if any(labels.get(key) != value for key, value in selector.items()):
         return False
     return node_matcher(affinity).required_matches(labels, name)
@@ -131,12 +131,12 @@ def preference(affinity: NodeAffinity | None, labels: Mapping[str, str], name: s
 
 
 def has_preferred(affinity: NodeAffinity | None) -> bool:
-    """Tell whether an affinity has preferred terms that can score."""
+    """Return whether an affinity has preferred terms that can score."""
     return bool(affinity and affinity.preferred)
 
 
 def has_required(affinity: NodeAffinity | None, node_selector: Mapping[str, str]) -> bool:
-    """Tell whether a pod requires anything of its node."""
+    """Return whether a pod requires anything of its node."""
     return bool(node_selector) or node_matcher(affinity).has_required
 
 

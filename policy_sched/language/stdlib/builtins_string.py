@@ -204,7 +204,7 @@ class _Room:
 
 
 def _precision(digits: str | None) -> int:
-    """Return how many decimals a clause asks for; fault: conversion, beyond any double's."""
+    """Return how many decimals a clause has; fault: conversion, beyond any double's."""
     if digits is None:
         return _DEFAULT_PRECISION
     if len(digits) > _DIGITS or int(digits) > _MAX_PRECISION:

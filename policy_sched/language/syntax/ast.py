@@ -110,7 +110,7 @@ class Cond(Core):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListLit(Core):
-    """``[a, b, ?c]``; ``optional[i]`` tells whether element i was written with ``?``."""
+    """``[a, b, ?c]``; ``optional[i]`` is whether element i was written with ``?``."""
 
     elements: tuple[Core, ...]
     optional: tuple[bool, ...]
@@ -247,7 +247,7 @@ class MethodExpr(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListExpr(Node):
-    """``[a, ?b]``; ``optional[i]`` tells which were written with ``?``."""
+    """``[a, ?b]``; ``optional[i]`` is whether element i was written with ``?``."""
 
     elements: tuple[Node, ...]
     optional: tuple[bool, ...]

@@ -254,7 +254,7 @@ def _parsed(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
 
 @dataclass(slots=True)
 class _Parser:
-    """Lark, and what it builds; several threads may ask."""
+    """Lark and its tree builder; several threads may use it."""
 
     builder: TreeBuilder
     lark: Lark

@@ -3,7 +3,7 @@
 Theory of operation. An `Interval` is the set of numbers from ``lo`` to ``hi``, both included, and
 NaN if ``nan``. Bounds of ints are Python ints (exact), bounds of doubles are floats, which may be
 infinite. Every function here is sound: the result holds every value that the operation can have
-on members of its arguments. Int results are not cut to int64: `fits` tells whether they need be.
+on members of its arguments. Int results are not cut to int64; `fits` returns whether they fit.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Interval:
         return f"[{self.lo}, {self.hi}]"
 
     def within(self, lo: float, hi: float) -> bool:
-        """Tell whether every member is a number from ``lo`` to ``hi``."""
+        """Return whether every member is a number from ``lo`` to ``hi``."""
         return not self.nan and lo <= self.lo and self.hi <= hi
 
     def has(self, number: float) -> bool:
-        """Tell whether ``number`` may be a member."""
+        """Return whether ``number`` may be a member."""
         return self.lo <= number <= self.hi
 
 
@@ -64,7 +64,7 @@ def meet(a: Interval, b: Interval) -> Interval:
 
 
 def fits(a: Interval) -> bool:
-    """Tell whether an int of this range cannot overflow."""
+    """Return whether an int of this range cannot overflow."""
     return a.lo >= INT_MIN and a.hi <= INT_MAX
 
 
@@ -74,7 +74,7 @@ def cut(a: Interval) -> Interval:
 
 
 def exact(a: Interval) -> bool:
-    """Tell whether every int of this range is also a double."""
+    """Return whether every int of this range is also a double."""
     return a.within(-EXACT, EXACT)
 
 

@@ -237,7 +237,7 @@ def join(a: Type, b: Type) -> Type | None:
     """Return the type that values of both types have, or None.
 
     An unknown type gives way to the other, a reported one silences the other; quantities of
-    different dimensions join to ``any`` (`dimension_of` tells whether they may meet).
+    different dimensions join to ``any`` (`dimension_of` returns whether they may be combined).
     """
     if ERROR in (a, b):
         return ERROR
@@ -282,7 +282,7 @@ def _join_records(a: RecordType, b: RecordType) -> Type | None:
 
 
 def fit(param: Type, arg: Type, bound: dict[str, Type]) -> bool:
-    """Tell whether an argument of type ``arg`` suits ``param``; note what type variables become.
+    """Return whether an argument of type ``arg`` suits ``param``; note what type variables become.
 
     ``bound`` maps a type variable's name to the join of what it met so far.
     """
@@ -347,7 +347,7 @@ def parts(kind: Type) -> Iterator[Type]:
 
 
 def is_known(kind: Type) -> bool:
-    """Tell whether no part of the type is unknown or already reported."""
+    """Return whether no part of the type is unknown or already reported."""
     return not any(part in (UNKNOWN, ERROR) for part in parts(kind))
 
 

@@ -62,8 +62,8 @@ class Explanation:
 class BoundFilter:
     """The filter rules of a policy over the node table or an overlay of it.
 
-    ``rows`` is an intp array of row numbers, or None for all rows [0, nodes.n); what is said of
-    dead rows is of no use.
+    ``rows`` is an intp array of row numbers, or None for all rows [0, nodes.n); results for
+    dead rows are undefined.
     """
 
     def __init__(self, sections: Sections, nodes: NodeView, runtime: Runtime) -> None:

@@ -53,8 +53,8 @@ _NO_CYCLE: Final = Activation()
 class BoundPolicy:
     """A policy over one cluster's tables. Its answers are right for the tables as they are now.
 
-    ``rows`` is an intp array of row numbers, or None for all rows [0, table.n); what is said of
-    dead rows is of no use.
+    ``rows`` is an intp array of row numbers, or None for all rows [0, table.n); results for
+    dead rows are undefined.
     """
 
     def __init__(self, sections: Sections, table: NodeTable, pods: PodTable | None = None) -> None:

@@ -5,7 +5,7 @@ author registers nothing. Where a node's verdict depends on nothing beyond that 
 the policy itself: it is evaluated again for the one node that changed. Otherwise
 every such event is worth an attempt. A pod that may evict others is tried again by any change of
 what runs on a node: where it still does not fit, evicting fewer than before may be enough now.
-Most rules never say yes to a node because it got another pod; those that may hear of that, too.
+Most rules never accept a node because it got another pod; those that may register that event, too.
 Rules that gate a pod read the pod and what it belongs to.
 """
 

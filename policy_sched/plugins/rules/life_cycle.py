@@ -37,12 +37,12 @@ class BoundStep:
         self._timeout = None if step.timeout is None else BoundUnit(step.timeout, runtime)
 
     def holds(self, pod: PodInfo, cycle: Activation, row: int) -> bool:
-        """Return whether the rule holds, or errs where errors are allowed; raises as `ask`."""
+        """Return whether the rule holds, or errs where errors are allowed; raises as `evaluate`."""
         value = _value(self._unit, pod, cycle, row)
         return self._tolerated(value) if isinstance(value, Failure) else bool(value)
 
-    def ask(self, pod: PodInfo, cycle: Activation, row: int) -> StepOutcome:
-        """Ask the section. Raises RuleError for an error where onError is Abort."""
+    def evaluate(self, pod: PodInfo, cycle: Activation, row: int) -> StepOutcome:
+        """Evaluate the section. Raises RuleError for an error where onError is Abort."""
         value = _value(self._unit, pod, cycle, row)
         if isinstance(value, Failure):
             return HOLDS if self._tolerated(value) else StepOutcome(False, self._words(value))

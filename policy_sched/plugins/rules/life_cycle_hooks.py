@@ -2,7 +2,7 @@
 
 Theory of operation. Each section is evaluated for one pod and its chosen node, on
 which the cache counts the pod already. A pod that has to wait leaves a function by which it is
-asked about again when something that its rule reads has changed: its group's counts, nodes and
+evaluated again when something that its rule reads has changed: its group's counts, nodes and
 what runs on them, the time. When a pod that a Permit rule let through or held is undone, all other
 pods of its group that wait for the same policy are sent back with it, as users of the coscheduling
 plugin expect: a gang that lost a member would only wait for its time to be up.
@@ -110,7 +110,7 @@ class _LifeCycle:
         cycle = self._cycle(pod, apart=True)
         if not self._bound.matches(pod, cycle):
             return _ALLOWED
-        answer = section.ask(pod, cycle, self._row(node))
+        answer = section.evaluate(pod, cycle, self._row(node))
         if answer.holds:
             return _ALLOWED
         reasons = (answer.message,)
@@ -138,7 +138,7 @@ class _LifeCycle:
 
     @hookimpl
     def post_bind(self, pod: PodInfo, node: str) -> None:
-        """Tell of the binding in an event whose reason is the policy's name."""
+        """Record the binding in an event whose reason is the policy's name."""
         section = self._sections.post_bind
         cycle = self._cycle(pod)
         if section is None or not self._bound.matches(pod, cycle):
@@ -155,7 +155,7 @@ class _LifeCycle:
         cycle = self._cycle(pod, apart=apart)
         if not self._bound.matches(pod, cycle):
             return SUCCESS
-        answer = section.ask(pod, cycle, self._row(node))
+        answer = section.evaluate(pod, cycle, self._row(node))
         return SUCCESS if answer.holds else Status(Code.UNSCHEDULABLE, (answer.message,))
 
     def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
@@ -184,7 +184,7 @@ class _LifeCycle:
         grouped = ("podGroup",) in reads.pod
         key = (pod.namespace, pod.pod_group)
 
-        def ask() -> Status:
+        def evaluate() -> Status:
             cycle = self._cycle(pod, apart=True)
             try:
                 if self._match_moves and not self._bound.matches(pod, cycle):
@@ -201,7 +201,7 @@ class _LifeCycle:
             return counts, nodes, handle.now() if reads.clock else 0
 
         alike = reads.pod <= {("podGroup",)} and not reads.node
-        return PermitCondition(ask, (id(self), key), version, alike)
+        return PermitCondition(evaluate, (id(self), key), version, alike)
 
     def _call_siblings(self, state: CycleState, pod: PodInfo) -> None:
         """Activate the other pods of the group: the pod waits only for them."""
@@ -210,5 +210,5 @@ class _LifeCycle:
             return
         siblings = [uid for uid in self._handle.groups.siblings(pod) if uid != pod.uid]
         if siblings:
-            asked = state.read(PodsToActivate)
-            state.write(PodsToActivate([*(asked.uids if asked else ()), *siblings]))
+            before = state.read(PodsToActivate)
+            state.write(PodsToActivate([*(before.uids if before else ()), *siblings]))

@@ -144,7 +144,7 @@ def test_an_overlay_counts_its_own_pods() -> None:
         assert values(over, pod) == values(bound, pod) == before
 
 
-def test_a_count_that_is_far_behind_starts_anew() -> None:
+def test_a_count_far_behind_is_computed_again() -> None:
     """Many changes at once, and many values, leave no count behind."""
     cache = crowd(0)
     bound = bound_to("node.pods.filter(p, p.namespace == pod.namespace).size()", cache, "any")

@@ -156,13 +156,13 @@ def test_bad_texts_have_words_and_a_place(text: str, code: str, marked: str, wor
     assert words in problem.message + problem.hint
 
 
-def test_problems_of_literals_come_together() -> None:
+def test_problems_of_literals_are_reported_together() -> None:
     """A text that parses is searched to its end."""
     _, problems = parse(r'"\q" + 1u + 99999999999999999999 + null')
     assert [p.code for p in problems] == ["PS003", "PS014", "PS011", "PS014"]
 
 
-def test_every_node_knows_its_characters() -> None:
+def test_every_node_has_its_span() -> None:
     """A node's span covers its own text, inside its parent's."""
     text = "pod.labels[?'a'].orValue(f(1)) == [1, -2][0] && x ? {1: 2} : !(y)"
     node, _ = parse(text)

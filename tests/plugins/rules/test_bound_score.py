@@ -138,7 +138,7 @@ class TestNormalizing:
         assert wide.score_reads.scope is Dependency.NODE
         assert wide.units > compiled("3", "score").units
 
-    def test_scores_that_are_alike_are_still_looked_at_node_by_node(self) -> None:
+    def test_equal_scores_are_still_normalized_node_by_node(self) -> None:
         """A constant raw score is shared; its normalisation by node is not."""
         requested = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
         raw = requested.score(POD, NOW)

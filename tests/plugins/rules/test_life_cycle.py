@@ -74,9 +74,9 @@ def test_a_section_is_evaluated_for_one_row(
         wanted = expected(world, pod, row, spec)
         if wanted is None and on_error in ("Abort", None):
             with pytest.raises(RuleError, match=r"^rule test\.reserve: "):
-                section.ask(pod, cycle_of(world), row)
+                section.evaluate(pod, cycle_of(world), row)
             continue
-        answer = section.ask(pod, cycle_of(world), row)
+        answer = section.evaluate(pod, cycle_of(world), row)
         assert answer.holds is (on_error == "Allow" if wanted is None else wanted)
         assert section.holds(pod, cycle_of(world), row) is answer.holds
         if wanted is False:
@@ -123,26 +123,26 @@ class TestPermit:
         section = life(NOTHING, permit=GANG).permit
         assert section is not None
         group = GroupCounts("g", 3, 3, 0, waiting)
-        assert section.ask(POD, Activation(pod_group=group), 0) == answer
+        assert section.evaluate(POD, Activation(pod_group=group), 0) == answer
 
     def test_without_a_timeout_no_pod_waits(self) -> None:
         """The pod is rejected with the message, or with the rule's name if there is none."""
         section = life(NOTHING, permit={"allow": "false"}).permit
         assert section is not None
-        assert section.ask(POD, Activation(), 0) == StepOutcome(False, "rule test.permit")
+        assert section.evaluate(POD, Activation(), 0) == StepOutcome(False, "rule test.permit")
 
     def test_a_negative_time_out_is_none(self) -> None:
         """A timeout cannot be negative."""
         section = life(NOTHING, permit={"allow": "false", "timeout": 'duration("-1s")'}).permit
         assert section is not None
-        assert section.ask(POD, Activation(), 0).wait == 0
+        assert section.evaluate(POD, Activation(), 0).wait == 0
 
     def test_an_error_in_the_time_out(self) -> None:
         """It counts as an error of the section."""
         permit = {"allow": "false", "timeout": 'duration(pod.labels["wait"])', "onError": "Allow"}
         section = life(NOTHING, permit=permit).permit
         assert section is not None
-        assert section.ask(POD, Activation(), 0).holds
+        assert section.evaluate(POD, Activation(), 0).holds
 
 
 def test_the_note_of_an_event() -> None:
