@@ -77,7 +77,7 @@ class Snapshot:
         trees = Trees(source, checked)
         for number in sorted(rejecting or ()):
             rule = checked.filter[number].expression
-            if trees.ask(rule.core).value is False:
+            if trees.analyze(rule.core).value is False:
                 continue  # no snapshot is needed to see that
             message = "this rule rejects every node of the snapshot"
             if _reads(trees, checked, number) & _OF_THE_POD:
