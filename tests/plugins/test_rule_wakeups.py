@@ -65,7 +65,7 @@ class Watched:
     def feasible(self, pod: PodInfo) -> set[str]:
         """Return the nodes that pass the rule."""
         table = self.cache.nodes
-        codes = self.plugin.filter(CycleState(), pod, None).codes  # type: ignore[attr-defined]
+        codes = self.plugin.filter(CycleState(), pod, None, table).codes  # type: ignore[attr-defined]
         passed = np.zeros(table.n) if codes is None else codes
         return {name for name, row in table.row_of.items() if not passed[row]}
 
