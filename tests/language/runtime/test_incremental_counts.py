@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.expression import BoundExpression
-from policy_sched.language.runtime import incremental_counts as counts
+from policy_sched.language.runtime import incremental as counts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.language.changing import NOW, assert_fresh, bound_to, change
