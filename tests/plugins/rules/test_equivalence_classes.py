@@ -81,9 +81,9 @@ def test_one_row_per_class_is_evaluated() -> None:
 
     reads, rows = Reads(node=frozenset({"unschedulable"})), np.arange(40)
     expected = [row % 3 == 0 for row in range(40)]
-    assert each(cache.nodes, reads, rows, answer) == expected
+    assert list(each(cache.nodes, reads, rows, answer)) == expected
     assert sorted(requested) == [0, 1]
     requested.clear()
     wide = Reads(node=reads.node, columns_only=False)
-    assert each(cache.nodes, wide, rows, answer) == expected
+    assert list(each(cache.nodes, wide, rows, answer)) == expected
     assert requested == list(range(40))
