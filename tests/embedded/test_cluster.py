@@ -188,6 +188,7 @@ def test_the_condition_of_a_pod_group() -> None:
         "status": "True",
         "reason": "Scheduled",
         "message": "",
+        "observedGeneration": 1,
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
 
