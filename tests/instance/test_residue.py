@@ -37,7 +37,7 @@ BOUNDED = {
     "_readers": "as above",
     "watched": "as above",
     "amounts": "as above",
-    "_counts": "1,000 selectors: cluster/selector_counts",
+    "by_match": "1,000 selectors: cluster/counts/selector_counts",
     "_pairs": "as above",
     "_terms": "those without a carrier go when they are many: cluster/carried_terms",
     "_kept": "evaluations within 256 MiB; books of terms with so many entries",

@@ -76,6 +76,8 @@ class NamespaceController(Controller):
                 self._terminating.discard(new.name)  # created anew
             return
         namespace = new.namespace
+        if not namespace:
+            return  # cluster-scoped objects are in no namespace
         if change.type == ADDED:
             self._sizes[namespace] += 1
         elif change.type == DELETED:

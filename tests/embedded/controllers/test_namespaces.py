@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import ACCOUNT, NAMESPACE
-from tests.embedded.world import World
+from policy_sched.client.apimachinery.resources import ACCOUNT, NAMESPACE, NODE
+from tests.embedded.world import World, node
 
 
 def accounts(world: World) -> set[str]:
@@ -36,3 +36,13 @@ def test_the_default_account_is_recreated_unless_its_namespace_is_deleted() -> N
     world.cluster.delete(Key(NAMESPACE, "", "shop"))
     world.run(0)
     assert "shop" not in accounts(world)
+
+
+def test_nodes_are_in_no_namespace() -> None:
+    """A node that came as the last one left was deleted, as if a namespace had ended."""
+    world = World(nodes=1)
+    world.run(0)
+    world.cluster.delete(Key(NODE, "", "n0"))
+    world.cluster.apply(node("n1"))
+    world.run(0)
+    assert [one.name for one in world.store.select(NODE)] == ["n1"]

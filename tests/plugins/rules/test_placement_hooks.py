@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate.placement import domains, rating
+from policy_sched.framework.evaluate.placement import domains, placement_scores
 from policy_sched.framework.results import Placement
 from policy_sched.model.cluster_event import ActionType, ClusterEventWithHint, EventResource
 from policy_sched.model.pod_group import LABEL
@@ -84,9 +84,9 @@ class TestScore:
         scheduler.cache.assume(new, "a1")
         runner = scheduler.profiles["default-scheduler"].runner
         placement = Placement("a", np.array([0, 1], np.intp), ((new, "a1"),))
-        assert rating(runner, CycleState(), [new], placement) == {"Rules": 20}
+        assert placement_scores(runner, CycleState(), [new], placement) == {"Rules": 20}
         free = member("x", of="free")
-        assert rating(runner, CycleState(), [free], placement) == {"Rules": 0}
+        assert placement_scores(runner, CycleState(), [free], placement) == {"Rules": 0}
 
 
 def events(scheduler: Scheduler) -> dict[EventResource, ActionType]:
