@@ -25,6 +25,9 @@ NEVER = {
     ),
     "workqueue_retries_total": "no event is refused for a while: test_component_metrics",
     "policy_sched_events_lost_total": "moves where events cannot be written: test_event_writer",
+    "scheduler_resourceclaim_creates_total": "moves where pods claim devices: test_claim_metrics",
+    "scheduler_dra_bindingconditions_allocations_total": "as above",
+    "scheduler_dra_bindingconditions_wait_duration_seconds": "as above",
     "policy_sched_unreadable_objects": "moves where an object cannot be read: test_unreadable",
 }
 """Families that no scenario here changes, and why."""
