@@ -305,7 +305,7 @@ class TestPreBind:
         assert wakeup == EPOCH + SECOND
         clock.ns = wakeup
         assert scheduler.run_due() == []
-        scheduler.handle.objects.version += 1
+        scheduler.handle.objects.changes += 1
         assert scheduler.run_due() == []
         clock.advance(1)
         (bound,) = scheduler.run_due()
