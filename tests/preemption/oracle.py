@@ -2,13 +2,15 @@
 
 Written from the description of kube-scheduler's behaviour: cpu, the number of pods and host ports
 decide what fits; nominated pods of equal or higher priority count as if they were running, and the
-pod must fit without them, too.
+pod must fit without them, too. The host ports in use are a set, as kube-scheduler keeps them: a
+port that two pods hold is free when one of them is removed, and in use when one is added.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 NOW = 10**9
@@ -57,23 +59,43 @@ class OracleCandidate:
     violations: int = field(default=0)
 
 
-def reasons(node: OracleNode, running: Sequence[OraclePod], pod: OraclePod) -> list[str]:
-    """Return why the pod does not fit beside what runs; empty if it does."""
-    taken = {port for other in running for port in other.ports}
-    if taken & set(pod.ports):
-        return [PORTS]
-    found = []
-    if len(running) + 1 > node.pods:
-        found.append("Too many pods")
-    if pod.cpu and sum(other.cpu for other in running) + pod.cpu > node.cpu:
-        found.append("Insufficient cpu")
-    return found
+class NodeInfo:
+    """What a dry run keeps of a node: its pods, and the host ports in use."""
 
+    def __init__(self, node: OracleNode) -> None:
+        self.node = node
+        self.pods = list(node.running)
+        self.ports = {port for pod in node.running for port in pod.ports}
 
-def rejection(node: OracleNode, running: Sequence[OraclePod], pod: OraclePod) -> list[str]:
-    """Return why the pod does not fit, first with nominated pods, then without them."""
-    rivals = [other for other in node.nominated if other.priority >= pod.priority]
-    return reasons(node, [*running, *rivals], pod) or reasons(node, running, pod)
+    def with_added(self, pods: Collection[OraclePod]) -> NodeInfo:
+        """Return a copy to which the pods are added."""
+        found = copy(self)
+        found.pods = [*self.pods, *pods]
+        found.ports = self.ports.union(*(pod.ports for pod in pods))
+        return found
+
+    def without(self, pods: Collection[OraclePod]) -> NodeInfo:
+        """Return a copy from which the pods are removed, and their ports with them."""
+        found = copy(self)
+        found.pods = [pod for pod in self.pods if pod not in pods]
+        found.ports = self.ports.difference(*(pod.ports for pod in pods))
+        return found
+
+    def reasons(self, pod: OraclePod) -> list[str]:
+        """Return why the pod does not fit beside what runs; empty if it does."""
+        if self.ports & set(pod.ports):
+            return [PORTS]
+        found = []
+        if len(self.pods) + 1 > self.node.pods:
+            found.append("Too many pods")
+        if pod.cpu and sum(other.cpu for other in self.pods) + pod.cpu > self.node.cpu:
+            found.append("Insufficient cpu")
+        return found
+
+    def rejection(self, pod: OraclePod) -> list[str]:
+        """Return why the pod does not fit, first with nominated pods, then without them."""
+        rivals = [other for other in self.node.nominated if other.priority >= pod.priority]
+        return self.with_added(rivals).reasons(pod) or self.reasons(pod)
 
 
 def importance(pods: Iterable[OraclePod]) -> list[OraclePod]:
@@ -108,23 +130,23 @@ def candidate(
     node: OracleNode, pod: OraclePod, budgets: Sequence[OracleBudget]
 ) -> OracleCandidate | str | list[str]:
     """Return the victims on a node, or why there are none: a sentence, or the filters' reasons."""
-    at_first = rejection(node, node.running, pod)
-    if at_first != [PORTS] and pod.cpu > node.cpu:
+    info = NodeInfo(node)
+    if info.rejection(pod) != [PORTS] and pod.cpu > node.cpu:
         return "Preemption is not helpful for scheduling"
     lower = importance(other for other in node.running if other.priority < pod.priority)
     if not lower:
         return "No preemption victims found for incoming pod"
-    staying = [other for other in node.running if other not in lower]
-    why = rejection(node, staying, pod)
+    info = info.without(lower)
+    why = info.rejection(pod)
     if why:
         return why
     first = breaking(lower, budgets)
     victims = []
     for other in [*first, *(other for other in lower if other not in first)]:
-        if rejection(node, [*staying, other], pod):
+        info = info.with_added([other])
+        if info.rejection(pod):
+            info = info.without([other])
             victims.append(other)
-        else:
-            staying.append(other)
     violations = sum(victim in first for victim in victims)
     return OracleCandidate(tuple(other for other in lower if other in victims), violations)
 

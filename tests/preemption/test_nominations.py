@@ -14,9 +14,8 @@ from policy_sched.scheduler.attempt import Bind, Reject
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
-from tests.preemption import oracle
 from tests.preemption.clusters import clusters, decision_for, info_of, plans, scheduler_of
-from tests.preemption.oracle import OraclePod
+from tests.preemption.oracle import NodeInfo, OraclePod
 
 
 def evaluate(scheduler: Scheduler, pod: PodInfo) -> Evaluation:
@@ -40,7 +39,7 @@ def test_pods_fit_beside_those_that_come_before_them(cluster, priorities) -> Non
     for number, priority in enumerate(priorities):
         pod = replace(cluster.pod, name=f"new-{number}", priority=priority)
         evaluation = evaluate(scheduler, info_of(pod))
-        expected = {n.name: oracle.rejection(n, n.running, pod) for n in cluster.nodes}
+        expected = {n.name: NodeInfo(n).rejection(pod) for n in cluster.nodes}
         assert reasons_by_node(scheduler, evaluation) == expected
         assert (evaluation.scoring is not None) == any(not r for r in expected.values())
         best = {scheduler.cache.nodes.names[row] for row in evaluation.best().tolist()}

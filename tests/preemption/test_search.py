@@ -27,7 +27,7 @@ from tests.preemption.clusters import (
     scheduler_of,
     shipped_rules,
 )
-from tests.preemption.oracle import OracleBudget, OracleCandidate, OracleNode, OraclePod
+from tests.preemption.oracle import NodeInfo, OracleBudget, OracleCandidate, OracleNode, OraclePod
 
 ALL = CandidateLimit(100, 100)
 
@@ -113,17 +113,63 @@ def test_no_pod_is_evicted_without_need(cluster: OracleCluster) -> None:
         return
     assert all(victim.priority < cluster.pod.priority for victim in decision.victims)
     (node,) = (node for node in cluster.nodes if node.name == decision.node)
-    gone = {victim.name for victim in decision.victims}
-    staying = [pod for pod in node.running if pod.name not in gone]
-    assert not oracle.reasons(node, staying, cluster.pod)
-    for pod in node.running:
-        if pod.name in gone:
-            assert oracle.reasons(node, [*staying, pod], cluster.pod)
+    names = {victim.name for victim in decision.victims}
+    gone = [pod for pod in node.running if pod.name in names]
+    left = NodeInfo(node).without(gone)
+    assert not left.reasons(cluster.pod)
+    for pod in gone:
+        assert left.with_added([pod]).reasons(cluster.pod)
     told = [one for one in answers(cluster).values() if isinstance(one, OracleCandidate)]
     if any(one.violations == 0 for one in told):
         chosen = oracle.candidate(node, cluster.pod, cluster.budgets)
         assert isinstance(chosen, OracleCandidate)
         assert chosen.violations == 0
+
+
+def on_port_80(
+    *priorities: int, cpu: int = 0, nominated: tuple[OraclePod, ...] = ()
+) -> OracleCluster:
+    """Return a node of one cpu whose pods, and a pod of priority 10, want the same host port."""
+    running = tuple(
+        OraclePod(f"p{i}", priority, 0, ports=(80,)) for i, priority in enumerate(priorities)
+    )
+    node = OracleNode("n0", 1000, 8, running, nominated)
+    return OracleCluster((node,), (), OraclePod("new", 10, cpu, ports=(80,)))
+
+
+class TestPortsOfSeveralPods:
+    """A host port that pods on one node share: bound by hand, they need not fit together."""
+
+    @pytest.mark.parametrize("each", [False, True], ids=["together", "node by node"])
+    @pytest.mark.parametrize(
+        ("cluster", "victims"),
+        [
+            (on_port_80(0, 10), {"p0"}),
+            (on_port_80(10, 0), {"p1"}),
+            (on_port_80(0, 5), {"p0", "p1"}),
+            (on_port_80(0, 5, 100), {"p0", "p1"}),
+            (on_port_80(0, 10, nominated=(OraclePod("other", 100, 0, ports=(80,)),)), None),
+        ],
+    )
+    def test_victims(self, cluster: OracleCluster, victims: set[str] | None, each: bool) -> None:
+        """The port is free when one is removed, in use when one is put back or nominated."""
+        scheduler = scheduler_of(cluster)
+        attempt = attempt_of(scheduler, info_of(cluster.pod))
+        assert attempt is not None
+        attempt = node_by_node(attempt) if each else attempt
+        result = search_of(scheduler).dry_run(attempt, all_rows(scheduler))
+        assert found(scheduler, result.candidates) == ({"n0": (victims, 0)} if victims else {})
+
+    def test_the_reason_is_that_of_the_next_filter(self) -> None:
+        """Without its victims the node has a free port, but not the cpu."""
+        cluster = on_port_80(0, 10, cpu=2000)
+        decision = decision_for(scheduler_of(cluster), info_of(cluster.pod))
+        assert isinstance(decision, Reject)
+        assert decision.message == (
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod "
+            "ports. no new claims to deallocate, preemption: 0/1 nodes are available: "
+            "1 Insufficient cpu."
+        )
 
 
 def crowd(count: int, *, breaking: int = 0) -> OracleCluster:
