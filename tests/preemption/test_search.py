@@ -1,4 +1,4 @@
-"""The search: what an oracle finds node by node, on any cluster; and nothing is left of it."""
+"""The search finds what the oracle finds node by node, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -80,25 +80,25 @@ def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
     assert found(scheduler, together.candidates) == expected
     each = search.dry_run(node_by_node(attempt), np.array(sorted(rows), np.intp))
     assert found(scheduler, each.candidates) == expected
-    after = picture(scheduler.cache)  # it may have columns that were asked for in between
+    after = picture(scheduler.cache)  # it may have columns that were created in between
     assert {key: after[key] for key in before} == before
 
 
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> None:
-    """The best node by the five criteria with its victims, or the whole message."""
+    """The best node by the five criteria with its victims, or the complete message."""
     scheduler = scheduler_of(cluster)
     decision = decision_for(scheduler, info_of(cluster.pod))
-    told = answers(cluster)
-    candidates = {name: one for name, one in told.items() if isinstance(one, OracleCandidate)}
+    expected = answers(cluster)
+    candidates = {name: one for name, one in expected.items() if isinstance(one, OracleCandidate)}
     if isinstance(decision, Preempt):
         assert decision.node in oracle.best(candidates)
         names = [victim.name for victim in decision.victims]
         assert names == [victim.name for victim in candidates[decision.node].victims]
     elif isinstance(decision, Reject):
         assert not candidates
-        reasons = [one for one in told.values() if not isinstance(one, OracleCandidate)]
+        reasons = [one for one in expected.values() if not isinstance(one, OracleCandidate)]
         assert decision.message.endswith(". " + oracle.message(reasons))
         assert not decision.nominated
 
@@ -106,7 +106,7 @@ def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> No
 @settings(max_examples=150, deadline=None)
 @given(clusters(nominations=False))
 def test_no_pod_is_evicted_without_need(cluster: OracleCluster) -> None:
-    """Victims are less important, none could stay, and budgets are kept where they can be."""
+    """Victims have lower priority, none could stay, and budgets are respected if possible."""
     scheduler = scheduler_of(cluster)
     decision = decision_for(scheduler, info_of(cluster.pod))
     if not isinstance(decision, Preempt):
@@ -119,8 +119,8 @@ def test_no_pod_is_evicted_without_need(cluster: OracleCluster) -> None:
     assert not left.reasons(cluster.pod)
     for pod in gone:
         assert left.with_added([pod]).reasons(cluster.pod)
-    told = [one for one in answers(cluster).values() if isinstance(one, OracleCandidate)]
-    if any(one.violations == 0 for one in told):
+    expected = [one for one in answers(cluster).values() if isinstance(one, OracleCandidate)]
+    if any(one.violations == 0 for one in expected):
         chosen = oracle.candidate(node, cluster.pod, cluster.budgets)
         assert isinstance(chosen, OracleCandidate)
         assert chosen.violations == 0
@@ -173,7 +173,7 @@ class TestPortsOfSeveralPods:
 
 
 def crowd(count: int, *, breaking: int = 0) -> OracleCluster:
-    """Return nodes that are full with one pod each; the first ones' pods may not be disrupted."""
+    """Return nodes that are full with one pod each; the first pods are covered by a budget."""
     nodes = tuple(
         OracleNode(
             f"n{i}", 1000, 8, (OraclePod(f"p{i}", 0, 1000, 1, "a" if i < breaking else "b"),)
@@ -196,7 +196,7 @@ def looked_at(scheduler: Scheduler, candidate_limit: CandidateLimit, seed: int) 
 def test_dry_runs_of_many_kinds_of_pods_take_no_more_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each new kind counted the bytes of all that were kept: 180,000 sums for 600 pods."""
+    """Each new kind recounted the bytes of the whole cache: 180,000 sums for 600 pods."""
     most = 4_000
     monkeypatch.setattr(dry_runs, "KEPT_BYTES", most)
     scheduler = scheduler_of(crowd(20))
@@ -215,7 +215,7 @@ def test_dry_runs_of_many_kinds_of_pods_take_no_more_than_they_may(
 
 
 class TestShortlist:
-    """How many candidates are enough."""
+    """The number of candidates to find."""
 
     @pytest.mark.parametrize(
         ("percentage", "absolute", "nodes", "size"),
@@ -233,7 +233,7 @@ class TestShortlist:
         assert looked_at(scheduler, ALL, 3).row == looked_at(scheduler, ALL, 3).row
 
     def test_the_search_goes_on_until_no_budget_breaks(self) -> None:
-        """Enough candidates are not enough while each of them breaks a budget."""
+        """The minimum of candidates is exceeded while each of them violates a budget."""
         scheduler = scheduler_of(crowd(6, breaking=5))
         for seed in range(10):
             assert looked_at(scheduler, CandidateLimit(0, 2), seed).row == 5
