@@ -302,7 +302,7 @@ class Cache:
         assert record is not None, "only a pod of the cache can be removed"
         self._remove(info.uid, record)
 
-    # Trials: pods are off their nodes meanwhile, for whoever looks.
+    # Trials: pods are off their nodes for the time of a trial.
 
     def take_off(self, uid: str) -> TakenOff:
         """Take a pod off its node for the time of a trial."""

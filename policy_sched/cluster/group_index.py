@@ -8,7 +8,7 @@ from typing import Final
 
 from policy_sched.model import GroupKey, PodInfo
 
-_NOBODY: Final[Mapping[str, PodInfo]] = MappingProxyType({})
+_NO_PODS: Final[Mapping[str, PodInfo]] = MappingProxyType({})
 
 
 class GroupIndex:
@@ -31,7 +31,7 @@ class GroupIndex:
 
     def pods(self, key: GroupKey) -> Mapping[str, PodInfo]:
         """Return the pods of a group by UID."""
-        return self._groups.get(key, _NOBODY)
+        return self._groups.get(key, _NO_PODS)
 
     def version_of(self, key: GroupKey) -> int:
         """Return a number that is another after every change of a group; 0 without pods."""

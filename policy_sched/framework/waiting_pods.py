@@ -112,7 +112,7 @@ def _topic(plugin: str, ask: Ask) -> Hashable:
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
 MAX_TIMEOUT: Final = 15 * 60.0
 SECOND: Final = 1_000_000_000
-_NOBODY: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
+_NO_PODS: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
 
 
 class WaitingPod:
@@ -239,7 +239,7 @@ class WaitingPods:
 
     def of_group(self, key: GroupKey) -> Mapping[str, WaitingPod]:
         """Return the waiting pods of a pod group, by UID."""
-        return self._groups.get(key, _NOBODY)
+        return self._groups.get(key, _NO_PODS)
 
     def preempt(self, uid: str, plugin: str) -> bool:
         """Send a pod back for a more important one; False if it neither waits nor pre-binds."""

@@ -151,7 +151,7 @@ class AllocationResult(ApiStruct):
 
 
 class ResourceClaimConsumerReference(ApiValue, frozen=True, gc=False):
-    """Who may use a claim."""
+    """A consumer for which a claim is reserved."""
 
     api_group: str = ""
     resource: str = ""

@@ -26,7 +26,7 @@ from policy_sched.scheduler.placement_search import GroupPlan, Rejectors, reject
 from policy_sched.scheduler.pod_group_algorithm import UNSCHEDULABLE, Member
 
 #: The pod is tried again after a backoff, as after an error: no plugin rejected it.
-NOBODY: Final[Rejectors] = (NO_PLUGINS, NO_PLUGINS)
+NO_REJECTORS: Final[Rejectors] = (NO_PLUGINS, NO_PLUGINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class MemberDecision:
     status: Status
     message: str = ""
     nominated: str | None = None
-    rejected_by: Rejectors = NOBODY
+    rejected_by: Rejectors = NO_REJECTORS
 
 
 def member_decisions(plan: GroupPlan) -> Iterator[MemberDecision]:
@@ -112,7 +112,7 @@ def _rejected(attempt: Attempt, decision: Reject, plan: GroupPlan) -> MemberDeci
 
 def _failed(attempt: Attempt, decision: Reject | Preempt, plan: GroupPlan) -> MemberDecision:
     """Return what becomes of a pod that failed with its group."""
-    by = NOBODY if plan.gated else plan.rejected_by
+    by = NO_REJECTORS if plan.gated else plan.rejected_by
     return MemberDecision(attempt, decision, decision.status, decision.message, "", by)
 
 

@@ -2,7 +2,7 @@
 
 Theory of operation. Depth first over claims, requests and devices; whatever comes first in the
 order of pools and devices and lets everything after it work too is taken. A step that tries
-something is a generator: it yields the step that comes after, is told whether that worked, and
+something is a generator: it yields the step that comes after, is sent whether that worked, and
 undoes what it took if not. So the depth of the search is not the depth of Python's stack.
 """
 

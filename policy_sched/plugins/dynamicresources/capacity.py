@@ -45,24 +45,24 @@ def _consumed(request: Amount | None, capacity: DeviceCapacity) -> Quantity:
     if request is None:
         default = None if policy is None else policy.default
         return quantity(capacity.value if default is None else default)
-    asked = quantity(request)
+    requested = quantity(request)
     if policy is None:
-        return asked
+        return requested
     limits = policy.valid_range
     if limits is not None:
         least = quantity(limits.min or 0)
-        if asked.nanos < least.nanos:
+        if requested.nanos < least.nanos:
             return least
         if limits.step is not None:
             step = quantity(limits.step).value()
-            over = asked.value() - least.value()
+            over = requested.value() - least.value()
             steps = -(-over // step) if step else 0
             return Quantity((least.value() + steps * step) * NANO, Format.BINARY_SI)
-        return asked
+        return requested
     for one in map(quantity, policy.valid_values):
-        if one.nanos >= asked.nanos:
+        if one.nanos >= requested.nanos:
             return one
-    return asked
+    return requested
 
 
 def _violates(taken: Quantity, policy: CapacityRequestPolicy | None) -> bool:

@@ -1,9 +1,9 @@
 """What PreBind, Unreserve and PostFilter write into claims, and how a refused write is repeated.
 
 Theory of operation. Writing is a generator: it yields requests, and is sent the object that each
-leaves, or has the refusal thrown into it. Whoever runs it may wait for answers or have them at
-once. Patches carry the version that they were made of: what another has changed meanwhile is a
-conflict, and is read again.
+leaves, or has the refusal thrown into it. The caller may wait for answers or have them at once.
+Patches carry the version that they were made of: a change made in between is a conflict, and the
+object is read again.
 """
 
 from __future__ import annotations
@@ -136,14 +136,14 @@ def creation(variant: Variant) -> ObjectRequest:
 
 
 def mapping(pod: PodInfo, claim: ResourceClaim, variant: Variant) -> ObjectRequest:
-    """Return the request that tells a pod's node which claim serves its extended resources."""
-    told = {
+    """Return the request that names the claim of a pod's extended resources in its status."""
+    status = {
         "resourceClaimName": claim.metadata.name,
         "requestMappings": plain(variant.mappings),
     }
     body = {
         "metadata": {"uid": pod.pod.metadata.uid},
-        "status": {"extendedResourceClaimStatus": told},
+        "status": {"extendedResourceClaimStatus": status},
     }
     return ObjectRequest("patch", Pod, pod.namespace, pod.name, body, "status", strategic=True)
 
@@ -170,7 +170,7 @@ def written(
             except ClusterError as error:
                 text = f"get updated claim {name} after conflict: {error}"
                 raise WriteError(text) from error
-            assert isinstance(found, ResourceClaim), "it was asked for"
+            assert isinstance(found, ResourceClaim), "the request was for a claim"
             current = found
         try:
             return (yield from _write_once(current, pod, result, now))

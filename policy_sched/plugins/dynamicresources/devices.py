@@ -1,8 +1,8 @@
 """Devices as selectors and the search see them, and which node reaches what.
 
 Theory of operation. A slice is parsed once, when it is first seen; so is every device in it. What
-a selector says of a device depends on the device alone and is kept with it: pods and nodes share
-the answer.
+a selector returns for a device depends on the device alone and is kept with it: pods and nodes
+share the answer.
 """
 
 from __future__ import annotations

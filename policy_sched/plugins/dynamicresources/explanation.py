@@ -1,6 +1,6 @@
 """Explains claims: what keeps each device of a node from each request, and what would help.
 
-Theory of operation. A device is asked about for one request alone, in the allocator's order: the
+Theory of operation. A device is checked for one request alone, in the allocator's order: the
 first reason counts. What would help is found by allocating again with one thing changed.
 """
 
@@ -306,7 +306,7 @@ _Variant = tuple[str, str, str, str, SelectorOf | None, list[ClaimPlan]]
 def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterator[_Variant]:
     """Yield what can be changed, the least first."""
     refusals = _all_refusals(explained)
-    for why, asked in refusals:
+    for why, wanted in refusals:
         if why.taint is not None:
             taint = why.taint
             toleration = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
@@ -315,21 +315,21 @@ def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterato
                 return replace(request, tolerations=(*request.tolerations, added))
 
             name = f"{taint.key}:{taint.effect}"
-            changed = _changed(plans, asked, tolerant)
-            yield "toleration", asked.claim, asked.request, name, None, changed
-    for asked in explained.requests:
-        for count in range(asked.count - 1, 0, -1):
+            changed = _changed(plans, wanted, tolerant)
+            yield "toleration", wanted.claim, wanted.request, name, None, changed
+    for wanted in explained.requests:
+        for count in range(wanted.count - 1, 0, -1):
 
             def fewer(request: Request, count: int = count) -> Request:
                 return replace(request, count=count)
 
-            changed = _changed(plans, asked, fewer)
-            yield "count", asked.claim, asked.request, str(count), None, changed
+            changed = _changed(plans, wanted, fewer)
+            yield "count", wanted.claim, wanted.request, str(count), None, changed
     for place, plan in enumerate(plans):
         for index, constraint in enumerate(plan.claim.spec.devices.constraints):
             name = constraint.match_attribute or constraint.distinct_attribute or ""
             yield "constraint", plan.name, "", name, None, _unconstrained(plans, place, index)
-    for why, asked in refusals:
+    for why, wanted in refusals:
         if why.selector is not None:
             selector = why.selector
 
@@ -337,8 +337,8 @@ def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterato
                 kept = tuple(e for e in request.expressions if not _is(one, e[0]))
                 return replace(request, expressions=kept, _selected={})
 
-            changed = _changed(plans, asked, unselected)
-            yield "selector", asked.claim, asked.request, "", selector, changed
+            changed = _changed(plans, wanted, unselected)
+            yield "selector", wanted.claim, wanted.request, "", selector, changed
 
 
 def _is(selector: SelectorOf, place: str) -> bool:
@@ -346,7 +346,7 @@ def _is(selector: SelectorOf, place: str) -> bool:
 
 
 def _changed(
-    plans: Sequence[ClaimPlan], asked: RequestDevices, change: Callable[[Request], Request]
+    plans: Sequence[ClaimPlan], wanted: RequestDevices, change: Callable[[Request], Request]
 ) -> list[ClaimPlan]:
     """Return plans in which one request is another."""
     found = []
@@ -355,7 +355,7 @@ def _changed(
             [
                 change(one)
                 if isinstance(one, Request)
-                and (plan.name, one.full_name) == (asked.claim, asked.request)
+                and (plan.name, one.full_name) == (wanted.claim, wanted.request)
                 else one
                 for one in alternatives
             ]

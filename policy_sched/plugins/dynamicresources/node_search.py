@@ -1,4 +1,4 @@
-"""Asks the allocator about one node after another for one pod."""
+"""Runs the allocator for one pod on one node after another."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Found:
 
 
 class NodeSearch:
-    """Asks about nodes; times are nanoseconds, and ``filter_timeout`` 0 is no limit."""
+    """Searches nodes; times are nanoseconds, and ``filter_timeout`` 0 is no limit."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class PodSearch:
     def answer(self, row: int) -> Status:
         """Return Filter's status for a node."""
         node = self._table.nodes[row]
-        assert node is not None, "only live rows are asked about"
+        assert node is not None, "only live rows are searched"
         view = NodeView(node.metadata.name, node.metadata.labels)
         try:
             got = self._allocate(node, view)
@@ -196,7 +196,7 @@ class PodSearch:
         return None if taken is None else Found(claims, taken, special)
 
     def _stop(self) -> Callable[[], str]:
-        """Return what says why the search on a node is to end."""
+        """Return why the search on a node is to end."""
         search = self._search
         if not search.filter_timeout:
             return search.cancelled

@@ -3,7 +3,7 @@
 Theory of operation. Filter answers whether the allocator finds devices on a node; what it finds is
 thrown away. Reserve allocates once more, on the node that was chosen, for the very claims of the
 pod: so pods whose claims are alike share one evaluation, and only rows on which devices were taken
-or given back are asked about again. Between Reserve and the write the allocation is in flight.
+or given back are evaluated again. Between Reserve and the write the allocation is in flight.
 """
 
 from __future__ import annotations
@@ -187,14 +187,14 @@ class DynamicResources:
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
         found = self._gatherer.of(pod)
-        asked = self._table.row_of.values() if rows is None else rows.tolist()
+        searched = self._table.row_of.values() if rows is None else rows.tolist()
         codes = np.zeros(self._table.n if rows is None else rows.size, np.int16)
         fatal: set[int] = set()
         begun = self._search.begin(found)
         mark = state.read(PodClaims)
         if mark is not None and nodes is not self._table:
             begun.unavailable = mark.unavailable
-        for place, row in enumerate(asked):
+        for place, row in enumerate(searched):
             status = begun.answer(row)
             if status.ok:
                 continue
@@ -263,10 +263,10 @@ class DynamicResources:
     def score(self, pod: PodInfo, rows: Rows) -> RawScores:
         """Prefer nodes on which requests get their first alternatives."""
         found = self._gatherer.of(pod)
-        asked = self._table.row_of.values() if rows is None else rows.tolist()
+        searched = self._table.row_of.values() if rows is None else rows.tolist()
         scores = np.zeros(self._table.n if rows is None else rows.size, np.int64)
         begun = self._search.begin(found)
-        for place, row in enumerate(asked):
+        for place, row in enumerate(searched):
             try:
                 allocations = begun.names(row)
             except (AllocationError, ExtendedResourceError):

@@ -70,7 +70,7 @@ class Request:
         return f"{self.parent}/{self.sub}" if self.sub else self.parent
 
     def selects(self, device: DeviceView, node: NodeView) -> bool:
-        """Tell whether a device is what is asked for. Raises AllocationError."""
+        """Return whether a device is selected. Raises AllocationError."""
         known = self._selected.get(id(device))
         if known is None:
             known = self._selected[id(device)] = self._selects(device)
@@ -134,8 +134,8 @@ class ClaimPlan:
         """Return the plan of a claim."""
         requests: list[list[Request | AllocationError]] = [
             [
-                _checked(claim, one, asked, classes)
-                for asked in one.first_available or (one.exactly,)
+                _checked(claim, one, wanted, classes)
+                for wanted in one.first_available or (one.exactly,)
             ]
             for one in claim.spec.devices.requests
         ]
@@ -185,11 +185,11 @@ class ClaimPlan:
 def _checked(
     claim: ResourceClaim,
     one: DeviceRequest,
-    asked: ExactDeviceRequest | DeviceSubRequest | None,
+    wanted: ExactDeviceRequest | DeviceSubRequest | None,
     classes: Classes,
 ) -> Request | AllocationError:
     try:
-        return _request(claim, one, asked, classes)
+        return _request(claim, one, wanted, classes)
     except AllocationError as error:
         return error
 
@@ -197,47 +197,47 @@ def _checked(
 def _request(
     claim: ResourceClaim,
     one: DeviceRequest,
-    asked: ExactDeviceRequest | DeviceSubRequest | None,
+    wanted: ExactDeviceRequest | DeviceSubRequest | None,
     classes: Classes,
 ) -> Request:
-    sub = asked.name if isinstance(asked, DeviceSubRequest) else ""
+    sub = wanted.name if isinstance(wanted, DeviceSubRequest) else ""
     where = f"claim {claim_name(claim)}, request {sub or one.name}"
-    if asked is not None:
-        for index, selector in enumerate(asked.selectors):
+    if wanted is not None:
+        for index, selector in enumerate(wanted.selectors):
             if selector.cel is None:
                 why = "CEL expression empty (unsupported selector type?)"
                 raise AllocationError(f"{where}, selector #{index}: {why}")
-    if asked is None or not asked.device_class_name:
+    if wanted is None or not wanted.device_class_name:
         raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-    found = classes(asked.device_class_name)
+    found = classes(wanted.device_class_name)
     if found is None:
-        named = asked.device_class_name
+        named = wanted.device_class_name
         why = f'deviceclass.resource.k8s.io "{named}" not found'
         raise AllocationError(f"{where}: could not retrieve device class {named}: {why}")
-    if asked.allocation_mode not in (EXACT_COUNT, ALL):
-        raise AllocationError(f"{where}: unsupported count mode {asked.allocation_mode}")
+    if wanted.allocation_mode not in (EXACT_COUNT, ALL):
+        raise AllocationError(f"{where}: unsupported count mode {wanted.allocation_mode}")
     return Request(
         claim=claim_name(claim),
         parent=one.name,
         sub=sub,
-        mode=asked.allocation_mode,
-        count=asked.count,
-        class_name=asked.device_class_name,
-        expressions=_expressions(claim, asked, found),
-        tolerations=asked.tolerations,
-        capacity=_NO_AMOUNTS if asked.capacity is None else asked.capacity.requests,
-        admin_access=isinstance(asked, ExactDeviceRequest) and asked.admin_access,
+        mode=wanted.allocation_mode,
+        count=wanted.count,
+        class_name=wanted.device_class_name,
+        expressions=_expressions(claim, wanted, found),
+        tolerations=wanted.tolerations,
+        capacity=_NO_AMOUNTS if wanted.capacity is None else wanted.capacity.requests,
+        admin_access=isinstance(wanted, ExactDeviceRequest) and wanted.admin_access,
     )
 
 
 def _expressions(
-    claim: ResourceClaim, asked: ExactDeviceRequest | DeviceSubRequest, found: DeviceClass
+    claim: ResourceClaim, wanted: ExactDeviceRequest | DeviceSubRequest, found: DeviceClass
 ) -> tuple[tuple[str, str], ...]:
     of_class = f"class {found.metadata.name}"
     of_claim = f"claim {claim_name(claim)}"
     return tuple(
         (f"{place}: selector #{index}", "" if selector.cel is None else selector.cel.expression)
-        for place, selectors in ((of_class, found.spec.selectors), (of_claim, asked.selectors))
+        for place, selectors in ((of_class, found.spec.selectors), (of_claim, wanted.selectors))
         for index, selector in enumerate(selectors)
     )
 

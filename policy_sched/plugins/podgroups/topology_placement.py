@@ -27,7 +27,7 @@ from policy_sched.model import GroupKey, PodGroup, PodInfo
 from policy_sched.plugins.podgroups.gang_scheduling import group_name
 
 UNKNOWN: Final = "cannot determine domain for already scheduled pods"
-NOBODY: Final = "no pods from pod group are assigned to any of the candidate placements"
+NO_PODS_ASSIGNED: Final = "no pods from pod group are assigned to any of the candidate placements"
 BEST: Final = 100
 _ANYWHERE: Final = Placements(status=SKIP)
 
@@ -115,5 +115,5 @@ class PodGroupPodsCount:
         """Stretch the counts, so that the highest is 100."""
         most = int(scores.max())
         if most == 0:
-            raise PluginError(NOBODY)
+            raise PluginError(NO_PODS_ASSIGNED)
         return scores * BEST // most
