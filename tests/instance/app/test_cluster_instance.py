@@ -38,25 +38,30 @@ WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
 
 
 class Meddled(ApiServer):
-    """A server that lets a test act before a request is handled."""
+    """A server that lets a test act before a request is handled, and before it is answered."""
 
     before: Callable[[str, str], Awaitable[None]] | None = None
+    after: Callable[[str, str], Awaitable[None]] | None = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self.before is not None:
             await self.before(request.method, request.path)
-        return await super()._answer(request)
+        answer = await super()._answer(request)
+        if self.after is not None:
+            await self.after(request.method, request.path)
+        return answer
 
 
 class World:
     """A served embedded cluster, and the schedulers that are its clients.
 
-    ``before`` is called with method and path of each request before it is handled; ``clocks`` are
-    those of schedulers that start later.
+    ``before`` is called with method and path of each request before it is handled, ``after`` before
+    it is answered; ``clocks`` are those of schedulers that start later.
     """
 
     def __init__(self) -> None:
         self.before: Callable[[str, str], Awaitable[None]] | None = None
+        self.after: Callable[[str, str], Awaitable[None]] | None = None
         self.clocks = CLOCKS
         self.policies = PolicyFiles(None, ())
         self.cluster = EmbeddedCluster.open(None, time.time_ns)
@@ -67,7 +72,7 @@ class World:
     async def served(self) -> AsyncIterator[None]:
         """Serve the cluster, at the same address each time."""
         async with Meddled(self.cluster.store, self.address) as server:
-            server.before = self.before
+            server.before, server.after = self.before, self.after
             self.address = server.address
             acting = asyncio.create_task(self._act())
             try:
