@@ -251,3 +251,27 @@ def test_a_claim_that_another_allocates_meanwhile_is_respected() -> None:
 def _only(name: str) -> dict[str, object]:
     field = {"key": "metadata.name", "operator": "In", "values": [name]}
     return {"nodeSelectorTerms": [{"matchFields": [field]}]}
+
+
+def test_an_unused_claim_elsewhere_is_given_back_though_another_changes_it() -> None:
+    """The conflict is repeated, and the pod gets a device where it fits."""
+
+    async def play(world: World) -> None:
+        claims = Claims(world)
+
+        def disturb(count: int) -> None:
+            if count == 1:
+                claims.change("c", {"metadata": {"annotations": {"seen": "1"}}})
+
+        came = at(world, "/resourceclaims/c/status", disturb)
+        world.apply(node("a"), device_class(), resource_slice("a", "d0"), claim("c"))
+        result = {"request": "r", "driver": DRIVER, "pool": "b", "device": "d0"}
+        allocation = {"devices": {"results": [result]}, "nodeSelector": _only("b")}
+        claims.change("c", {"status": {"allocation": allocation}}, "status")
+        world.apply(pod_with("p", resourceClaimName="c"))
+        async with world.served(), world.scheduler():
+            await until(lambda: world.bound() == {"p": "a"})
+        assert claims.taken() == ["a/d0"]
+        assert len(came) == 3, "refused, given back, allocated"
+
+    acted(play)

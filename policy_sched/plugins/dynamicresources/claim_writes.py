@@ -17,7 +17,7 @@ import msgspec
 
 from policy_sched.client import Client, ObjectRequest
 from policy_sched.errors import ClusterError
-from policy_sched.framework import PendingStatus, Status
+from policy_sched.framework import Code, PendingStatus, Status
 from policy_sched.model import (
     AllocationResult,
     ApiObject,
@@ -31,6 +31,7 @@ from policy_sched.plugins.dynamicresources.requests import claim_name
 from policy_sched.plugins.dynamicresources.resource_claims import key_of
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+DEALLOCATED: Final = "deallocation of ResourceClaim completed"
 TRIES: Final = 5
 _CONFLICT: Final = 409
 
@@ -178,6 +179,29 @@ def written(
             if attempt == TRIES or not _is_conflict(error):
                 raise
     raise AssertionError("the last try returns or raises")
+
+
+def given_back(claim: ResourceClaim, pod: PodInfo) -> Writing[Status]:
+    """Take a claim's devices back, unless another pod uses it by now; return PostFilter's answer.
+
+    PostFilter does not wait for answers over a network, so a conflict is repeated here.
+    """
+    try:
+        for attempt in range(1, TRIES + 1):
+            try:
+                yield deallocation(claim)
+                break
+            except ClusterError as error:
+                if attempt == TRIES or not _is_conflict(error):
+                    raise
+            found = yield ObjectRequest("get", ResourceClaim, *key_of(claim))
+            assert isinstance(found, ResourceClaim), "it was asked for"
+            claim = found
+            if any(one.uid != pod.uid for one in claim.status.reserved_for):
+                break
+    except ClusterError as error:
+        return Status(Code.ERROR, (str(error),))
+    return Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
 
 
 def _write_once(

@@ -50,10 +50,12 @@ from policy_sched.plugins.dynamicresources import events
 from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
 from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
 from policy_sched.plugins.dynamicresources.claim_writes import (
+    DEALLOCATED,
     FINALIZER,
-    deallocation,
+    Run,
     deletion,
     drop,
+    given_back,
     unreservation,
     with_finalizers,
 )
@@ -237,14 +239,8 @@ class DynamicResources:
         if not free:
             return _done("still not schedulable")
         claim = free[0] if len(free) == 1 else self._handle.random.choice(free)
-        self._handle.client.send(deallocation(claim), self._raise)
-        return _done("deallocation of ResourceClaim completed")
-
-    @staticmethod
-    def _raise(_answer: ApiObject | None, error: Exception | None) -> None:
-        """An answer that is there at once is PostFilter's; a later one shows in the watch."""
-        if error is not None:
-            raise error
+        given = Run(self._handle.client, given_back(claim, pod), PendingStatus()).start()
+        return PostFilterResult(given) if isinstance(given, Status) else _done(DEALLOCATED)
 
     @hookimpl
     def pre_score(self, pod: PodInfo) -> Status:
