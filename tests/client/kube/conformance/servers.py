@@ -20,7 +20,13 @@ from typing import Any, Final
 import yaml
 
 from policy_sched.client.apimachinery.object import Stored
-from policy_sched.client.apimachinery.resources import CLAIM, POD, VOLUME, Expired
+from policy_sched.client.apimachinery.resources import (
+    CLAIM,
+    DEVICE_CLAIM,
+    POD,
+    VOLUME,
+    Expired,
+)
 from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.time.work_queue import Clocks
@@ -159,7 +165,7 @@ def _keep(store: ObjectStore, change: Change) -> None:
 def _disturb(store: ObjectStore, change: Change) -> None:
     """Keep claims and volumes, and write into objects of others."""
     _keep(store, change)
-    disturbed = change.new.resource.key in (POD, CLAIM, VOLUME)
+    disturbed = change.new.resource.key in (POD, CLAIM, VOLUME, DEVICE_CLAIM)
     if disturbed and change.type != DELETED and _mark(change.old) == _mark(change.new):
         notes = {**change.new.typed.metadata.annotations, _MARK: str(change.version)}
         _revise(store, change, {"annotations": notes, "managedFields": [_MANAGED]})
