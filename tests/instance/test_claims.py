@@ -275,3 +275,38 @@ def test_an_unused_claim_elsewhere_is_given_back_though_another_changes_it() -> 
         assert len(came) == 3, "refused, given back, allocated"
 
     acted(play)
+
+
+@pytest.mark.parametrize("source", ["resourceClaimTemplateName", "resourceClaimName"])
+@pytest.mark.parametrize("end", ["", "/status"])
+def test_a_pod_that_is_deleted_while_its_claim_is_written_keeps_no_device(
+    source: str, end: str
+) -> None:
+    """Its own claim has gone, or the shared one is free; the next pod gets the device."""
+
+    async def play(world: World) -> None:
+        claims = Claims(world)
+        world.apply(node("a"), device_class(), resource_slice("a", "d0"))
+        world.apply(template("gpu") if "Template" in source else claim("gpu"))
+
+        deleted: list[str] = []
+
+        async def before(method: str, path: str) -> None:
+            if deleted or method != "PATCH" or "/resourceclaims/" not in path:
+                return
+            if path.endswith("/status") == bool(end):
+                deleted.append(path)
+                claims.delete("p")
+
+        world.before = before
+        async with world.served(), world.scheduler() as instance:
+            world.apply(pod_with("p", **{source: "gpu"}))
+            await until(lambda: bool(deleted))
+            await until(lambda: not instance.scheduler.in_flight)
+            world.apply(pod_with("q", **{source: "gpu"}))
+            await until(lambda: world.bound() == {"q": "a"})
+            name = "q" if "Template" in source else "gpu"
+            await until(lambda: claims.pods(name) == ["q"])
+        assert claims.taken() == ["a/d0"]
+
+    acted(play)
