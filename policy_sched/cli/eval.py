@@ -82,6 +82,9 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     """
     require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
     if section == SELECTOR or (section == ANY and is_over_devices(expression)):
+        unread = {"--pod": pod, "--node": node, "--policy": policy, "--now": now}
+        if given := ", ".join(option for option, value in unread.items() if value):
+            raise PolicySchedError(f"a selector over devices does not go together with {given}")
         slices = [one for one in _objects(cluster, 0) if isinstance(one, ResourceSlice)]
         write_report(evaluated_on_devices(expression, slices), output)
         return OK

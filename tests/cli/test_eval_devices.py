@@ -113,3 +113,11 @@ def test_without_devices(capsys: pytest.CaptureFixture[str]) -> None:
     """A cluster without slices is reported as one."""
     assert run(["eval", 'device.driver == "a"']) == 2
     assert "give ResourceSlices by --cluster" in capsys.readouterr().err
+
+
+def test_options_of_rules_are_refused(slices: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A selector reads a device only: a pod or a time that is given would be ignored."""
+    options = ["--cluster", slices, "--pod", slices, "--now", "2026-01-31T18:00:00Z"]
+    assert run(["eval", "device.driver", *options]) == 2
+    wanted = "a selector over devices does not go together with --pod, --now\n"
+    assert wanted in capsys.readouterr().err
