@@ -269,15 +269,15 @@ class _Run:
         before = time.perf_counter_ns()
         self._load.edit()
         self._editing += time.perf_counter_ns() - before
-        self._compiler.ask()
+        self._compiler.begin(self._load.files)
         self._reading = True
 
     def _finish(self, *, wait: bool) -> None:
         """Put in force what was read; without `wait` only if it has been read."""
-        if not self._reading or not (wait or self._compiler.answered()):
+        if not self._reading or not (wait or self._compiler.done()):
             return
         before = time.perf_counter_ns()
-        found = self._compiler.answer()
+        found = self._compiler.result()
         self._reading = False
         self._results[self._load.commit(found)] += 1
         self._held_up.append(time.perf_counter_ns() - before)

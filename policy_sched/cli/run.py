@@ -185,7 +185,7 @@ async def _serve(
         ):
             await running.run()
     finally:
-        compiler.interrupt()  # the event loop ends when the thread does that waits for an answer
+        compiler.interrupt()  # the event loop waits for the thread that waits for a result
 
 
 def _run(instance: EmbeddedInstance | ClusterInstance, running: RunLoop, wanted: Wanted) -> None:

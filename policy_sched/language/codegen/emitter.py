@@ -56,6 +56,13 @@ class ConstantPool:
         self.columns: dict[ColumnKey, str] = {}
         self._names: dict[int, str] = {}
 
+    def __getstate__(self) -> tuple[dict[str, object], dict[ColumnKey, str]]:
+        return self.constants, self.columns
+
+    def __setstate__(self, state: tuple[dict[str, object], dict[ColumnKey, str]]) -> None:
+        self.constants, self.columns = state
+        self._names = {id(value): name for name, value in self.constants.items()}
+
     def constant(self, value: object) -> str:
         """Return the name of a constant."""
         name = self._names.get(id(value))

@@ -1,7 +1,7 @@
 """Turns roots of the graph into Python functions: for one row, for some rows, and for all rows.
 
 Theory of operation. The text of the functions is written once, when a policy is compiled, and
-compiled to a code object. Binding it to a node table runs that code: it defines a factory, whose
+compiled to marshalled code. Binding it to a node table runs that code: it defines a factory, whose
 arguments are the columns and interners of that table, and calls it. The text holds only generated
 names and plain numbers; constants, functions and columns are reached by name.
 
@@ -14,10 +14,11 @@ are bound without them.
 
 from __future__ import annotations
 
+import marshal
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -63,9 +64,9 @@ _PLAIN: Final = "plain"
 _OVER_ROWS: Final = "pod, ctx, rows, n"
 
 
-def compiled(text: str) -> CodeType:
-    """Return the code object of a factory's text."""
-    return compile(text, "<policy>", "exec")
+def compiled(text: str) -> bytes:
+    """Return the code of a factory's text, marshalled: it can be pickled as it is."""
+    return marshal.dumps(compile(text, "<policy>", "exec"))
 
 
 _NO_CODE: Final = compiled("")
@@ -130,7 +131,7 @@ class Program:
     """The code of the functions, before a table is known."""
 
     text: str
-    code: CodeType
+    code: bytes
     slots: ConstantPool
     by_row: bool
     """Whether anything differs from node to node."""
@@ -168,11 +169,11 @@ class Program:
         return Functions(scalar, vector, whole, MaterializedColumns(table, static, dynamic))
 
 
-def bind_factory(code: CodeType, slots: ConstantPool, runtime: Runtime) -> Any:
+def bind_factory(code: bytes, slots: ConstantPool, runtime: Runtime) -> Any:
     """Return the functions that the factory of some code makes for one table; one by itself."""
     table = runtime.table
     namespace: dict[str, Any] = {**DEFINED, **slots.constants}
-    exec(code, namespace)  # noqa: S102  # our own text: names and numbers only
+    exec(marshal.loads(code), namespace)  # noqa: S102, S302  # our own text: names and numbers only
     given = {
         "rt": runtime,
         "column": table.lookup,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -89,7 +88,7 @@ VictimFunction: TypeAlias = Callable[[Any, object, VictimScope], tuple[Any, Any]
 class VictimProgram:
     """The code of an expression over victims, before a cluster is known."""
 
-    code: CodeType
+    code: bytes
     slots: ConstantPool
     rep: str
     """How values are held; of texts (s) an array has the codes."""

@@ -6,7 +6,8 @@ cheaper form exists, and every cheaper form must equal it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,6 +46,18 @@ class Builtin:
     fallible: bool
 
 
+def _builtins(functions: Mapping[str, Callable[..., Any]], *, fallible: bool) -> dict[str, Builtin]:
+    """Return the builtins of a table.
+
+    A function without a name becomes a global of its module, so that it can be pickled.
+    """
+    for name, function in functions.items():
+        if "<" in function.__qualname__:
+            function.__name__ = function.__qualname__ = name
+            setattr(sys.modules[function.__module__], name, function)
+    return {name: Builtin(function, fallible) for name, function in functions.items()}
+
+
 _MODULES: Final = (
     builtins_math,
     builtins_quantity,
@@ -53,12 +66,12 @@ _MODULES: Final = (
     builtins_time,
     builtins_scheduler,
 )
-BUILTINS: Final[dict[str, Builtin]] = {
-    **{name: Builtin(f, False) for module in _MODULES for name, f in module.TOTAL.items()},
-    **{name: Builtin(f, True) for module in _MODULES for name, f in module.PARTIAL.items()},
-}
+BUILTINS: Final[dict[str, Builtin]] = {}
+for _module in _MODULES:
+    BUILTINS.update(_builtins(_module.TOTAL, fallible=False))
+    BUILTINS.update(_builtins(_module.PARTIAL, fallible=True))
 #: The same over quantities that have no unit yet (exact amounts).
 FREE: Final[dict[str, Builtin]] = {
-    **{name: Builtin(f, False) for name, f in builtins_quantity.FREE_TOTAL.items()},
-    **{name: Builtin(f, True) for name, f in builtins_quantity.FREE_PARTIAL.items()},
+    **_builtins(builtins_quantity.FREE_TOTAL, fallible=False),
+    **_builtins(builtins_quantity.FREE_PARTIAL, fallible=True),
 }

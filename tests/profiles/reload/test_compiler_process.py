@@ -44,7 +44,7 @@ def test_reloads_are_as_without_it(store: PolicyStore, tmp_path: Path) -> None:
 
 
 def test_a_child_that_died_is_replaced(store: PolicyStore, tmp_path: Path) -> None:
-    """Nothing is lost when the child is killed between two questions: another one answers."""
+    """A child that is killed between two compilations is replaced."""
     compiler = store.compiler.__self__  # type: ignore[attr-defined]
     assert isinstance(compiler, CompilerProcess)
     os.kill(compiler.pid, signal.SIGKILL)
@@ -61,9 +61,9 @@ def test_a_child_that_dies_at_work_has_failed(store: PolicyStore) -> None:
     assert isinstance(compiler, CompilerProcess)
     before = store.current
     os.kill(compiler.pid, signal.SIGSTOP)
-    compiler.ask()
+    compiler.begin(store.files)
     os.kill(compiler.pid, signal.SIGKILL)
-    refused = store.commit(compiler.answer())
+    refused = store.commit(compiler.result())
     assert refused.result is Result.REFUSED
     assert [one.code for one in refused.problems] == ["PS503"]
     assert "the compiler ended with SIGKILL" in refused.problems[0].message
@@ -71,14 +71,14 @@ def test_a_child_that_dies_at_work_has_failed(store: PolicyStore) -> None:
     assert store.reload().result is Result.UNCHANGED
 
 
-def test_waiting_for_an_answer_does_not_delay_the_end(store: PolicyStore) -> None:
+def test_waiting_for_a_result_does_not_delay_the_end(store: PolicyStore) -> None:
     """SIGTERM was ignored for as long as the compiler was busy."""
     compiler = store.compiler.__self__  # type: ignore[attr-defined]
     assert isinstance(compiler, CompilerProcess)
     os.kill(compiler.pid, signal.SIGSTOP)
-    compiler.ask()
+    compiler.begin(store.files)
     compiler.interrupt()
-    assert store.commit(compiler.answer()).result is Result.REFUSED
+    assert store.commit(compiler.result()).result is Result.REFUSED
     assert store.reload().result is Result.REFUSED
     assert not compiler.alive
 
@@ -141,8 +141,8 @@ def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
     assert compiler._process.exitcode is not None
 
 
-def test_other_files_are_compiled_here(store: PolicyStore, tmp_path: Path) -> None:
-    """The child knows its own files; a question about others is answered all the same."""
+def test_other_files_are_compiled_too(store: PolicyStore, tmp_path: Path) -> None:
+    """The child compiles the files that it is given, not only those of its start."""
     other = tmp_path / "other"
     other.mkdir()
     write(other / "policy.yaml", keeping("Other", "true"))
@@ -150,8 +150,8 @@ def test_other_files_are_compiled_here(store: PolicyStore, tmp_path: Path) -> No
     assert "Other" in found.plans[0].policies
 
 
-def test_a_configuration_that_is_data_is_understood(tmp_path: Path) -> None:
-    """The child gets files and data alike."""
+def test_a_configuration_may_be_data(tmp_path: Path) -> None:
+    """The child compiles a configuration from a file and from data."""
     write(tmp_path / "config.yaml", config({"mine": ["Mine"]}))
     write(tmp_path / "policy.yaml", keeping("Mine", "true"))
     for given in (str(tmp_path / "config.yaml"), {"apiVersion": "x", "kind": "y"}):

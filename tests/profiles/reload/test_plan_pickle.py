@@ -1,16 +1,17 @@
-"""What is compiled in one process runs in another: every shipped policy."""
+"""Compiled policies are pickled as they are, and run in another process."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from policy_sched.language.sections import CompiledPolicy
+from policy_sched.language.stdlib import BUILTINS, FREE, Builtin
 from policy_sched.profiles.build import diff_plans
 from policy_sched.profiles.models.defaults import policies_directory
-from policy_sched.profiles.reload.compiler_process import dumps
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
 from tests.profiles.policy_texts import keeping, write
 
@@ -25,55 +26,62 @@ def policies(found: Compilation) -> dict[str, CompiledPolicy]:
     return found.plans[0].policies
 
 
-def elsewhere(found: Compilation) -> Compilation:
-    """What another process receives."""
-    arrived = pickle.loads(dumps(found))
+def copied(found: Compilation) -> Compilation:
+    """The compilation as another process receives it."""
+    arrived = pickle.loads(pickle.dumps(found))
     assert isinstance(arrived, Compilation)
     return arrived
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in policies_directory().iterdir()))
-def test_every_shipped_policy_travels(name: str) -> None:
+def test_every_shipped_policy_can_be_pickled(name: str) -> None:
     """The text of all programs, what they read and the profile's hash arrive as they were."""
     folder = policies_directory() / name
     if not folder.is_dir() or not list(folder.rglob("policy.yaml")):
         return
     found = files(folder).compile()
     assert not found.failed
-    arrived = elsewhere(found)
+    arrived = copied(found)
     assert arrived.plans[0].content_hash == found.plans[0].content_hash
     assert policies(arrived).keys() == policies(found).keys()
     for known, policy in policies(found).items():
-        twin = policies(arrived)[known]
-        assert twin is not policy
-        assert (twin.reads, twin.gate_reads) == (policy.reads, policy.gate_reads)
-        unit, other = policy.sections.filter, twin.sections.filter
+        copy = policies(arrived)[known]
+        assert copy is not policy
+        assert (copy.reads, copy.gate_reads) == (policy.reads, policy.gate_reads)
+        unit, other = policy.sections.filter, copy.sections.filter
         assert (unit is None) == (other is None)
         if unit is not None and other is not None:
             assert other.program.text == unit.program.text
 
 
-def test_an_unchanged_policy_is_the_same_to_the_scheduler(tmp_path: Path) -> None:
-    """What arrives differs from what is in force in nothing, so that no plugin is made anew."""
+def test_an_unchanged_policy_is_equal_to_its_copy(tmp_path: Path) -> None:
+    """A copy differs in nothing from the policy in force, so no plugin is made anew."""
     write(tmp_path / "a.yaml", keeping("One", 'node.name == "a"'))
     write(tmp_path / "b.yaml", keeping("Two", 'node.name == "b"'))
     found = files(tmp_path).compile()
-    assert not diff_plans(found.plans, elsewhere(found).plans)
+    assert not diff_plans(found.plans, copied(found).plans)
     write(tmp_path / "b.yaml", keeping("Two", 'node.name == "c"'))
-    changes = diff_plans(found.plans, elsewhere(files(tmp_path).compile()).plans)
+    changes = diff_plans(found.plans, copied(files(tmp_path).compile()).plans)
     assert changes.policies == ("Two",)
 
 
-def test_problems_travel_with_their_places(tmp_path: Path) -> None:
-    """A refused set arrives as its problems, each with file, line and column."""
+def test_problems_keep_their_places(tmp_path: Path) -> None:
+    """The problems of a refused set are pickled with file, line and column."""
     write(tmp_path / "a.yaml", keeping("One", 'node.nam == "a"'))
     found = files(tmp_path).compile()
-    arrived = elsewhere(found)
+    arrived = copied(found)
     assert arrived.failed
     assert arrived.problems == found.problems
 
 
 def test_the_text_of_the_files_is_not_sent(tmp_path: Path) -> None:
-    """Places stay behind: what is sent does not hold the text of the file."""
+    """A pickled policy does not hold the text of its file."""
     write(tmp_path / "a.yaml", "# a remark\n" + keeping("One", "true"))
-    assert b"remark" not in dumps(files(tmp_path).compile())
+    assert b"remark" not in pickle.dumps(files(tmp_path).compile())
+
+
+@pytest.mark.parametrize("table", [BUILTINS, FREE], ids=["builtins", "free"])
+def test_functions_of_rules_are_pickled_by_name(table: Mapping[str, Builtin]) -> None:
+    """A generated program calls the same functions of the standard library after pickling."""
+    for name, builtin in table.items():
+        assert pickle.loads(pickle.dumps(builtin.function)) is builtin.function, name
