@@ -24,19 +24,31 @@ these finds the other scheduler's node among the best.
 
 A pod with unbound volumes is decided when it arrives: once a node is selected for a volume, only
 that node fits. If a nomination arrives earlier, the pod is decided then.
+
+kube-scheduler allocates a pod's claims in PreBind and binds the pod then. Claims that are reserved
+for the pod alone are decided as if they were not allocated.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from msgspec.structs import replace
+
 from policy_sched.instance.shadow.choice import Choice, choose
 from policy_sched.instance.shadow.log import Comparison, Result, Side
-from policy_sched.model import Condition, PersistentVolumeClaim, PodInfo
+from policy_sched.model import (
+    Condition,
+    PersistentVolumeClaim,
+    PodInfo,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 from policy_sched.plugins.volumes import SELECTED_NODE
 from policy_sched.scheduler import Profile, Scheduler
 
@@ -267,7 +279,8 @@ class Shadow:
             return True  # reported with its nomination
         self._unassume(one)
         answer = Side(pod.node_name)
-        self._compare(one, answer, one.choice or self._chosen(one, answer))
+        with self._unallocated(pod):
+            self._compare(one, answer, one.choice or self._chosen(one, answer))
         return True
 
     def _chosen(self, one: Waiting, answer: Side) -> Choice:
@@ -408,12 +421,43 @@ class Shadow:
         one.choice, one.unbound = choice.keep(self._rows_by_name()), unbound
         self._kept[one.info.uid] = one
 
+    @contextmanager
+    def _unallocated(self, pod: PodInfo) -> Iterator[None]:
+        """Take the allocation off the claims that are reserved for the pod alone, and restore it.
+
+        ``pod`` has the claims' names in its status.
+        """
+        objects = self._scheduler.handle.objects
+        found = (objects.named(ResourceClaim, pod.namespace, name) for name in _claim_names(pod))
+        own = [
+            claim
+            for claim in found
+            if claim is not None and {one.uid for one in claim.status.reserved_for} == {pod.uid}
+        ]
+        for claim in own:
+            objects.put(replace(claim, status=ResourceClaimStatus()))
+        try:
+            yield
+        finally:
+            for claim in own:
+                objects.put(claim)
+
     def _rows_by_name(self) -> dict[str, int]:
         """Return rows by node name, copied when they change."""
         table = self._scheduler.handle.nodes
         if self._rows_of != table.journal.static_version:
             self._rows_of, self._rows = table.journal.static_version, dict(table.row_of)
         return self._rows
+
+
+def _claim_names(pod: PodInfo) -> set[str]:
+    """Return the names of the pod's resource claims, made from templates or not."""
+    spec, status = pod.pod.spec, pod.pod.status
+    names = {one.resource_claim_name for one in spec.resource_claims}
+    names.update(one.resource_claim_name for one in status.resource_claim_statuses)
+    if status.extended_resource_claim_status is not None:
+        names.add(status.extended_resource_claim_status.resource_claim_name)
+    return {name for name in names if name}
 
 
 def _refusal(pod: PodInfo) -> Condition | None:
