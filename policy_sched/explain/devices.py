@@ -93,6 +93,8 @@ class RequestStep:
     device_class: str
     count: int
     nodes: list[DevicesStep]
+    resource: str = ""
+    container: str = ""
 
 
 @dataclass(slots=True)
@@ -115,6 +117,8 @@ class ClaimChangeStep:
     fits: int
     nodes: list[str]
     selector: SelectorStep | None = None
+    resource: str = ""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,9 @@ def _request(one: RequestDevices, rejecting: Collection[str]) -> RequestStep:
             alike[key] = _devices(node)
         alike[key].nodes.append(node.node)
     steps = sorted(alike.values(), key=lambda step: (-step.fit, -step.devices, step.nodes[0]))
-    return RequestStep(one.claim, one.request, one.device_class, one.count, steps)
+    return RequestStep(
+        one.claim, one.request, one.device_class, one.count, steps, one.resource, one.container
+    )
 
 
 def _devices(node: NodeDevices) -> DevicesStep:
@@ -171,7 +177,15 @@ def _change(one: ClaimChange) -> ClaimChangeStep:
     selector = None if one.selector is None else SelectorStep.of(one.selector)
     nodes = sorted(one.nodes)[:_NAMED]
     return ClaimChangeStep(
-        one.kind, one.claim, one.request, one.name, len(one.nodes), nodes, selector
+        one.kind,
+        one.claim,
+        one.request,
+        one.name,
+        len(one.nodes),
+        nodes,
+        selector,
+        one.resource,
+        one.container,
     )
 
 
@@ -186,7 +200,10 @@ def devices_lines(steps: ClaimSteps) -> Iterator[str]:
             continue
         many = counted(request.count, "device") if request.count else "all devices"
         title = f"{many} of class {request.device_class}"
-        yield f"Devices for request {request.request} of claim {request.claim} ({title}):"
+        of = f"request {request.request} of claim {request.claim}"
+        if request.resource:
+            of = f"{request.resource} in container {request.container}"
+        yield f"Devices for {of} ({title}):"
         width = max(len(_some(step.nodes, len(step.nodes))) for step in request.nodes)
         for step in request.nodes:
             names = _some(step.nodes, len(step.nodes))
@@ -218,6 +235,8 @@ def _change_words(one: ClaimChangeStep) -> str:
         case "toleration":
             return f"with {of} tolerating {one.name}"
         case "count":
+            if one.resource:
+                return f"with {one.name} of {one.resource} in container {one.container}"
             return f"with {counted(int(one.name), 'device')} for {of}"
         case "constraint":
             return f"without the constraint {one.name} of {one.claim}"

@@ -101,9 +101,11 @@ def told(
     """Return a function that explains the pod on a cluster: what is printed below its filters."""
     monkeypatch.chdir(tmp_path)
 
-    def explain(claim: str, *objects: dict[str, Any], output: str = "text") -> Any:
+    def explain(
+        claim: str, *objects: dict[str, Any], others: str = OTHERS, output: str = "text"
+    ) -> Any:
         Path("claim.yaml").write_text(claim, encoding="utf-8")
-        Path("others.yaml").write_text(OTHERS, encoding="utf-8")
+        Path("others.yaml").write_text(others, encoding="utf-8")
         whole = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         Path("cluster.json").write_text(json.dumps(whole), encoding="utf-8")
         assert run(["explain", "train", "--cluster", ".", "-o", output]) == 0
@@ -245,5 +247,39 @@ Devices for request gpu of claim default/big (1 device of class gpu):
 
 What would change that:
   without the selector at claim.yaml:12 it would fit on 1 node: gpu-1
+"""
+    )
+
+
+def _pod_with(resource: str, amount: int) -> str:
+    """Return a class that serves an extended resource, and a pod that requests it."""
+    served = OTHERS.replace(
+        "spec:\n  selectors", f"spec:\n  extendedResourceName: {resource}\n  selectors"
+    )
+    limits = f"resources: {{limits: {{{resource}: {amount}}}, requests: {{{resource}: {amount}}}}}"
+    named = "  resourceClaims: [{name: gpu, resourceClaimName: big}]\n"
+    return served.replace(named, "").replace("image: i}", f"image: i, {limits}}}")
+
+
+def test_an_extended_resource_that_a_class_serves(told: Any) -> None:
+    """The devices behind an extended resource are counted for the container that requests it."""
+    taken = held("held", "gpu-1/gpu-0", "gpu-1/gpu-1", "gpu-1/gpu-2")
+    plugin = node("plugin")
+    plugin["status"]["allocatable"]["example.com/gpu"] = "1"
+    devices = [device(f"gpu-{i}") for i in range(4)]
+    slices = pool("gpu-1", *devices, device("gpu-4", taints=[TAINT]))
+    cluster = slices, taken, node("gpu-1"), node("cpu-1"), plugin
+    assert (
+        told("", *cluster, others=_pod_with("example.com/gpu", 3))
+        == """\
+Devices for example.com/gpu in container c (3 devices of class gpu):
+  gpu-1  5 devices: 3 allocated, 1 tainted, 1 fits; 3 are needed
+  cpu-1  no devices
+
+What would change that:
+  with 1 of example.com/gpu in container c it would fit on 1 node: gpu-1
+  with the allocated devices given back it would fit on 1 node: gpu-1
+  without NodeResourcesFit it would fit on 1 node: plugin
+  with 2 less example.com/gpu it would fit on 1 node: plugin
 """
     )

@@ -7,14 +7,14 @@ first reason counts. What would help is found by allocating again with one thing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from msgspec.structs import replace as replaced
 
 from policy_sched.framework import Handle
-from policy_sched.model import PodInfo, Taint, Toleration
+from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Taint, Toleration
 from policy_sched.plugins.dynamicresources.allocator import Allocator, counters_left
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceView,
@@ -22,7 +22,11 @@ from policy_sched.plugins.dynamicresources.devices import (
     SelectorError,
     selects,
 )
-from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
+from policy_sched.plugins.dynamicresources.extended_resources import (
+    ExtendedResourceError,
+    ExtendedResources,
+    variant_on,
+)
 from policy_sched.plugins.dynamicresources.gathered import Gathered, Gatherer
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool, PoolError
 from policy_sched.plugins.dynamicresources.requests import (
@@ -77,13 +81,19 @@ class NodeDevices:
 
 @dataclass(frozen=True, slots=True)
 class RequestDevices:
-    """A request of a claim that is to be allocated; ``count`` is 0 where it wants all devices."""
+    """A request of a claim that is to be allocated; ``count`` is 0 where it wants all devices.
+
+    ``resource`` is the extended resource that the request serves in ``container``, "" for a claim
+    that the pod names.
+    """
 
     claim: str
     request: str
     device_class: str
     count: int
     nodes: tuple[NodeDevices, ...]
+    resource: str = ""
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,8 @@ class ClaimChange:
     nodes: tuple[str, ...]
     name: str = ""
     selector: SelectorOf | None = None
+    resource: str = ""
+    container: str = ""
 
 
 @dataclass(slots=True)
@@ -128,34 +140,74 @@ class _Cluster:
     state: AllocatedState
 
 
+@dataclass(slots=True)
+class _Served:
+    """The claim for extended resources as some nodes need it, and what each request serves."""
+
+    plan: ClaimPlan
+    nodes: list[NodeView]
+    mappings: Sequence[ContainerExtendedResourceRequest]
+
+    def titled(self, one: RequestDevices) -> RequestDevices:
+        """Return a request with the resource and the container that it serves."""
+        to = next(to for to in self.mappings if to.request_name == one.request)
+        return replace(one, resource=to.resource_name, container=to.container_name)
+
+
 def explain_claims(handle: Handle, pod: PodInfo, rejected: Sequence[int]) -> ClaimsExplained:
     """Explain the claims of a pod; ``rejected``: the rows that only they make infeasible."""
     claims = handle.shared(ResourceClaims)
-    found = Gatherer(handle.objects, claims, handle.shared(ExtendedResources)).of(pod)
+    extended = handle.shared(ExtendedResources)
+    found = Gatherer(handle.objects, claims, extended).of(pod)
     explained = ClaimsExplained()
-    if not found.status.ok or not found.user:
+    if not found.status.ok or found.empty:
         return explained
     table = handle.nodes
-    views = {
-        row: NodeView(node.metadata.name, node.metadata.labels)
-        for row in table.row_of.values()
-        if (node := table.nodes[row]) is not None
-    }
+    nodes = {row: node for row in table.row_of.values() if (node := table.nodes[row]) is not None}
+    views = {row: NodeView(one.metadata.name, one.metadata.labels) for row, one in nodes.items()}
     cluster = _Cluster(list(views.values()), _pools_of(claims), claims.state)
     explained.allocated = list(_allocated(found, cluster))
-    requests = list(_requests(found.plans))
-    if any(isinstance(request, AllocationError) for _, request in requests):
+    served = _served(found, [(one, views[row]) for row, one in nodes.items()], extended)
+    plans = [*found.plans, *(one.plan for one in served)]
+    if _faulty(plans):
         return explained
-    for plan, request in requests:
-        assert isinstance(request, Request), "errors were looked for"
-        nodes = tuple(_on_node(plan, request, node, cluster) for node in cluster.nodes)
-        count = 0 if request.mode == ALL else request.count
-        explained.requests.append(
-            RequestDevices(plan.name, request.full_name, request.class_name, count, nodes)
-        )
+    user = [_devices(plan, one, cluster.nodes, cluster) for plan, one in _requests(found.plans)]
     tried = [views[row] for row in rejected[:_TRIED]]
-    explained.changes = list(_changes(found.plans, explained, tried, cluster))
+    explained.requests = list(user)
+    if not served:
+        explained.changes = list(_changes(found.plans, user, tried, cluster))
+    for special in served:
+        own = [
+            special.titled(_devices(plan, one, special.nodes, cluster))
+            for plan, one in _requests([special.plan])
+        ]
+        explained.requests += own
+        names = {node.name for node in special.nodes}
+        there = [node for node in tried if node.name in names]
+        plans = [*found.plans, special.plan]
+        explained.changes += _changes(plans, [*user, *own], there, cluster)
     return explained
+
+
+def _served(
+    found: Gathered, nodes: Iterable[tuple[Node, NodeView]], extended: ExtendedResources
+) -> list[_Served]:
+    """Return the claims for the pod's extended resources, one for nodes that need the same."""
+    if found.special is None:
+        return []
+    served: dict[object, _Served] = {}
+    for node, view in nodes:
+        try:
+            special = variant_on(node, found.special, found.pod, extended)
+        except ExtendedResourceError:
+            continue
+        if special is not None:
+            key = tuple((one.request_name, one.resource_name) for one in special.mappings)
+            if key not in served:
+                plan = ClaimPlan.of(special.claim, extended.device_class)
+                served[key] = _Served(plan, [], special.mappings)
+            served[key].nodes.append(view)
+    return list(served.values())
 
 
 def _pools_of(claims: ResourceClaims) -> Callable[[NodeView], list[Pool]]:
@@ -184,13 +236,29 @@ def _allocated(found: Gathered, cluster: _Cluster) -> Iterator[AllocatedClaim]:
         yield AllocatedClaim(claim_name(claim), devices, nodes)
 
 
-def _requests(
-    plans: Sequence[ClaimPlan],
-) -> Iterator[tuple[ClaimPlan, Request | AllocationError]]:
+def _requests(plans: Sequence[ClaimPlan]) -> Iterator[tuple[ClaimPlan, Request]]:
     for plan in plans:
         for alternatives in plan.requests:
             for request in alternatives:
+                assert isinstance(request, Request), "errors were looked for"
                 yield plan, request
+
+
+def _faulty(plans: Sequence[ClaimPlan]) -> bool:
+    return any(
+        isinstance(request, AllocationError)
+        for plan in plans
+        for alternatives in plan.requests
+        for request in alternatives
+    )
+
+
+def _devices(
+    plan: ClaimPlan, request: Request, nodes: Sequence[NodeView], cluster: _Cluster
+) -> RequestDevices:
+    counts = tuple(_on_node(plan, request, node, cluster) for node in nodes)
+    count = 0 if request.mode == ALL else request.count
+    return RequestDevices(plan.name, request.full_name, request.class_name, count, counts)
 
 
 def _on_node(plan: ClaimPlan, request: Request, node: NodeView, cluster: _Cluster) -> NodeDevices:
@@ -258,7 +326,7 @@ def _selector(plan: ClaimPlan, request: Request, place: str) -> SelectorOf:
 
 def _changes(
     plans: Sequence[ClaimPlan],
-    explained: ClaimsExplained,
+    requests: Sequence[RequestDevices],
     nodes: Sequence[NodeView],
     cluster: _Cluster,
 ) -> Iterator[ClaimChange]:
@@ -268,15 +336,16 @@ def _changes(
         return tuple(node.name for node in nodes if _allocates(changed, node, cluster, state))
 
     fewer: set[tuple[str, str]] = set()
-    for kind, claim, request, name, selector, changed in _variants(plans, explained):
-        if kind == "count" and (claim, request) in fewer:
+    for change, changed in _variants(plans, requests):
+        of = (change.claim, change.request)
+        if change.kind == "count" and of in fewer:
             continue
         found = fitting(changed, cluster.state)
         if found:
-            fewer |= {(claim, request)} if kind == "count" else set()
-            yield ClaimChange(kind, claim, request, found, name, selector)
+            fewer |= {of} if change.kind == "count" else set()
+            yield replace(change, nodes=found)
     found = fitting(plans, AllocatedState())
-    if found and any(one.why == "allocated" for one, _ in _all_refusals(explained)):
+    if found and any(one.why == "allocated" for one, _ in _all_refusals(requests)):
         yield ClaimChange("free", "", "", found)
 
 
@@ -289,25 +358,24 @@ def _allocates(
         return False
 
 
-def _all_refusals(explained: ClaimsExplained) -> list[tuple[Refusal, RequestDevices]]:
+def _all_refusals(requests: Sequence[RequestDevices]) -> list[tuple[Refusal, RequestDevices]]:
     """Return every reason once for each request that it keeps devices from."""
     found = {
         (one, request.claim, request.request): (one, request)
-        for request in explained.requests
+        for request in requests
         for node in request.nodes
         for one, _ in node.refused
     }
     return list(found.values())
 
 
-_Variant = tuple[str, str, str, str, SelectorOf | None, list[ClaimPlan]]
-
-
-def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterator[_Variant]:
-    """Yield what can be changed, the least first."""
-    refusals = _all_refusals(explained)
+def _variants(
+    plans: Sequence[ClaimPlan], requests: Sequence[RequestDevices]
+) -> Iterator[tuple[ClaimChange, list[ClaimPlan]]]:
+    """Yield what can be changed, the least first. Extended resources have no tolerations."""
+    refusals = _all_refusals(requests)
     for why, wanted in refusals:
-        if why.taint is not None:
+        if why.taint is not None and not wanted.resource:
             taint = why.taint
             toleration = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
 
@@ -315,20 +383,19 @@ def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterato
                 return replace(request, tolerations=(*request.tolerations, added))
 
             name = f"{taint.key}:{taint.effect}"
-            changed = _changed(plans, wanted, tolerant)
-            yield "toleration", wanted.claim, wanted.request, name, None, changed
-    for wanted in explained.requests:
+            yield _change("toleration", wanted, name), _changed(plans, wanted, tolerant)
+    for wanted in requests:
         for count in range(wanted.count - 1, 0, -1):
 
             def fewer(request: Request, count: int = count) -> Request:
                 return replace(request, count=count)
 
-            changed = _changed(plans, wanted, fewer)
-            yield "count", wanted.claim, wanted.request, str(count), None, changed
+            yield _change("count", wanted, str(count)), _changed(plans, wanted, fewer)
     for place, plan in enumerate(plans):
         for index, constraint in enumerate(plan.claim.spec.devices.constraints):
             name = constraint.match_attribute or constraint.distinct_attribute or ""
-            yield "constraint", plan.name, "", name, None, _unconstrained(plans, place, index)
+            change = ClaimChange("constraint", plan.name, "", (), name)
+            yield change, _unconstrained(plans, place, index)
     for why, wanted in refusals:
         if why.selector is not None:
             selector = why.selector
@@ -337,8 +404,21 @@ def _variants(plans: Sequence[ClaimPlan], explained: ClaimsExplained) -> Iterato
                 kept = tuple(e for e in request.expressions if not _is(one, e[0]))
                 return replace(request, expressions=kept, _selected={})
 
-            changed = _changed(plans, wanted, unselected)
-            yield "selector", wanted.claim, wanted.request, "", selector, changed
+            change = replace(_change("selector", wanted), selector=selector)
+            yield change, _changed(plans, wanted, unselected)
+
+
+def _change(kind: str, wanted: RequestDevices, name: str = "") -> ClaimChange:
+    """Return a change of a request, whose nodes are not known yet."""
+    return ClaimChange(
+        kind,
+        wanted.claim,
+        wanted.request,
+        (),
+        name,
+        resource=wanted.resource,
+        container=wanted.container,
+    )
 
 
 def _is(selector: SelectorOf, place: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from policy_sched.errors import PolicySchedError
 from policy_sched.framework import Handle
 from policy_sched.model import (
     DEVICE_CLASS_PREFIX,
@@ -19,6 +20,7 @@ from policy_sched.model import (
     DeviceClass,
     DeviceRequest,
     ExactDeviceRequest,
+    Node,
     OwnerReference,
     PodInfo,
     ResourceClaim,
@@ -33,6 +35,10 @@ ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY: Final = "<extended-resources>"
 _EXACT_COUNT: Final = "ExactCount"
 _MAX: Final = 2**63 - 1
+
+
+class ExtendedResourceError(PolicySchedError):
+    """A node is rejected with these words before anything is allocated."""
 
 
 class ExtendedResources:
@@ -143,6 +149,29 @@ def variant(special: ResourceClaim, pod: PodInfo, classes: Mapping[str, str]) ->
     ordered = tuple(DeviceRequest(name=n, exactly=requests[n]) for n in sorted(requests))
     spec = ResourceClaimSpec(devices=DeviceClaim(requests=ordered))
     return Variant(replace(special, spec=spec), tuple(mappings))
+
+
+def variant_on(
+    node: Node, special: ResourceClaim, pod: PodInfo, extended: ExtendedResources
+) -> Variant | None:
+    """Return the claim for what devices serve on a node; None if there is nothing.
+
+    Raises ExtendedResourceError.
+    """
+    if special.spec.devices.requests:
+        raise ExtendedResourceError("cannot schedule extended resource claim")
+    served: dict[str, str] = {}
+    allocatable = node.status.allocatable
+    for resource, amount in pod.requests.items():
+        if not amount or not eligible(resource):
+            continue
+        device_class = extended.class_of(resource)
+        there = allocatable.get(resource)
+        if device_class is not None and (there is None or quantity(there).nanos == 0):
+            served[resource] = device_class
+        elif there is None:
+            raise ExtendedResourceError("cannot fit resource")
+    return variant(special, pod, served) if served else None
 
 
 @dataclass(slots=True)

@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.errors import PolicySchedError
 from policy_sched.framework import SUCCESS, Code, Handle, Status
-from policy_sched.model import Node, ResourceClaim, quantity
+from policy_sched.model import Node, ResourceClaim
 from policy_sched.plugins.dynamicresources.allocator import Allocator, NodeError, Taken
 from policy_sched.plugins.dynamicresources.binding_conditions import Readiness, readiness
 from policy_sched.plugins.dynamicresources.devices import NodeView, selects
 from policy_sched.plugins.dynamicresources.extended_resources import (
+    ExtendedResourceError,
     ExtendedResources,
     Variant,
-    eligible,
-    variant,
+    variant_on,
 )
 from policy_sched.plugins.dynamicresources.gathered import UNRESOLVABLE, Gathered
 from policy_sched.plugins.dynamicresources.pools import PoolError
@@ -32,13 +31,7 @@ def _rejection(text: str) -> Status:
 
 _NOT_ALLOCATED: Final = _rejection("cannot allocate all claims")
 _UNAVAILABLE: Final = _rejection(NOT_AVAILABLE)
-_LEFT_OVER: Final = _rejection("cannot schedule extended resource claim")
-_NO_DEVICE_PLUGIN: Final = _rejection("cannot fit resource")
 _LATE: Final = "deadline exceeded"
-
-
-class ExtendedResourceError(PolicySchedError):
-    """A node is rejected with these words before anything is allocated."""
 
 
 @dataclass(slots=True)
@@ -175,7 +168,7 @@ class PodSearch:
         found = self._found
         plans, claims, special = found.plans, [plan.claim for plan in found.plans], None
         if found.special is not None:
-            special = self._variant(node)
+            special = variant_on(node, found.special, found.pod, self._search.extended)
             if special is not None:
                 plans = [*plans, self._plan(special.claim)]
                 claims.append(special.claim)
@@ -206,25 +199,3 @@ class PodSearch:
 
     def _plan(self, claim: ResourceClaim) -> ClaimPlan:
         return ClaimPlan.of(claim, self._search.extended.device_class)
-
-    def _variant(self, node: Node) -> Variant | None:
-        """Return the claim for what devices serve on a node; None if there is nothing.
-
-        Raises ExtendedResourceError.
-        """
-        special, pod = self._found.special, self._found.pod
-        assert special is not None, "the pod requests extended resources"
-        if special.spec.devices.requests:
-            raise ExtendedResourceError("cannot schedule extended resource claim")
-        served: dict[str, str] = {}
-        allocatable = node.status.allocatable
-        for resource, amount in pod.requests.items():
-            if not amount or not eligible(resource):
-                continue
-            device_class = self._search.extended.class_of(resource)
-            there = allocatable.get(resource)
-            if device_class is not None and (there is None or quantity(there).nanos == 0):
-                served[resource] = device_class
-            elif there is None:
-                raise ExtendedResourceError("cannot fit resource")
-        return variant(special, pod, served) if served else None

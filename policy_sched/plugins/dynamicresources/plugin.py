@@ -61,12 +61,12 @@ from policy_sched.plugins.dynamicresources.claim_writes import (
 )
 from policy_sched.plugins.dynamicresources.extended_resources import (
     IN_MEMORY,
+    ExtendedResourceError,
     ExtendedResources,
 )
 from policy_sched.plugins.dynamicresources.gathered import Gathered, Gatherer
 from policy_sched.plugins.dynamicresources.node_search import (
     NOT_AVAILABLE,
-    ExtendedResourceError,
     NodeSearch,
 )
 from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
