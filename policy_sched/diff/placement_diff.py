@@ -384,9 +384,9 @@ class Attribution:
         scheduler.decide = self.decide
 
     def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Ask the second set, and decide with the first."""
+        """Evaluate the pod with the second set, and decide with the first."""
         info = attempt.queued.info
-        self._best[info.key] = np.packbits(self._asked(info))
+        self._best[info.key] = np.packbits(self._best_rows(info))
         return self._decide(attempt, table, rng)
 
     def saw(self, infos: Sequence[PodInfo]) -> None:
@@ -408,7 +408,7 @@ class Attribution:
         tied = new is not None and best[self._table.row_of[new]]
         return Cause.TIE if tied else Cause.FOLLOWS
 
-    def _asked(self, info: PodInfo) -> NDArray[np.bool_]:
+    def _best_rows(self, info: PodInfo) -> NDArray[np.bool_]:
         """Return the rows that are best for a pod now; none if it would not be placed."""
         best = np.zeros(self._table.n, np.bool_)
         profile = self._profiles.get(info.scheduler_name)

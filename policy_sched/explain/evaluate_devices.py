@@ -23,7 +23,7 @@ SELECTOR: Final = "selector"
 _READS: Final = re.compile(
     r"\bdevice\.\??(?:driver|attributes|capacity|allowMultipleAllocations)\b"
 )
-#: What is wrong with a selector, and not with an expression of which the value is asked.
+#: Problems of a selector that an evaluated expression may have.
 _OF_SELECTORS: Final = frozenset({"PS301", "PS503"})
 
 

@@ -346,7 +346,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
 }
 
 FIELDS: Final = frozenset((*_EAGER, *_LAZY)) - {"pod", "key", "non_zero_added", "has_pod_affinity"}
-"""Every attribute that says something of the pod."""
+"""Every attribute that describes the pod."""
 
 
 def field_key(name: str) -> str:
@@ -396,7 +396,7 @@ class QueuedPod(msgspec.Struct, eq=False):
     ``pending`` those of its last attempt that answered Pending, ``gated_by`` the PreEnqueue plugin
     that keeps it out. ``flushed``: it is tried again because it waited for too long; no event
     brought it back. ``newer`` is what the pod was changed to while it was in flight, and
-    ``deleted`` says that it was deleted then: an attempt goes on with the pod that it began with.
+    ``deleted``: it was deleted then: an attempt goes on with the pod that it began with.
     ``place``, ``ticket`` (its turn in a heap or the pool) and ``seen`` (how many events had come
     when it was popped) are the queue's own.
     """

@@ -37,7 +37,7 @@ class DeviceSelector(ApiValue, frozen=True, gc=False):
 
 
 class CapacityRequirements(ApiValue, frozen=True, gc=False):
-    """How much of a device's capacities is asked for, by name."""
+    """How much of a device's capacities is requested, by name."""
 
     requests: dict[str, Amount] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class DeviceClaim(ApiStruct):
 
 
 class ResourceClaimSpec(ApiStruct):
-    """What a claim asks for."""
+    """What a claim requests."""
 
     devices: DeviceClaim = field(default_factory=DeviceClaim)
 
@@ -160,7 +160,7 @@ class ResourceClaimConsumerReference(ApiValue, frozen=True, gc=False):
 
 
 class AllocatedDeviceStatus(ApiValue, frozen=True, gc=False):
-    """What a driver says of an allocated device."""
+    """What a driver reports of an allocated device."""
 
     driver: str = ""
     pool: str = ""
@@ -236,7 +236,7 @@ class CapacityRange(ApiValue, frozen=True, gc=False):
 
 
 class CapacityRequestPolicy(ApiValue, frozen=True, gc=False):
-    """Which amounts of a capacity can be asked for."""
+    """Which amounts of a capacity can be requested."""
 
     default: Amount | None = None
     valid_values: tuple[Amount, ...] = ()

@@ -136,10 +136,10 @@ class NodeDeclaredFeatures:
         """Refuse nodes that lack a feature."""
         wanted = needed(pod)
         nodes = self._table.nodes[: self._table.n]
-        asked = nodes if rows is None else [nodes[row] for row in rows.tolist()]
+        searched = nodes if rows is None else [nodes[row] for row in rows.tolist()]
         lacking = [
             node is not None and not wanted <= declared(node.status.declared_features)
-            for node in asked
+            for node in searched
         ]
         return FilterResult.of(np.array(lacking, np.int16), _UNFIT)
 

@@ -238,9 +238,9 @@ def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | Non
     condition = None
     if "condition" in fields:
         inside = (*at, "condition")
-        said = reader.mapping(fields["condition"], inside, keys_of(ConditionEntry))
+        entry = reader.mapping(fields["condition"], inside, keys_of(ConditionEntry))
         keys = ("status", "reason", "message")
-        words = [reader.text(said.get(key, ""), (*inside, key)) for key in keys]
+        words = [reader.text(entry.get(key, ""), (*inside, key)) for key in keys]
         condition = GroupCondition(*words)
     name = text("name")
     return GroupOutcome(
@@ -294,12 +294,12 @@ def _words(reader: Reader, value: object, path: FieldPath) -> Words:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        reader.problem(at, WRONG_VALUE, f"this is no RE2 pattern: {_said(error)}")
+        reader.problem(at, WRONG_VALUE, f"this is no RE2 pattern: {_error_text(error)}")
         return ""
     return Matching(pattern)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = error.args[0] if error.args else error
     return text.decode() if isinstance(text, bytes) else str(text)
 

@@ -250,7 +250,7 @@ class Observation:
         status, waits = permitted.status, permitted.waits
         if waits:
             times = {plugin: result.timeout for plugin, result in waits.items()}
-            again = {plugin: ask for plugin, r in waits.items() if (ask := r.again) is not None}
+            again = {plugin: r.again for plugin, r in waits.items() if r.again is not None}
             handle.waiting_pods.add(WaitingPod(self._info, node, times, handle.now(), again))
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)

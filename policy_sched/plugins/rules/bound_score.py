@@ -182,7 +182,7 @@ class BoundScore:
         if not len(places):
             return None
         row = int(rows[places[0]])
-        return self._said("score", self._unit.answer(0, pod, cycle, row), row)
+        return self._failure_text("score", self._unit.answer(0, pod, cycle, row), row)
 
     def failed(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
@@ -209,7 +209,7 @@ class BoundScore:
         why = self._normalizer.unit.words(int(errors[places[0]])) if len(places) else ""
         return rows[places], why
 
-    def _said(self, part: str, error: Any, row: int) -> str:
+    def _failure_text(self, part: str, error: Any, row: int) -> str:
         words = error.message if isinstance(error, Failure) else "error"
         return f"rule {self._name}.{part}: {words} (node {self._table.names[row]})"
 
@@ -258,7 +258,7 @@ class BoundScore:
             place = int(np.flatnonzero(errors)[0])
             failure = Failure("", bound.unit.words(int(errors[place])))
             row = place if rows is None else int(rows[place])
-            raise RuleError(self._said("score.normalize", failure, row))
+            raise RuleError(self._failure_text("score.normalize", failure, row))
         result: Scores = np.where(errors, 0, value)
         return result
 

@@ -82,7 +82,7 @@ class _LifeCycle:
     @hookimpl
     def reserve(self, pod: PodInfo, node: str) -> Status:
         """Let the pod have the node, or send it back."""
-        return self._ask(self._sections.reserve, pod, node, apart=True)
+        return self._evaluate(self._sections.reserve, pod, node, apart=True)
 
     @hookimpl
     def unreserve(self, state: CycleState, pod: PodInfo) -> None:
@@ -110,20 +110,20 @@ class _LifeCycle:
         cycle = self._cycle(pod, apart=True)
         if not self._bound.matches(pod, cycle):
             return _ALLOWED
-        answer = section.evaluate(pod, cycle, self._row(node))
-        if answer.holds:
+        result = section.evaluate(pod, cycle, self._row(node))
+        if result.holds:
             return _ALLOWED
-        reasons = (answer.message,)
-        if not answer.wait:
+        reasons = (result.message,)
+        if not result.wait:
             return PermitResult(Status(Code.UNSCHEDULABLE, reasons))
         self._call_siblings(state, pod)
         again = self._again(section, pod, node, reasons)
-        return PermitResult(Status(Code.WAIT, reasons), answer.wait / _SECOND, again)
+        return PermitResult(Status(Code.WAIT, reasons), result.wait / _SECOND, again)
 
     @hookimpl
     def pre_bind(self, pod: PodInfo, node: str) -> Status:
         """Let the binding begin, or send the pod back."""
-        return self._ask(self._sections.pre_bind, pod, node)
+        return self._evaluate(self._sections.pre_bind, pod, node)
 
     @hookimpl
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
@@ -147,7 +147,7 @@ class _LifeCycle:
         if note:
             self._handle.client.record_event(pod, "Normal", self._name, "Binding", note)
 
-    def _ask(
+    def _evaluate(
         self, section: BoundStep | None, pod: PodInfo, node: str, *, apart: bool = False
     ) -> Status:
         if section is None:
@@ -155,8 +155,8 @@ class _LifeCycle:
         cycle = self._cycle(pod, apart=apart)
         if not self._bound.matches(pod, cycle):
             return SUCCESS
-        answer = section.evaluate(pod, cycle, self._row(node))
-        return SUCCESS if answer.holds else Status(Code.UNSCHEDULABLE, (answer.message,))
+        result = section.evaluate(pod, cycle, self._row(node))
+        return SUCCESS if result.holds else Status(Code.UNSCHEDULABLE, (result.message,))
 
     def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
         """Return what the rules see now; ``apart``: the pod itself does not count in its group."""

@@ -238,7 +238,7 @@ class _Rules:
         key = self._like(pod)
         known = self._helped.get(key)
         if known is None:
-            known = self._helped[key] = self._asked(pod, node)
+            known = self._helped[key] = self._passes(pod, node)
         return known
 
     def _alike(self, pod: PodInfo) -> Hashable:
@@ -246,7 +246,7 @@ class _Rules:
         nominated = pod.uid in self._handle.nominator.node_by_uid
         return self._like(pod), pod.priority, pod.preemption_policy, nominated
 
-    def _asked(self, pod: PodInfo, node: str) -> bool:
+    def _passes(self, pod: PodInfo, node: str) -> bool:
         table, bound = self._handle.nodes, self._bound
         row = table.row_of.get(node)
         if row is None:
