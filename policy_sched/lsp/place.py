@@ -17,7 +17,7 @@ from policy_sched.language.check import check_beside
 from policy_sched.language.diagnostics import PolicySource, Text
 from policy_sched.language.stdlib import DEFINITION, Section, policy_environment
 from policy_sched.language.values import Type
-from policy_sched.profiles.load import load_policy_document, parse, policy_source
+from policy_sched.profiles.load import LoadedDocument, load, policy_source
 from policy_sched.source import Marked, SourceFile
 
 _NOTHING: Final = PolicySource("")
@@ -36,17 +36,16 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
     A line that breaks the YAML is left out.
     """
     for document, _ in _documents_at(path, text, line):
-        loaded, _ = load_policy_document(document)
-        if loaded is None:
+        if document.policy is None:
             continue
         try:
-            return policy_source(loaded)
+            return policy_source(document.policy)
         except PolicyError:
             return _NOTHING
     return _NOTHING
 
 
-def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[Marked, bool]]:
+def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[LoadedDocument, bool]]:
     """Yield the document that contains a line, then the document without that line.
 
     Each comes with whether it is valid YAML; the first is left out if it is not.
@@ -54,13 +53,16 @@ def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[Marked, boo
     lines = text.split("\n")
     without = "\n".join([*lines[:line], "", *lines[line + 1 :]])
     for attempt in (text, without):
-        documents, problems = parse(SourceFile(path, attempt))
-        if problems and attempt is text:
+        file = load(SourceFile(path, attempt))
+        if file.problems and attempt is text:
             continue
-        starts = [one.file.position(one.span(())[0])[0] for one in documents]
-        before = [one for one, start in zip(documents, starts, strict=True) if start <= line + 1]
+        before = [one for one in file.documents if _first_line(one.marked) <= line]
         if before:
-            yield before[-1], not problems
+            yield before[-1], not file.problems
+
+
+def _first_line(marked: Marked) -> int:
+    return marked.file.position(marked.span(())[0])[0] - 1
 
 
 def member_before(before: str) -> tuple[str, str] | None:
@@ -261,13 +263,11 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
     place = place_at(text, line, end)
     if place.before is None or place.section is None:
         return None
-    marked = next((one for one, valid in _documents_at(path, text, line) if valid), None)
-    if marked is None:
+    document = next((one for one, valid in _documents_at(path, text, line) if valid), None)
+    found = None if document is None else _defined(document.marked, place, line)
+    if document is None or found is None:
         return None
-    found = _defined(marked, place, line)
-    if found is None:
-        return None
-    file = marked.file
+    file = document.marked.file
     (first, start), (last, after) = (file.position(at) for at in found)
     return first - 1, start - 1, last - 1, after - 1
 

@@ -9,7 +9,7 @@ import pytest
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import PolicyCompiler, compile_policy, problems_of
 from policy_sched.language.sections import Sections, Unit
-from policy_sched.profiles.load.policies import load_policies
+from policy_sched.profiles.load import load_policies
 from policy_sched.profiles.load.policy_source import policy_source
 from policy_sched.profiles.models.defaults import default_policies
 

@@ -14,7 +14,7 @@ import yaml
 from policy_sched.manifests.load import load
 from policy_sched.policytest.runner import run_scenario
 from policy_sched.policytest.scenario import load_scenarios
-from policy_sched.profiles.load.policies import load_policies
+from policy_sched.profiles.load import load_policies
 from policy_sched.scheduler.setup.factory import build, read
 from policy_sched.simulate.one_shot import load_cluster, run_cluster
 

@@ -18,38 +18,26 @@ from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.check.lint import lint_policy, without_suppressed
 from policy_sched.profiles.load import (
     SUFFIXES,
-    DocumentPosition,
+    DeviceSelectorText,
     LoadedConfig,
+    LoadedFile,
     LoadedPolicy,
     beyond_ceiling,
-    device_selectors,
     duplicate_names,
     files_below,
-    has_device_objects,
-    kind_of,
-    kind_problem,
-    load_config_document,
+    load,
+    load_file,
     load_policies,
-    load_policy_document,
-    parse,
     policy_source,
-    read_source,
-    test_problems,
-    within_rule_text,
 )
 from policy_sched.profiles.models import MISSING_KEY, default_policies, path_text
-from policy_sched.profiles.models import kube_scheduler_configuration as models
-from policy_sched.profiles.models import policy as models_policy
-from policy_sched.source import Marked, SourceFile, read_text
+from policy_sched.source import SourceFile, read_text
 
 _NAMES: Final = frozenset(
     {(), ("spec",), ("spec", "params"), ("spec", "variables"), ("spec", "functions")}
 )
 """Where a placeholder would have rules blamed for names that are not defined."""
 STDIN: Final = "-"
-_POLICY = (models_policy.API_VERSION, models_policy.KIND)
-_CONFIGURATION = (models.API_VERSION, models.KIND)
-_CONFIGURATION_GROUP = "kubescheduler.config.k8s.io/"
 
 
 Further = Callable[
@@ -62,74 +50,6 @@ CheckOne = Callable[[LoadedPolicy], tuple[list[Diagnostic], float]]
 """Returns what is wrong with one policy, and how many seconds the check took."""
 CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[tuple[list[Diagnostic], float]]]
 """Applies the check of one policy to many, in their order."""
-
-
-@dataclass(slots=True)
-class _Found:
-    """What the files hold, and what is wrong with them so far."""
-
-    policies: list[LoadedPolicy] = field(default_factory=list)
-    configs: list[LoadedConfig] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    files: dict[str, SourceFile] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
-    """Files that hold something to check."""
-    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """How long reading and checking each file took."""
-    devices: DeviceNames | None = None
-    """The names that the devices of a snapshot have."""
-
-    def read(self, marked: Marked, *, named: bool) -> None:
-        """Read one document; one of another kind is refused only in a file that was named."""
-        place = DocumentPosition(marked.file.path, marked)
-        self.files[marked.file.path] = marked.file
-        version, kind = kind_of(marked.value)
-        if kind in models_policy.TEST_KINDS:
-            self.known.add(marked.file.path)
-            self.diagnostics += test_problems(marked)
-            return
-        if has_device_objects(marked.value):
-            self.known.add(marked.file.path)
-            self.diagnostics += selector_problems(marked, self.devices)
-            return
-        ours = version.startswith((models_policy.GROUP, _CONFIGURATION_GROUP))
-        if kind == models_policy.KIND and (named or ours):
-            policy, found = load_policy_document(marked)
-            self.policies += [] if policy is None else [policy]
-        elif kind == models.KIND:
-            config, found = load_config_document(marked.value, place)
-            self.configs += [] if config is None else [config]
-        elif named or ours:
-            problem = kind_problem(marked.value, (_POLICY, _CONFIGURATION))
-            found = [place.diagnostic(problem)]
-        else:
-            return
-        self.known.add(marked.file.path)
-        self.diagnostics += found
-
-    def read_file(self, source: SourceFile | Diagnostic, *, named: bool) -> None:
-        """Read a file's text, or note what keeps it from being read."""
-        if isinstance(source, Diagnostic):
-            self.known.add(source.file)
-            self.diagnostics.append(source)
-        else:
-            self.read_all(source, named=named)
-
-    def read_all(self, source: SourceFile, *, named: bool) -> None:
-        """Read a file's documents, and note what keeps them from being read."""
-        started = time.perf_counter()
-        self._read_all(source, named=named)
-        self.seconds[source.path] += time.perf_counter() - started
-
-    def _read_all(self, source: SourceFile, *, named: bool) -> None:
-        documents, unreadable = parse(source)
-        self.diagnostics += unreadable
-        if unreadable:
-            self.known.add(source.path)
-        # A file with device classes or claims is one of manifests, which may be of any kind.
-        manifests = any(has_device_objects(marked.value) for marked in documents)
-        for marked in documents:
-            self.read(marked, named=named and not manifests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,29 +98,34 @@ def check_all(  # noqa: PLR0913 - most are keywords
     through. ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     ``devices``: the names that selectors over devices may read, all if there is no snapshot.
     """
-    found = _Found(devices=devices)
-    seen: set[FilePath] = set()
+    check = _Check(further, each, devices)
+    read: dict[FilePath, LoadedFile] = {}
     for path in dict.fromkeys(paths):
-        if path == STDIN and stdin is not None:
-            text = read_text(stdin, STDIN)
-            source = text if isinstance(text, Diagnostic) else SourceFile(STDIN, text)
-            found.read_file(source, named=True)
-            if STDIN not in found.known:
-                found.diagnostics.append(_nothing_in(STDIN))
-            continue
+        stream = stdin if path == STDIN else None
         root = FilePath(path)
-        any_here = False
-        for file in files_below(root):
-            if file.resolve() not in seen:
-                seen.add(file.resolve())
-                found.read_file(read_source(file), named=refuse_others and file == root)
-                any_here |= str(file) in found.known
-            else:
-                any_here = True
-        if not any_here:
-            found.diagnostics.append(_nothing_in(path))
-    found.diagnostics += beyond_ceiling(found.policies, max_cost_limit)
-    return _finished(found, further, each=each)
+        recognized = False
+        for file in [root] if stream is not None else files_below(root):
+            key = file.resolve()
+            if key in read:
+                recognized = True
+                continue
+            started = time.perf_counter()
+            named = refuse_others and file == root
+            read[key] = load_file(file, named=named) if stream is None else _load_stdin(stream)
+            check.seconds[str(file)] += time.perf_counter() - started
+            recognized |= read[key].recognized
+        if not recognized:
+            check.found.append(_nothing_in(path))
+    policies = [policy for file in read.values() for policy in file.policies]
+    check.found += beyond_ceiling(policies, max_cost_limit)
+    return check.run(tuple(read.values()))
+
+
+def _load_stdin(stream: TextIO) -> LoadedFile:
+    text = read_text(stream, STDIN)
+    if isinstance(text, Diagnostic):
+        return LoadedFile(STDIN, None, problems=(text,))
+    return load(SourceFile(STDIN, text), named=True)
 
 
 def _nothing_in(path: str) -> Diagnostic:
@@ -218,36 +143,44 @@ def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnos
     Documents of other kinds are passed over. A configuration may name the policies in the files
     and directories ``beside`` it; errors of those are not reported.
     """
-    found = _Found()
-    found.read_all(SourceFile(path, text), named=False)
+    file = load(SourceFile(path, text))
+    check = _Check()
+    if file.configs:
+        names = {policy.name for policy in file.policies}
+        check.others = tuple(one for one in load_policies(beside)[0] if one.name not in names)
+    return [one for one in check.run((file,)).diagnostics if one.file == path]
+
+
+@dataclass(slots=True)
+class _Check:
+    """One check: its options, and what was found so far; ``others`` are sound policies."""
+
+    further: Further | None = None
+    each: CheckEach = one_by_one
+    devices: DeviceNames | None = None
     others: tuple[LoadedPolicy, ...] = ()
-    if found.configs:
-        names = {policy.name for policy in found.policies}
-        others = tuple(one for one in load_policies(beside)[0] if one.name not in names)
-    finished = _finished(found, None, others)
-    return [one for one in finished.diagnostics if one.file == path]
+    found: list[Diagnostic] = field(default_factory=list)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-
-def _finished(
-    found: _Found,
-    further: Further | None,
-    others: Sequence[LoadedPolicy] = (),
-    each: CheckEach = one_by_one,
-) -> Checkup:
-    """Return what is wrong with what was read; ``others`` are policies that are sound."""
-    found.diagnostics += duplicate_names(found.policies)
-    found.policies, beyond = within_rule_text(found.policies)
-    found.diagnostics += beyond
-    work = partial(_timed, configs=found.configs, further=further)
-    answers = each(work, found.policies)
-    for policy, (diagnostics, seconds) in zip(found.policies, answers, strict=True):
-        found.diagnostics += diagnostics
-        found.seconds[policy.place.name] += seconds
-    known = tuple(found.diagnostics)
-    for config in found.configs:
-        found.diagnostics += config_errors(config, (*found.policies, *others), known)
-    diagnostics = _without_suppressed(found)
-    return Checkup(sorted(found.files), tuple(found.policies), diagnostics, found.seconds)
+    def run(self, files: Sequence[LoadedFile]) -> Checkup:
+        """Check what the files hold."""
+        policies = tuple(policy for file in files for policy in file.policies)
+        configs = [config for file in files for config in file.configs]
+        for file in files:
+            self.found += file.all_problems
+            for document in file.documents:
+                self.found += selector_problems(document.selectors, self.devices)
+        self.found += duplicate_names(policies)
+        work = partial(_timed, configs=configs, further=self.further)
+        for policy, (found, seconds) in zip(policies, self.each(work, policies), strict=True):
+            self.found += found
+            self.seconds[policy.place.name] += seconds
+        known = tuple(self.found)
+        for config in configs:
+            self.found += config_errors(config, (*policies, *self.others), known)
+        sources = {file.name: file.source for file in files if file.source and file.documents}
+        diagnostics = _without_suppressed(sources, self.found)
+        return Checkup(sorted(sources), policies, diagnostics, self.seconds)
 
 
 def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping[str, Any]]:
@@ -257,33 +190,34 @@ def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping
             yield from (one.args for one in profile.plugin_config if one.name == policy)
 
 
-def _without_suppressed(found: _Found) -> list[Diagnostic]:
+def _without_suppressed(
+    files: Mapping[str, SourceFile], found: Iterable[Diagnostic]
+) -> list[Diagnostic]:
     """Return all diagnostics in file order, without those that comments of their file silence."""
-    by_file: dict[str, list[Diagnostic]] = {path: [] for path in found.files}
-    for one in dict.fromkeys(found.diagnostics):
+    by_file: dict[str, list[Diagnostic]] = {path: [] for path in files}
+    for one in dict.fromkeys(found):
         by_file.setdefault(one.file, []).append(one)
     kept: list[Diagnostic] = []
     for path, diagnostics in by_file.items():
-        file = found.files.get(path)
+        file = files.get(path)
         kept += diagnostics if file is None else without_suppressed(file, diagnostics)
     return bounded(kept)
 
 
-def selector_problems(marked: Marked, known: DeviceNames | None = None) -> list[Diagnostic]:
-    """Return what is wrong with the selectors over devices of a document.
+def selector_problems(
+    selectors: Iterable[DeviceSelectorText], known: DeviceNames | None = None
+) -> list[Diagnostic]:
+    """Return what is wrong with selectors over devices.
 
     ``known``: the names that the devices of a snapshot have.
     """
     found: list[Diagnostic] = []
-    for one in device_selectors(marked):
-        if isinstance(one, Diagnostic):
-            found.append(one)
-        else:
-            context = f"{one.object}, {one.text.path}"
-            problems = check_selector(one.text.text)
-            if not problems and known is not None:
-                problems = unknown_attributes(one.text.text, known)
-            found += [diagnostic(problem, one.text, context) for problem in problems]
+    for one in selectors:
+        problems = check_selector(one.text.text)
+        if not problems and known is not None:
+            problems = unknown_attributes(one.text.text, known)
+        context = f"{one.object}, {one.text.path}"
+        found += [diagnostic(problem, one.text, context) for problem in problems]
     return found
 
 

@@ -36,7 +36,12 @@ from policy_sched.model import (
 from policy_sched.plugins.rules import BoundPolicy, bind
 from policy_sched.profiles.build import compiled
 from policy_sched.profiles.check.check import selector_problems
-from policy_sched.profiles.load import WITH_SELECTORS, LoadedPolicy, policy_source
+from policy_sched.profiles.load import (
+    WITH_SELECTORS,
+    LoadedPolicy,
+    device_selectors,
+    policy_source,
+)
 
 SAMPLE: Final = 200
 REJECTS_ALL: Final = "PS411"
@@ -96,7 +101,9 @@ def selectors_of(manifests: Manifests) -> list[Diagnostic]:
         if type(one).__name__ in WITH_SELECTORS:
             place = manifests.places.get(object_key(one))
             marked = None if place is None else place.look().marked
-            found += [] if marked is None else selector_problems(marked, known)
+            if marked is not None:
+                selectors, problems = device_selectors(marked)
+                found += [*problems, *selector_problems(selectors, known)]
     return found
 
 

@@ -7,9 +7,6 @@ from policy_sched.profiles.load.configuration import (
     LoadedConfig,
     config_from_value,
     default_config,
-    load_config,
-    load_config_document,
-    read_config,
 )
 from policy_sched.profiles.load.device_selectors import DeviceSelectorText, device_selectors
 from policy_sched.profiles.load.document import (
@@ -18,18 +15,26 @@ from policy_sched.profiles.load.document import (
     DocumentPosition,
     files_below,
     files_of_ours,
-    has_device_objects,
     kind_of,
-    kind_problem,
     parse,
     read_documents,
-    read_source,
 )
 from policy_sched.profiles.load.fingerprint import (
     Fingerprint,
     changed_files,
     content_hash,
     fingerprint,
+)
+from policy_sched.profiles.load.load import (
+    Kinds,
+    LoadedDocument,
+    LoadedFile,
+    load,
+    load_config,
+    load_file,
+    load_policies,
+    read_config,
+    read_policies,
 )
 from policy_sched.profiles.load.params import merge_over, merge_params, too_many_params
 from policy_sched.profiles.load.policies import (
@@ -38,14 +43,9 @@ from policy_sched.profiles.load.policies import (
     LoadedPolicy,
     beyond_ceiling,
     duplicate_names,
-    load_policies,
-    load_policy_document,
     problems_of_config,
-    read_policies,
     rule_text,
-    test_problems,
     with_rule_texts,
-    within_rule_text,
 )
 from policy_sched.profiles.load.policy_source import LIMIT, policy_source, source_with
 
@@ -58,7 +58,10 @@ __all__ = [
     "DeviceSelectorText",
     "DocumentPosition",
     "Fingerprint",
+    "Kinds",
     "LoadedConfig",
+    "LoadedDocument",
+    "LoadedFile",
     "LoadedPolicy",
     "beyond_ceiling",
     "changed_files",
@@ -70,13 +73,11 @@ __all__ = [
     "files_below",
     "files_of_ours",
     "fingerprint",
-    "has_device_objects",
     "kind_of",
-    "kind_problem",
+    "load",
     "load_config",
-    "load_config_document",
+    "load_file",
     "load_policies",
-    "load_policy_document",
     "merge_over",
     "merge_params",
     "parse",
@@ -85,11 +86,8 @@ __all__ = [
     "read_config",
     "read_documents",
     "read_policies",
-    "read_source",
     "rule_text",
     "source_with",
-    "test_problems",
     "too_many_params",
     "with_rule_texts",
-    "within_rule_text",
 ]

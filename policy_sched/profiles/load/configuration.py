@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -18,9 +17,7 @@ from policy_sched.profiles.load.document import (
     kind_of,
     kind_problem,
     model_problems,
-    parse,
     read_model,
-    read_source,
     without_nulls,
 )
 from policy_sched.profiles.models import (
@@ -42,7 +39,6 @@ from policy_sched.profiles.models import (
     without_followers,
 )
 from policy_sched.profiles.validate import check_args, check_configuration, mended, shape_problems
-from policy_sched.source import SourceFile
 
 MAX_PROFILES: Final = 100
 """Profiles of one configuration; each takes some 20 ms to compile and build."""
@@ -62,40 +58,6 @@ class LoadedConfig:
     place: DocumentPosition
     args: Mapping[tuple[int, str], PluginArgs] = field(default_factory=dict)
     sound: bool = True
-
-
-def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
-    """Read a configuration file as `read_config` does. None if there are errors."""
-    loaded, problems = read_config(path)
-    failed = any(d.severity is Severity.ERROR for d in problems)
-    return None if failed else loaded, problems
-
-
-def read_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
-    """Read a configuration file; it must hold one document, which is mended where possible."""
-    source = read_source(FilePath(path))
-    if isinstance(source, Diagnostic):
-        return None, [source]
-    loaded, problems = _config_of(path, source.text)
-    return loaded, list(problems)
-
-
-@lru_cache(maxsize=16)
-def _config_of(path: str, text: str) -> tuple[LoadedConfig | None, tuple[Diagnostic, ...]]:
-    """Read a configuration file's text; cached, as most reloads find the same."""
-    documents, problems = parse(SourceFile(path, text))
-    loaded: LoadedConfig | None = None
-    for i, marked in enumerate(documents):
-        place = DocumentPosition(path, marked)
-        if i:
-            text = "a configuration file holds one document"
-            problems.append(place.diagnostic(Problem((), "PS701", text)))
-            continue
-        loaded, found = load_config_document(marked.value, place)
-        problems += found
-    if not documents and not problems:
-        problems.append(Diagnostic(path, 1, 1, "PS704", "the file holds no configuration"))
-    return loaded, tuple(sorted(problems))
 
 
 def config_from_value(

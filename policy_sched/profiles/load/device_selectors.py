@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import Text
-from policy_sched.profiles.load.document import DocumentPosition, device_objects
-from policy_sched.profiles.load.policy_source import locator
+from policy_sched.profiles.load.document import DocumentPosition, device_objects, locator
 from policy_sched.profiles.models import Path, Problem, path_text
 from policy_sched.source import Marked
 
@@ -29,17 +28,20 @@ class DeviceSelectorText:
     object: str
 
 
-def device_selectors(marked: Marked) -> Iterator[DeviceSelectorText | Diagnostic]:
-    """Yield the selectors of the objects of a document, or what is wrong in the place of one."""
+def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Diagnostic]]:
+    """Return the selectors of the objects of a document, and what is not a text in their place."""
     place = DocumentPosition(marked.file.path, marked)
+    found: list[DeviceSelectorText] = []
+    problems: list[Diagnostic] = []
     for root, value in device_objects(marked.value):
         for path, expression in _selectors(value, root):
             if isinstance(expression, Problem):
-                yield place.diagnostic(expression)
+                problems.append(place.diagnostic(expression))
             else:
                 locate = locator(marked, path)
                 text = Text(expression, place.name, locate, path_text(path[len(root) :]))
-                yield DeviceSelectorText(text, _title(value))
+                found.append(DeviceSelectorText(text, _title(value)))
+    return found, problems
 
 
 def _title(value: Mapping[str, Any]) -> str:

@@ -19,9 +19,10 @@ from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
+from yaml.nodes import ScalarNode
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.diagnostics import nearest
+from policy_sched.language.diagnostics import Locate, nearest
 from policy_sched.profiles.models import (
     BAD_VALUE,
     TEST_KINDS,
@@ -114,6 +115,21 @@ def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
         line_end = marked.file.text.find("\n", start)
         return start, end if line_end < 0 else min(end, line_end)
     return marked.span(path)
+
+
+def locator(marked: Marked, path: Path) -> Locate:
+    """Return the function from an offset of the scalar at ``path`` to its place in the file.
+
+    The text of a missing scalar has the position of its parent's start.
+    """
+
+    def locate(offset: int) -> tuple[int, int, str]:
+        scalar = isinstance(marked.node(path), ScalarNode)
+        place = marked.scalar_map(path)(offset) if scalar else marked.span(path)[0]
+        line, column = marked.file.position(place)
+        return line, column, marked.file.line_text(line)
+
+    return locate
 
 
 def read_source(path: FilePath) -> SourceFile | Diagnostic:

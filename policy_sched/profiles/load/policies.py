@@ -7,11 +7,8 @@ reported.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 from pydantic.alias_generators import to_snake
@@ -25,12 +22,9 @@ from policy_sched.profiles.load.configuration import load_config_document
 from policy_sched.profiles.load.document import (
     DocumentPosition,
     covered,
-    files_below,
     kind_of,
     kind_problem,
-    parse,
     read_model,
-    read_source,
     without_nulls,
 )
 from policy_sched.profiles.load.params import too_many_params
@@ -38,11 +32,9 @@ from policy_sched.profiles.models import (
     BAD_VALUE,
     DUPLICATE,
     DURATION_PATTERN,
-    GROUP,
     MISSING_KEY,
     POLICY_FILE,
     TEST_FILE,
-    TEST_KINDS,
     TOO_LARGE,
     WRONG_TYPE,
     FilterRule,
@@ -59,7 +51,7 @@ from policy_sched.profiles.models import (
 )
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import POLICY_KIND as KIND
-from policy_sched.source import Marked, SourceFile
+from policy_sched.source import Marked
 
 HIDING_COMMENT: Final = "PS407"
 _RULE_KEYS: Final = frozenset(
@@ -187,71 +179,17 @@ class LoadedPolicy:
         return self.model.metadata.name
 
 
-def load_policies(
-    paths: Sequence[str],
-) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
-    """Read every Policy of ``paths`` as `read_policies` does; policies with errors are left out."""
-    policies, problems = read_policies(paths)
-    return tuple(policy for policy in policies if policy.sound), problems
+def too_much_rule_text(policies: Sequence[LoadedPolicy]) -> Diagnostic | None:
+    """Return the error of a file whose rules, all policies together, are beyond `MAX_RULE_TEXT`.
 
-
-def read_policies(
-    paths: Sequence[str],
-) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
-    """Read every Policy of ``paths``: files, and directories recursively.
-
-    Documents of other kinds are passed over in a directory and refused in a file that is named;
-    tests of policies are passed over everywhere. Policies with errors are mended where possible.
-    One name defined twice is an error.
+    Nothing else is checked of such a file.
     """
-    policies: list[LoadedPolicy] = []
-    problems: list[Diagnostic] = []
-    for path in paths:
-        root = FilePath(path)
-        for file in files_below(root):
-            source = read_source(file)
-            if isinstance(source, Diagnostic):
-                problems.append(source)
-                continue
-            found, refused = _policies_of(str(file), source.text, named=file == root)
-            policies += found
-            problems += refused
-    problems += duplicate_names([policy for policy in policies if policy.sound])
-    return tuple(policies), sorted(problems)
-
-
-@lru_cache(maxsize=1024)
-def _policies_of(
-    path: str, text: str, *, named: bool
-) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
-    """Return the policies of a file's text; cached, as many schedulers read one file."""
-    documents, problems = parse(SourceFile(path, text))
-    policies: list[LoadedPolicy] = []
-    for marked in documents:
-        if named or kind_of(marked.value)[0].startswith(GROUP):
-            loaded, found = load_policy_document(marked)
-            problems += found
-            policies += [] if loaded is None else [loaded]
-    policies, beyond = within_rule_text(policies)
-    return tuple(policies), (*problems, *beyond)
-
-
-def within_rule_text(
-    policies: Sequence[LoadedPolicy],
-) -> tuple[list[LoadedPolicy], list[Diagnostic]]:
-    """Return the policies of files whose rules are within `MAX_RULE_TEXT`, and the others' errors.
-
-    Nothing else is checked of a file beyond.
-    """
-    sizes: Counter[str] = Counter()
-    beyond: dict[str, LoadedPolicy] = {}
+    size = 0
     for policy in policies:
-        file = policy.place.name
-        sizes[file] += policy.rule_text
-        if sizes[file] > MAX_RULE_TEXT:
-            beyond.setdefault(file, policy)
-    kept = [policy for policy in policies if policy.place.name not in beyond]
-    return kept, [policy.place.diagnostic(TOO_MUCH_RULE_TEXT) for policy in beyond.values()]
+        size += policy.rule_text
+        if size > MAX_RULE_TEXT:
+            return policy.place.diagnostic(TOO_MUCH_RULE_TEXT)
+    return None
 
 
 def rule_text(marked: Marked, rules: Iterable[Path]) -> int:
@@ -264,8 +202,6 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
     """Read one document; a policy with errors is returned too, mended, if that is possible."""
     place = DocumentPosition(marked.file.path, marked)
     version, kind = kind_of(marked.value)
-    if kind in TEST_KINDS:
-        return None, []
     if (version, kind) != (API_VERSION, KIND):
         return None, [place.diagnostic(kind_problem(marked.value, ((API_VERSION, KIND),)))]
     rules: list[Path] = []

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from yaml.nodes import ScalarNode
-
 from policy_sched.errors import PolicyError
 from policy_sched.language.diagnostics import (
     MAX_RULE_COST,
     FunctionSource,
     KeySource,
-    Locate,
     PlacementSource,
     PolicySource,
     PreemptionSource,
@@ -24,13 +21,14 @@ from policy_sched.language.diagnostics import (
     Text,
     VariableSource,
 )
+from policy_sched.profiles.load.document import locator
 from policy_sched.profiles.load.fingerprint import content_hash
+from policy_sched.profiles.load.load import load_policies
 from policy_sched.profiles.load.params import merge_params
 from policy_sched.profiles.load.policies import (
     LoadedPolicy,
     bare_duration,
     cost_limit,
-    load_policies,
 )
 from policy_sched.profiles.models import (
     BindRule,
@@ -50,7 +48,6 @@ from policy_sched.profiles.models import (
     default_policies,
     path_text,
 )
-from policy_sched.source import Marked
 
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512
@@ -270,18 +267,3 @@ def as_duration(text: Text) -> Text:
         return text.position(min(max(offset - len(before), 0), len(text.text)))
 
     return Text(f'{before}{bare}")', text.file, locate, text.path)
-
-
-def locator(marked: Marked, path: Path) -> Locate:
-    """Return the function from an offset of the scalar at ``path`` to its place in the file.
-
-    The text of a missing scalar has the position of its parent's start.
-    """
-
-    def locate(offset: int) -> tuple[int, int, str]:
-        scalar = isinstance(marked.node(path), ScalarNode)
-        place = marked.scalar_map(path)(offset) if scalar else marked.span(path)[0]
-        line, column = marked.file.position(place)
-        return line, column, marked.file.line_text(line)
-
-    return locate

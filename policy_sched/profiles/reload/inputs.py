@@ -114,8 +114,12 @@ class PolicyFiles:
         if config is not None and config.sound:
             plans, refused = compile_profiles(config, policies)
             problems += refused
-            # A policy with a mistake of form is not compiled, which would show mistakes of meaning.
-            read = tuple(policy for policy in read if policy.place.name in broken)
+            # What is not compiled is checked below: policies with errors of form, and, where the
+            # configuration enables something that cannot be, all.
+            if plans or not {one.file for one in refused}.isdisjoint(
+                one.place.name for one in read
+            ):
+                read = tuple(policy for policy in read if policy.place.name in broken)
         elif config is not None:
             # A configuration with one mistake may have others, which show where it is mended.
             problems += config_errors(config, read, problems)

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.language.ir.code_motion import Cost
 from policy_sched.profiles.check.cost_report import CostReport, Estimate, cost_report
-from policy_sched.profiles.load.policies import load_policies
+from policy_sched.profiles.load import load_policies
 from policy_sched.profiles.models.defaults import policies_directory
 
 

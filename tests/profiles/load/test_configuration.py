@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from policy_sched.errors import Severity
-from policy_sched.profiles.load.configuration import config_from_value, default_config, load_config
+from policy_sched.profiles.load.configuration import config_from_value, default_config
+from policy_sched.profiles.load.load import load_config
 
 HEAD: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

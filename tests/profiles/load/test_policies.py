@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.load.policies import load_policies
+from policy_sched.profiles.load import load_policies
 from policy_sched.profiles.load.policy_source import policy_source
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from policy_sched.plugins.extenders.http_extender import ExtenderSettings, TlsSettings
+from policy_sched.profiles.load import load_policies
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value
-from policy_sched.profiles.load.policies import load_policies
 from policy_sched.profiles.models.defaults import default_policies
 from policy_sched.profiles.resolve.plan import ProfilePlan, resolve
 

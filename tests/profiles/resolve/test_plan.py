@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from policy_sched.errors import Severity
+from policy_sched.profiles.load import LoadedPolicy, load_policies
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value, default_config
-from policy_sched.profiles.load.policies import LoadedPolicy, load_policies
 from policy_sched.profiles.models.defaults import default_policies
 from policy_sched.profiles.resolve.plan import policy_points, resolve
 

@@ -1,0 +1,221 @@
+"""`load`: a file's text becomes documents, models and problems.
+
+The scheduler, `policy-sched check` and the language server all read files with it. They differ in
+the kinds of documents that they expect, and in what they do with the result: the scheduler compiles
+it, `check` adds lints, and the language server adds positions of the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Flag, auto
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Final
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles.load.configuration import LoadedConfig, load_config_document
+from policy_sched.profiles.load.device_selectors import DeviceSelectorText, device_selectors
+from policy_sched.profiles.load.document import (
+    DocumentPosition,
+    files_below,
+    has_device_objects,
+    kind_of,
+    kind_problem,
+    parse,
+    read_source,
+)
+from policy_sched.profiles.load.policies import (
+    LoadedPolicy,
+    duplicate_names,
+    load_policy_document,
+    test_problems,
+    too_much_rule_text,
+)
+from policy_sched.profiles.models import (
+    API_VERSION,
+    GROUP,
+    KIND,
+    POLICY_API_VERSION,
+    POLICY_KIND,
+    TEST_KINDS,
+    Problem,
+)
+from policy_sched.source import Marked, SourceFile
+
+
+class Kinds(Flag):
+    """The kinds of documents that are read. With all of them, tests of policies and the device
+    selectors of manifests are read, too."""
+
+    POLICIES = auto()
+    CONFIGURATIONS = auto()
+    EVERYTHING = POLICIES | CONFIGURATIONS
+
+    @property
+    def expected(self) -> tuple[tuple[str, str], ...]:
+        """The apiVersion and kind of each."""
+        found = {
+            Kinds.POLICIES: (POLICY_API_VERSION, POLICY_KIND),
+            Kinds.CONFIGURATIONS: (API_VERSION, KIND),
+        }
+        return tuple(pair for kind, pair in found.items() if kind in self)
+
+
+_GROUPS: Final = {Kinds.POLICIES: GROUP, Kinds.CONFIGURATIONS: f"{API_VERSION.partition('/')[0]}/"}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDocument:
+    """One document: its data, and its model if it is of a kind that is read.
+
+    A model with errors is mended as far as possible. ``recognized``: the document is of such a
+    kind, or has a problem because it is not.
+    """
+
+    marked: Marked
+    problems: tuple[Diagnostic, ...] = ()
+    policy: LoadedPolicy | None = None
+    config: LoadedConfig | None = None
+    selectors: tuple[DeviceSelectorText, ...] = ()
+    recognized: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """Everything that a file holds. ``problems`` are those that do not belong to a document."""
+
+    name: str
+    source: SourceFile | None
+    documents: tuple[LoadedDocument, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+
+    @property
+    def all_problems(self) -> list[Diagnostic]:
+        """The problems of the file and of its documents."""
+        return [*self.problems, *(one for each in self.documents for one in each.problems)]
+
+    @property
+    def policies(self) -> list[LoadedPolicy]:
+        """The policies in the file's order."""
+        return [one.policy for one in self.documents if one.policy is not None]
+
+    @property
+    def configs(self) -> list[LoadedConfig]:
+        """The configurations in the file's order."""
+        return [one.config for one in self.documents if one.config is not None]
+
+    @property
+    def recognized(self) -> bool:
+        """Whether the file cannot be read, or a document of it is recognized."""
+        return bool(self.problems) or any(one.recognized for one in self.documents)
+
+
+def load(source: SourceFile, kinds: Kinds = Kinds.EVERYTHING, *, named: bool = False) -> LoadedFile:
+    """Return what a text holds, and every problem of its form.
+
+    Documents of other kinds are passed over, or, in a file that is ``named``, refused. The result
+    for the same text is kept, as commands and editors read a file several times.
+    """
+    found: LoadedFile = _load(source.path, source.text, source.first_line, kinds, named)
+    return found
+
+
+def load_file(
+    path: FilePath, kinds: Kinds = Kinds.EVERYTHING, *, named: bool = False
+) -> LoadedFile:
+    """Return what a file holds; a file that cannot be read has that problem."""
+    source = read_source(path)
+    if isinstance(source, Diagnostic):
+        return LoadedFile(str(path), None, problems=(source,))
+    return load(source, kinds, named=named)
+
+
+@lru_cache(maxsize=1024)
+def _load(path: str, text: str, first_line: int, kinds: Kinds, named: bool) -> LoadedFile:
+    source = SourceFile(path, text, first_line)
+    documents, unreadable = parse(source)
+    if kinds is Kinds.EVERYTHING:
+        # A file with device classes or claims is one of manifests, which may be of any kind.
+        named = named and not any(has_device_objects(marked.value) for marked in documents)
+    loaded = tuple(_document(marked, kinds, named=named) for marked in documents)
+    beyond = too_much_rule_text([one.policy for one in loaded if one.policy is not None])
+    if beyond is not None:
+        loaded = tuple(replace(one, policy=None) for one in loaded)
+        unreadable.append(beyond)
+    return LoadedFile(path, source, loaded, tuple(unreadable))
+
+
+def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
+    """Return the document that ``marked`` holds."""
+    version, kind = kind_of(marked.value)
+    everything = kinds is Kinds.EVERYTHING
+    named = named or version.startswith(
+        tuple(group for one, group in _GROUPS.items() if one in kinds)
+    )
+    if kind in TEST_KINDS and Kinds.POLICIES in kinds:
+        return LoadedDocument(marked, tuple(test_problems(marked)) if everything else ())
+    if everything and has_device_objects(marked.value):
+        selectors, problems = device_selectors(marked)
+        return LoadedDocument(marked, tuple(problems), selectors=tuple(selectors))
+    if kind == POLICY_KIND and Kinds.POLICIES in kinds and named:
+        policy, problems = load_policy_document(marked)
+        return LoadedDocument(marked, tuple(problems), policy)
+    place = DocumentPosition(marked.file.path, marked)
+    if kind == KIND and Kinds.CONFIGURATIONS in kinds:
+        config, problems = load_config_document(marked.value, place)
+        return LoadedDocument(marked, tuple(problems), config=config)
+    if named:
+        problem = kind_problem(marked.value, kinds.expected)
+        return LoadedDocument(marked, (place.diagnostic(problem),))
+    return LoadedDocument(marked, recognized=False)
+
+
+def load_policies(paths: Sequence[str]) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
+    """Read every Policy of ``paths`` as `read_policies` does; policies with errors are left out."""
+    policies, problems = read_policies(paths)
+    return tuple(policy for policy in policies if policy.sound), problems
+
+
+def read_policies(paths: Sequence[str]) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:
+    """Read every Policy of ``paths``: files, and directories recursively.
+
+    Documents of other kinds are passed over in a directory and refused in a file that is named;
+    tests of policies are passed over everywhere. Policies with errors are mended where possible.
+    One name defined twice is an error.
+    """
+    files = list(_policy_files(paths))
+    policies = tuple(policy for file in files for policy in file.policies)
+    problems = [problem for file in files for problem in file.all_problems]
+    problems += duplicate_names([policy for policy in policies if policy.sound])
+    return policies, sorted(problems)
+
+
+def _policy_files(paths: Sequence[str]) -> Iterator[LoadedFile]:
+    for root in map(FilePath, paths):
+        for file in files_below(root):
+            yield load_file(file, Kinds.POLICIES, named=file == root)
+
+
+def load_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration file as `read_config` does. None if there are errors."""
+    loaded, problems = read_config(path)
+    failed = any(d.severity is Severity.ERROR for d in problems)
+    return None if failed else loaded, problems
+
+
+def read_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
+    """Read a configuration file; it must hold one document, which is mended where possible."""
+    file = load_file(FilePath(path), Kinds.CONFIGURATIONS, named=True)
+    problems = list(file.problems)
+    for further in file.documents[1:]:
+        text = "a configuration file holds one document"
+        place = DocumentPosition(path, further.marked)
+        problems.append(place.diagnostic(Problem((), "PS701", text)))
+    if file.documents:
+        problems += file.documents[0].problems
+        return file.documents[0].config, sorted(problems)
+    if not problems:
+        problems.append(Diagnostic(path, 1, 1, "PS704", "the file holds no configuration"))
+    return None, problems
