@@ -219,3 +219,6 @@ class Signature:
     row_filter: RowRule | None = None
     row_score: RowRule | None = None
     """The plugin's filter and score of one row, where they are functions of the pod and the row."""
+    gates: Callable[[PodInfo], bool] | None = None
+    """Returns False for pods that PreEnqueue lets in whatever the cluster holds, so that it need
+    not run. Without it PreEnqueue runs for every pod."""

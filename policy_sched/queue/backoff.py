@@ -10,8 +10,7 @@ Numbers and rules are kube-scheduler's (backend/queue/backoff_queue.go).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,11 +81,17 @@ class Backoff:
         self._heap_of(queued).push(queued)
         self.arrivals[cause] += 1
 
-    @contextmanager
-    def many(self) -> Iterator[None]:
-        """Order pods that are added within the block at its end, all at once."""
-        with self._rejected.many(), self._errors.many():
-            yield
+    def add_all(self, pods: Sequence[QueuedPod], cause: str) -> None:
+        """Take pods in as `add` does one after the other."""
+        rejected: list[QueuedPod] = []
+        errors: list[QueuedPod] = []
+        for queued in pods:
+            self.ends(queued)
+            (rejected if queued.rejected_by or queued.pending else errors).append(queued)
+        self._rejected.push_all(rejected)
+        self._errors.push_all(errors)
+        if pods:
+            self.arrivals[cause] += len(pods)
 
     def update(self, queued: QueuedPod) -> None:
         """Find the place of a changed pod anew; its backoff stays."""
@@ -104,12 +109,13 @@ class Backoff:
         """Tell whether `pop_early` would find a pod."""
         return len(self._rejected) > 0
 
-    def pop_complete(self, now: int) -> Iterator[QueuedPod]:
+    def pop_complete(self, now: int) -> list[QueuedPod]:
         """Take out all pods whose backoff is over, rejected ones first."""
-        for heap in (self._rejected, self._errors):
-            while (queued := heap.peek()) is not None and not self.backing_off(queued, now):
-                heap.pop()
-                yield queued
+
+        def complete(queued: QueuedPod) -> bool:
+            return not self.backing_off(queued, now)
+
+        return self._rejected.take_while(complete) + self._errors.take_while(complete)
 
     def next_end(self) -> int | None:
         """Return when the first pod can be taken out by `pop_complete`; None without pods."""

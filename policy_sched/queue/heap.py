@@ -9,8 +9,8 @@ are stale they are swept out. Equal keys leave in the order in which they came.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from policy_sched.model import QueuedPod
@@ -20,6 +20,8 @@ Entry: TypeAlias = tuple[tuple[object, ...], int, QueuedPod]
 
 #: Fewer entries than this are not worth sweeping.
 SWEEP_FROM = 64
+#: From so many pods on, a heap is ordered once after they all came or went.
+MANY = 256
 
 
 class PodHeap:
@@ -32,7 +34,6 @@ class PodHeap:
         self._tickets = tickets
         self._entries: list[Entry] = []
         self._count = 0
-        self._many = False
 
     def __len__(self) -> int:
         return self._count
@@ -40,25 +41,21 @@ class PodHeap:
     def push(self, queued: QueuedPod) -> None:
         """Take a pod in that is in no heap."""
         ticket = queued.ticket = next(self._tickets)
-        entry = (self._key(queued), ticket, queued)
-        if self._many:
-            self._entries.append(entry)
-        else:
-            heapq.heappush(self._entries, entry)
+        heapq.heappush(self._entries, (self._key(queued), ticket, queued))
         self._count += 1
 
-    @contextmanager
-    def many(self) -> Iterator[None]:
-        """Order pods that are pushed within the block at its end, all at once.
-
-        Nothing may be popped or peeked at within it.
-        """
-        self._many = True
-        try:
-            yield
-        finally:
-            self._many = False
-            heapq.heapify(self._entries)
+    def push_all(self, pods: Sequence[QueuedPod]) -> None:
+        """Take pods in as `push` does one after the other; many are ordered only once."""
+        if len(pods) < MANY:
+            for queued in pods:
+                self.push(queued)
+            return
+        keys = list(map(self._key, pods))
+        for key, ticket, queued in zip(keys, self._tickets, pods, strict=False):
+            queued.ticket = ticket
+            self._entries.append((key, ticket, queued))
+        self._count += len(pods)
+        heapq.heapify(self._entries)
 
     def pop(self) -> QueuedPod | None:
         """Take the pod with the smallest key out; None if there is none."""
@@ -80,6 +77,26 @@ class PodHeap:
                 return queued
             heapq.heappop(entries)
         return None
+
+    def take_while(self, wanted: Callable[[QueuedPod], bool]) -> list[QueuedPod]:
+        """Take pods out, the smallest key first, until one is not wanted.
+
+        No pod behind that one may be wanted: many are found by a look at all.
+        """
+        found: list[QueuedPod] = []
+        while (queued := self.peek()) is not None and wanted(queued):
+            if len(found) >= MANY:
+                entries = sorted(self._valid())
+                end = bisect_left(entries, True, key=lambda entry: not wanted(entry[2]))
+                found += [queued for _, _, queued in entries[:end]]
+                for queued in found[MANY:]:
+                    queued.ticket = 0
+                self._entries = entries[end:]
+                self._count = len(self._entries)
+                break
+            self.pop()
+            found.append(queued)
+        return found
 
     def remove(self, queued: QueuedPod) -> None:
         """Take a pod of this heap out."""

@@ -11,7 +11,7 @@ each group of pods that the same plugins rejected, so that one event for 10,000 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -45,8 +45,6 @@ name of the plugin that rejects the pod, or an empty string."""
 
 TAKEN_ALONG: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
-MANY: Final = 256
-"""From so many pods on, the heaps are ordered once after they all were moved."""
 _POOL: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 _UNDER_WAY: Final = (QueueState.IN_FLIGHT, QueueState.BINDING)
 _ON_ITS_WAY: Final = (QueueState.ACTIVE, QueueState.BINDING)
@@ -260,10 +258,9 @@ class SchedulingQueue:
 
     def flush_backoff(self) -> None:
         """Make all pods ready whose backoff is over."""
-        now = self._clock()
-        with self._active.many():
-            for queued in self._backoff.pop_complete(now):
-                self._make_ready(queued, BACKOFF_COMPLETE, now)
+        self._make_all_ready(
+            self._backoff.pop_complete(now := self._clock()), BACKOFF_COMPLETE, now
+        )
 
     def flush_unschedulable(self) -> None:
         """Try pods again for which nothing happened for ``timing.unschedulable_timeout``."""
@@ -407,13 +404,38 @@ class SchedulingQueue:
         ]
         moved.sort(key=_ticket)
         label, now = event.label, self._clock()
-        if len(moved) < MANY:
-            for _, queued, strategy in moved:
-                self._move_one(queued, strategy, label, now)
-            return
-        with self._active.many(), self._backoff.many():
-            for _, queued, strategy in moved:
-                self._move_one(queued, strategy, label, now)
+        if len(moved) == 1:
+            self._move_one(moved[0][1], moved[0][2], label, now)
+        elif moved:
+            self._move_all(moved, label, now)
+
+    def _move_all(
+        self, moved: Iterable[tuple[int, QueuedPod, Strategy]], cause: str, now: int
+    ) -> None:
+        """Move pods of the pool as `_move_one` does one after the other.
+
+        What is the same for all of them is done once.
+        """
+        gate, backing_off = self._gate, self._backoff.backing_off
+        ready: list[QueuedPod] = []
+        waiting: list[QueuedPod] = []
+        for _, queued, strategy in moved:
+            plugin = "" if gate is None else gate(queued.info, queued.gated_by)
+            if plugin:
+                self._keep_gated(queued, plugin, cause, now)
+                self._unschedulable_pods.arrivals[cause] += 1
+                continue
+            queued.gated_by = ""
+            if strategy is Strategy.AFTER_BACKOFF and backing_off(queued, now):
+                waiting.append(queued)
+            else:
+                ready.append(queued)
+        self._unschedulable_pods.remove_all(ready)
+        self._make_all_ready(ready, cause, now)
+        self._unschedulable_pods.remove_all(waiting)
+        for queued in waiting:
+            transition(queued, QueueState.BACKOFF)
+        self._backoff.add_all(waiting, cause)
 
     def _move_one(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:
         """Move a pod of the pool; one that stays gated counts as having come again."""
@@ -471,6 +493,16 @@ class SchedulingQueue:
             queued.ready_at = now
         self._active.push(queued)
         self._active_arrivals[cause] += 1
+
+    def _make_all_ready(self, pods: Sequence[QueuedPod], cause: str, now: int) -> None:
+        """Make pods ready as `_make_ready` does one after the other."""
+        for queued in pods:
+            transition(queued, QueueState.ACTIVE)
+            if queued.ready_at == 0:
+                queued.ready_at = now
+        self._active.push_all(pods)
+        if pods:
+            self._active_arrivals[cause] += len(pods)
 
     def _is_gated(self, queued: QueuedPod, cause: str, now: int) -> bool:
         """Run PreEnqueue; a pod that is gated goes to the pool, or stays there."""

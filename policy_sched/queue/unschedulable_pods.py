@@ -10,7 +10,7 @@ attempt, so that they are in the order of `enqueued_at`.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class UnschedulablePods:
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
         self._groups: dict[Rejection, dict[str, QueuedPod]] = {}
-        self._group_of: dict[str, Rejection] = {}
+        self._group_of: dict[str, dict[str, QueuedPod]] = {}
         self._in_turn: OrderedDict[str, QueuedPod] = OrderedDict()
         self.arrivals: Counter[str] = Counter()
 
@@ -57,9 +57,20 @@ class UnschedulablePods:
 
     def remove(self, queued: QueuedPod) -> None:
         """Take a pod out."""
-        self._take_out(queued)
-        self._in_turn.pop(queued.info.uid, None)
-        queued.ticket = 0
+        self.remove_all((queued,))
+
+    def remove_all(self, pods: Iterable[QueuedPod]) -> None:
+        """Take pods out."""
+        group_of, in_turn, emptied = self._group_of, self._in_turn, False
+        for queued in pods:
+            uid = queued.info.uid
+            group = group_of.pop(uid)
+            del group[uid]
+            emptied = emptied or not group
+            in_turn.pop(uid, None)
+            queued.ticket = 0
+        if emptied:
+            self._drop_empty_groups()
 
     def oldest(self) -> int | None:
         """Return since when the pod waits for an event that has waited for longest; None: none."""
@@ -73,8 +84,11 @@ class UnschedulablePods:
 
     def regroup(self, queued: QueuedPod) -> None:
         """File a pod again after its rejecting plugins changed; it keeps its position."""
-        self._take_out(queued)
+        group = self._group_of[queued.info.uid]
+        del group[queued.info.uid]
         self._file(queued)
+        if not group:
+            self._drop_empty_groups()
 
     def groups(
         self, concerned: Callable[[Rejection], bool], but: str = ""
@@ -93,22 +107,19 @@ class UnschedulablePods:
         found.sort(key=_TICKET)
         return found
 
-    def _take_out(self, queued: QueuedPod) -> None:
-        """Take a pod out of its group."""
-        uid = queued.info.uid
-        rejection = self._group_of.pop(uid)
-        group = self._groups[rejection]
-        del group[uid]
-        if not group:
-            del self._groups[rejection]
+    def _drop_empty_groups(self) -> None:
+        self._groups = {rejection: group for rejection, group in self._groups.items() if group}
 
     def _file(self, queued: QueuedPod) -> None:
         info = queued.info
         rejection = Rejection(
             info.scheduler_name, queued.rejected_by, queued.pending, queued.gated_by
         )
-        self._group_of[info.uid] = rejection
-        self._groups.setdefault(rejection, {})[info.uid] = queued
+        group = self._groups.get(rejection)
+        if group is None:
+            group = self._groups[rejection] = {}
+        self._group_of[info.uid] = group
+        group[info.uid] = queued
 
 
 _TICKET: Callable[[QueuedPod], int] = attrgetter("ticket")

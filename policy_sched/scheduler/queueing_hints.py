@@ -90,9 +90,8 @@ def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
         profile = profiles.get(pod.scheduler_name)
         if profile is None:
             return NO_PROFILE
-        if first:
-            return first_objection(profile.runner, pod, first).plugin
-        return profile.runner.run("pre_enqueue", pod).status.plugin
+        runner = profile.runner
+        return first_objection(runner, pod, first).plugin if runner.may_gate(pod) else ""
 
     return gate
 

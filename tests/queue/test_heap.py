@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy_sched.model.pod_info import QueuedPod
-from policy_sched.queue.heap import SWEEP_FROM, PodHeap
+from policy_sched.queue.heap import MANY, SWEEP_FROM, PodHeap
 from tests.queue.pods import names, queued
 
 
@@ -88,19 +88,40 @@ def test_a_pod_moves_from_one_heap_to_another_and_back() -> None:
     assert one.pop() is pod
 
 
-@given(st.lists(st.integers(-3, 3), max_size=20), st.lists(st.integers(-3, 3), max_size=20))
+@given(
+    st.lists(st.integers(-3, 3), max_size=20),
+    st.lists(st.integers(-3, 3), max_size=20),
+    st.sampled_from((1, MANY)),
+)
 def test_many_pods_are_ordered_as_pods_that_come_one_by_one(
-    before: list[int], many: list[int]
+    before: list[int], many: list[int], times: int
 ) -> None:
     """The order of a heap does not depend on how its pods were pushed."""
     one_by_one, at_once = empty_heap(), empty_heap()
     for i, priority in enumerate(before):
         for heap in (one_by_one, at_once):
             heap.push(queued(f"b{i}", priority=priority))
+    many *= times
     for i, priority in enumerate(many):
         one_by_one.push(queued(f"m{i}", priority=priority))
-    with at_once.many():
-        for i, priority in enumerate(many):
-            at_once.push(queued(f"m{i}", priority=priority))
+    at_once.push_all([queued(f"m{i}", priority=priority) for i, priority in enumerate(many)])
     expected = names(list(iter(one_by_one.pop, None)))
     assert names(list(iter(at_once.pop, None))) == expected
+
+
+@given(st.lists(st.integers(-3, 3), max_size=20), st.integers(-3, 3), st.sampled_from((1, MANY)))
+def test_pods_are_taken_until_one_is_not_wanted(
+    priorities: list[int], least: int, times: int
+) -> None:
+    """However many are taken, they come in the order of `pop`, and the others stay in theirs."""
+    heap = empty_heap()
+    for i, priority in enumerate(priorities * times):
+        heap.push(queued(f"p{i}", priority=priority))
+    for pod in heap.ordered()[::7]:
+        heap.remove(pod)
+    ordered = heap.ordered()
+    wanted = [pod for pod in ordered if pod.info.priority >= least]
+    assert heap.take_while(lambda pod: pod.info.priority >= least) == wanted
+    assert all(pod.ticket == 0 for pod in wanted)
+    assert len(heap) == len(ordered) - len(wanted)
+    assert list(iter(heap.pop, None)) == ordered[len(wanted) :]

@@ -40,6 +40,7 @@ from policy_sched.framework import (
     asking,
 )
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
+from policy_sched.model import PodInfo
 
 Durations: TypeAlias = list[float]
 Hooks: TypeAlias = Mapping[str, tuple[Hook, ...]]
@@ -107,6 +108,7 @@ class PointResult(msgspec.Struct, frozen=True):
         return self.answer if isinstance(self.answer, PostFilterResult) else None
 
 
+_LET_IN: Final = (POINTS["pre_enqueue"].name, Code.SUCCESS.value)
 _SUCCESS: Final = PointResult()
 _SKIPPED: Final = PointResult(SKIP, answer=SKIP)
 
@@ -126,6 +128,7 @@ class Runner:
         self.hooks: Hooks = {point: pipeline.at(point) for point in POINTS}
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self._without: dict[frozenset[str], Hooks] = {}
+        self._gates = _gates(pipeline)
 
     # Running points.
 
@@ -145,6 +148,20 @@ class Runner:
         if recorder is None:
             return self._combined(row, hooks, args)
         return self._measured(row, hooks, args, recorder.timer())
+
+    def may_gate(self, pod: PodInfo) -> bool:
+        """Tell whether PreEnqueue has to run for a pod; without that it counts as a success."""
+        if self._gates is None:
+            return True
+        try:
+            for gates in self._gates:
+                if gates(pod):
+                    return True
+        except Exception:  # noqa: BLE001 - a plugin is foreign code; PreEnqueue will report it
+            return True
+        if self.recorder is not None:
+            self.recorder.points[_LET_IN].append(0.0)
+        return False
 
     def resume(
         self, point: str, pending: PointResult, status: Status, *args: object
@@ -364,6 +381,20 @@ class Runner:
             if POINTS[point].measured:
                 recorder.plugins[hook.plugin, POINTS[point].name, code.value].append(took)
         return answer
+
+
+def _gates(pipeline: Pipeline) -> tuple[Callable[[PodInfo], bool], ...] | None:
+    """Return the functions of the PreEnqueue plugins that tell which pods they may gate.
+
+    None if a plugin has none.
+    """
+    found = []
+    for hook in pipeline.at("pre_enqueue"):
+        signature = pipeline.signatures.get(hook.plugin)
+        if signature is None or signature.gates is None:
+            return None
+        found.append(signature.gates)
+    return tuple(found)
 
 
 class _Collected:

@@ -147,7 +147,14 @@ class DynamicResources:
     def sign_pod(self) -> Signature:
         """Pods whose claims are alike are answered alike; a node's devices are its own."""
         keys = (self._key,)
-        return Signature(frozenset(), Scope.NODE, proved=True, keys=keys, node_by_node=True)
+        return Signature(
+            frozenset(),
+            Scope.NODE,
+            proved=True,
+            keys=keys,
+            node_by_node=True,
+            gates=_has_claims,
+        )
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -166,9 +173,7 @@ class DynamicResources:
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Let a pod wait outside of the queue until its claims are there."""
-        if not pod.pod.spec.resource_claims:
-            return SUCCESS
-        return self._gatherer.missing(pod)
+        return self._gatherer.missing(pod) if _has_claims(pod) else SUCCESS
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
@@ -397,3 +402,7 @@ def _score(found: Gathered, allocations: Sequence[frozenset[str]]) -> int:
                 if f"{request.name}/{one.name}" in names:
                     score += _BEST - index
     return score
+
+
+def _has_claims(pod: PodInfo) -> bool:
+    return bool(pod.pod.spec.resource_claims)

@@ -18,6 +18,8 @@ from policy_sched.framework import (
     Handle,
     PermitResult,
     PodsToActivate,
+    Scope,
+    Signature,
     Status,
     hookimpl,
 )
@@ -47,6 +49,11 @@ class GangScheduling:
 
     def __init__(self, _args: Mapping[str, object], handle: Handle) -> None:
         self._handle = handle
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Only pods of a group can be gated."""
+        return Signature(frozenset(), Scope.STATIC, gates=lambda pod: bool(group_name(pod)))
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -50,6 +51,15 @@ Scores = npt.NDArray[np.int64]
 _NO_CYCLE: Final = Activation()
 
 
+def _int_keys(keys: BoundUnit | None, descending: Iterable[bool]) -> list[tuple[int, int]] | None:
+    """Return the place and sign of each sort key; None unless all are ints and cannot fail."""
+    roots = () if keys is None else keys.unit.roots
+    if any(type(root.zero) is not int or root.error is not None for root in roots):
+        return None
+    pairs = zip(roots, descending, strict=False)
+    return [(root.value, -1 if down else 1) for root, down in pairs]
+
+
 class BoundPolicy:
     """A policy over one cluster's tables. Its answers are right for the tables as they are now.
 
@@ -73,10 +83,7 @@ class BoundPolicy:
             for gate in sections.pre_enqueue
         ]
         self._keys = bound(sections.queue_sort)
-        self._int_keys = self._keys is not None and all(
-            type(root.zero) is int and root.error is None for root in self._keys.unit.roots
-        )
-        """Whether all sort keys are ints and cannot fail."""
+        self._int_keys = _int_keys(self._keys, sections.descending)
         self._names = bound(sections.node_names)
         self._filter = BoundFilter(sections, table, runtime)
         self._overlay: BoundFilter | None = None
@@ -174,12 +181,10 @@ class BoundPolicy:
             return ()
         cycle = Activation(queued=queued, pod_group=group)
         out = self._keys.scalar(queued.info, cycle, 0)
+        if self._int_keys is not None and not isinstance(out, Failure):
+            return tuple([sign * out[place] for place, sign in self._int_keys])
         keys = []
         roots = self._keys.unit.roots
-        if self._int_keys and not isinstance(out, Failure):
-            for root, descending in zip(roots, self._sections.descending, strict=True):
-                keys.append(-out[root.value] if descending else out[root.value])
-            return tuple(keys)
         for root, descending in zip(roots, self._sections.descending, strict=True):
             value: Any
             if isinstance(out, Failure) or (root.error is not None and out[root.error]):

@@ -61,6 +61,10 @@ from policy_sched.plugins.rules.placement_hooks import placement_hooks
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
 
 
+#: Kinds of pods for which is remembered whether they are gated.
+_MAX_GATED: Final = 1000
+
+
 def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
     """Return a plugin object with the hooks of the policy's sections."""
     bound = bind(policy, handle.nodes, handle.pods)
@@ -118,6 +122,9 @@ class _Rules:
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
         gates = policy.gate_reads
         self._gates_move = Scope(int(gates.scope)) is Scope.VOLATILE or ("podGroup",) in gates.pod
+        self._gate_key = key_getter(Signature(gates.pod, Scope.STATIC))
+        self._gated: dict[Key, bool] = {}
+        """Which pods the preEnqueue rules reject, where they read nothing but the pod."""
 
     @hookimpl
     def sign_pod(self) -> Signature:
@@ -126,8 +133,9 @@ class _Rules:
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
         by_row = self._policy.normalizes_by_row
         scope = Scope(int(reads.scope))
+        gates = self._gates if self._gates_read_the_pod() else None
         if scope is not Scope.NODE:
-            return Signature(fields, scope, proved=True, normalizes_by_row=by_row)
+            return Signature(fields, scope, proved=True, normalizes_by_row=by_row, gates=gates)
         return Signature(
             fields,
             scope,
@@ -135,7 +143,25 @@ class _Rules:
             normalizes_by_row=by_row,
             row_filter=self._bound.filters().row_rule(self._still),
             row_score=self._bound.row_score(self._still),
+            gates=gates,
         )
+
+    def _gates_read_the_pod(self) -> bool:
+        """Return whether the preEnqueue rules read nothing but the pod."""
+        reads = self._policy.gate_reads
+        others = _OF_THE_ATTEMPT | {"namespaceObject"}
+        static = Scope(int(reads.scope)) is Scope.STATIC and not reads.node and not reads.clock
+        return static and all(path[0] not in others for path in reads.pod)
+
+    def _gates(self, pod: PodInfo) -> bool:
+        """Return whether the preEnqueue rules reject the pod; pods with equal fields are alike."""
+        key = self._gate_key(pod)
+        known = self._gated.get(key)
+        if known is None:
+            if len(self._gated) >= _MAX_GATED:
+                self._gated.clear()
+            known = self._gated[key] = self._bound.pre_enqueue(pod, self._still) is not None
+        return known
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

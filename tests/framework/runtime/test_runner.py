@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.results import PermitResult, PostFilterResult, PreFilterResult
+from policy_sched.framework.results import (
+    PermitResult,
+    PostFilterResult,
+    PreFilterResult,
+    Scope,
+    Signature,
+)
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
-from policy_sched.framework.runtime.runner import PointResult, Runner
+from policy_sched.framework.runtime.runner import MetricsRecorder, PointResult, Runner
 from policy_sched.framework.status import SKIP, SUCCESS, Code, PendingStatus, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_pod
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
 NEVER = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("never",))
@@ -258,3 +266,28 @@ def test_an_error_of_pre_enqueue_is_an_answer() -> None:
     """The pod is gated, and the status names the plugin that failed."""
     found = runner_of("pre_enqueue", {"a": ValueError("boom")}).run("pre_enqueue").status
     assert found == Status(Code.ERROR, ('running PreEnqueue plugin "a": boom',), "a")
+
+
+@pytest.mark.parametrize(
+    ("signatures", "asked"),
+    [
+        ({}, True),
+        ({"a": None}, True),
+        ({"a": lambda pod: pod.priority > 0}, False),
+        ({"a": lambda pod: pod.priority == 0}, True),
+        ({"a": lambda _: 1 / 0}, True),
+    ],
+)
+def test_pre_enqueue_runs_for_pods_that_a_plugin_may_gate(
+    signatures: Mapping[str, Callable[[PodInfo], bool] | None], asked: bool
+) -> None:
+    """A plugin without a promise, or with one that fails, is asked about each pod."""
+    hooks = {"pre_enqueue": (Hook("a", lambda *_: SUCCESS),)}
+    found = {
+        name: Signature(frozenset(), Scope.STATIC, gates=gates)
+        for name, gates in signatures.items()
+    }
+    recorder = MetricsRecorder(lambda: 0.0)
+    runner = Runner(Pipeline("s", hooks, found), recorder)
+    assert runner.may_gate(PodInfo.of(make_pod("p"))) is asked
+    assert bool(recorder.points) is not asked
