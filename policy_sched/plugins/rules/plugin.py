@@ -122,7 +122,8 @@ class _Rules:
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
         gates = policy.gate_reads
         self._gates_move = Scope(int(gates.scope)) is Scope.VOLATILE or ("podGroup",) in gates.pod
-        self._gate_key = key_getter(Signature(gates.pod, Scope.STATIC))
+        fields = gates.pod if self._gates_read_the_pod() else frozenset()
+        self._gate_key = key_getter(Signature(fields, Scope.STATIC))
         self._gated: dict[Key, bool] = {}
         """Which pods the preEnqueue rules reject, where they read nothing but the pod."""
 
