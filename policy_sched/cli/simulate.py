@@ -53,6 +53,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     timeline: Annotated[bool, Parameter(negative="")] = False,
     bucket: str | None = None,
     until: str | None = None,
+    retry: Literal["backoff", "at-once"] = "backoff",
     now: str | None = None,
 ) -> int:
     """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
@@ -86,18 +87,23 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     until
         Duration of the simulation with --timeline, as in "36h"; until nothing happens any more
         unless given.
+    retry
+        When --timeline tries pods again that fitted nowhere: after a backoff, as in a cluster; or
+        at once, whenever something happens, all of them in the order of the queue.
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
     """
     require_files(paths)
     files = (policy or PolicyFlags()).files()
+    if retry != "backoff" and not timeline:
+        raise PolicySchedError("--retry goes with --timeline")
     times = _Times.of(bucket, until, now, timeline=timeline)
     objects, problems = read_cluster(paths, nodes)
     if not any(map(waits, objects)):
         write_hints(["there are no pending pods: every pod has a node already, or there is none"])
     plans, warnings = read_policies(files)
     write_diagnostics([*problems, *warnings], sys.stderr)
-    act = partial(_played, times) if timeline else partial(_decided, times.now)
+    act = partial(_played, times, retry) if timeline else partial(_decided, times.now)
     everywhere = act(objects, plans, seed, output)
     return FAILED if fail_on and not everywhere else OK
 
@@ -127,6 +133,7 @@ def _decided(
 
 def _played(
     times: _Times,
+    retry: str,
     objects: Sequence[ApiObject],
     plans: Sequence[CompiledPlan],
     seed: int,
@@ -136,7 +143,14 @@ def _played(
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
     with progress("deciding", sum(waits(one) for one in objects)) as advance:
-        result = play(objects, plans, seed=seed, until=times.until, advance=advance)
+        result = play(
+            objects,
+            plans,
+            seed=seed,
+            until=times.until,
+            retry="AtOnce" if retry == "at-once" else "Backoff",
+            advance=advance,
+        )
     result = replace(result, bucket=times.bucket)
     write_report(result, output)
     print(result.speed_line(), file=sys.stderr)

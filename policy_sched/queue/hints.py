@@ -85,6 +85,11 @@ class HintTable:
         self.results: Counter[tuple[str, str, str]] = Counter()
         self._watch: HintWatch | None = None
 
+    @property
+    def registered(self) -> Registered:
+        """What the plugins registered for."""
+        return self._registered
+
     def watch(self, tell: Told, timer: Callable[[], float]) -> None:
         """Take the time of each hint from now on."""
         self._watch = HintWatch(tell, timer)

@@ -20,7 +20,7 @@ from policy_sched.simulate.report import (
     policy_document,
     policy_lines,
 )
-from policy_sched.simulate.timeline import play, waits
+from policy_sched.simulate.timeline import Retry, play, waits
 from policy_sched.simulate.timeline_result import never_placed
 from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
 from policy_sched.simulate.workloads import ExpansionError, expand
@@ -30,6 +30,7 @@ __all__ = [
     "Application",
     "Applied",
     "ExpansionError",
+    "Retry",
     "Run",
     "applied_text",
     "expand",

@@ -5,7 +5,7 @@ complete, evicted pods whose grace period ends. The clock jumps to the first of 
 next deadline of the scheduler (the end of a backoff, a timeout), whichever is earlier; then the
 scheduler decides until no pod is ready. Deciding, binding and starting take no time. At one
 instant, ends are applied first, then nodes, then pods in their order, so the same input gives the
-same result.
+same result. Pods that fitted nowhere are retried as in a cluster, or at once (see `retries`).
 
 A controller recreates an evicted pod under another name, and it runs from the beginning; a pod
 without a controller is lost. Otherwise controllers do nothing over time: a job's pods are those
@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from policy_sched.model import (
     DURATION_ANNOTATION,
@@ -50,6 +50,7 @@ from policy_sched.simulate.one_shot import (
 )
 from policy_sched.simulate.report import Application
 from policy_sched.simulate.resource_claims import free_claims, make_claims
+from policy_sched.simulate.retries import TIMING, Retries
 from policy_sched.simulate.timeline_result import (
     Eviction,
     PodTimeline,
@@ -61,6 +62,11 @@ from policy_sched.simulate.timeline_result import (
 GRACE_SECONDS: Final = 30
 #: How long pods may wait after the last event, beyond the time after which each is retried.
 AFTERTHOUGHT: Final = 60 * SECOND
+
+Retry: TypeAlias = Literal["Backoff", "AtOnce"]
+"""When a pod that fitted nowhere is tried again: after a backoff and the events that may help it,
+as in a cluster; or whenever something happens, without a backoff.
+"""
 
 
 class _Kind(IntEnum):
@@ -77,6 +83,7 @@ def play(
     *,
     seed: int = 0,
     until: int | None = None,
+    retry: Retry = "Backoff",
     advance: Callable[[int], None] = lambda _more: None,
 ) -> TimelineResult:
     """Simulate the objects' cluster under compiled plans.
@@ -87,7 +94,7 @@ def play(
     """
     known = list(objects)
     started = time.perf_counter()
-    timeline = _Timeline(known, plans, seed, advance)
+    timeline = _Timeline(known, plans, seed, advance, retry)
     timeline.run(until)
     return timeline.result(time.perf_counter() - started)
 
@@ -101,13 +108,16 @@ class _Timeline:
         plans: Sequence[CompiledPlan],
         seed: int,
         advance: Callable[[int], None],
+        retry: Retry,
     ) -> None:
         self._start = _start(objects)
         self._clock = VirtualClock(self._start)
         self._client = VirtualClient()
+        timing = TIMING if retry == "AtOnce" else None
         self._scheduler = assemble(
-            plans, seed=seed, objects=objects, client=self._client, now=self._clock
+            plans, seed=seed, objects=objects, client=self._client, now=self._clock, timing=timing
         )
+        self._retries = Retries(self._scheduler) if retry == "AtOnce" else None
         self._client.objects = self._scheduler.handle.objects
         self._advance = advance
         self._heap: list[tuple[int, _Kind, int, ApiObject | str]] = []
@@ -160,7 +170,9 @@ class _Timeline:
             while self._heap and self._heap[0][0] <= at:
                 _, kind, _, what = heapq.heappop(self._heap)
                 self._happens(kind, what)
-            while self._decides():
+            if self._retries is not None:
+                self._retries.begin()
+            while self._decides() or self._helps_others():
                 pass
             self._take_note()
 
@@ -172,7 +184,8 @@ class _Timeline:
             own = self._clock.ns + scheduler.queue.timing.sweep
         if self._heap:
             return self._heap[0][0] if own is None else min(own, self._heap[0][0])
-        patience = scheduler.queue.timing.unschedulable_timeout + AFTERTHOUGHT
+        timeout = scheduler.queue.timing.unschedulable_timeout
+        patience = AFTERTHOUGHT + (timeout if self._retries is None else 0)
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
@@ -219,8 +232,14 @@ class _Timeline:
                 self._decided(outcome)
         return tried or bool(ended)
 
+    def _helps_others(self) -> bool:
+        """Make waiting pods ready that those which were bound at this moment may help."""
+        return self._retries is not None and self._retries.begin_again()
+
     def _decided(self, outcome: Outcome) -> None:
         self._lives[outcome.pod.uid].message = outcome.message
+        if self._retries is not None:
+            self._retries.note(outcome)
         for pod, node in self._client.bound:
             self._starts(pod, node)
         self._client.bound.clear()

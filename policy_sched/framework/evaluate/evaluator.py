@@ -127,6 +127,10 @@ class Evaluator:
         """Whether there are extenders, which register no cluster events."""
         return bool(self._extenders)
 
+    def signature_of(self, pod: PodInfo) -> Key | None:
+        """Return what pods that are evaluated alike have in common; None if no two are."""
+        return None if self._key is None else self._key(pod)
+
     def evaluate(self, pod: PodInfo, domain: Domain | None = None) -> Evaluation:
         """Filter and score all nodes for `pod`, or those of a domain.
 

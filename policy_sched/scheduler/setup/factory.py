@@ -63,7 +63,7 @@ def build(
     return assemble(plans, seed=seed, objects=objects, client=client, now=now)
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - all but the plans may be left out
     plans: Sequence[CompiledPlan],
     *,
     seed: int = 0,
@@ -71,13 +71,14 @@ def assemble(
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     cached: bool = True,
+    timing: Timing | None = None,
 ) -> Scheduler:
     """Return a scheduler with an empty cache that runs compiled plans; see `build`.
 
-    ``cached=False`` evaluates every pod from scratch.
+    ``cached=False`` evaluates every pod from scratch. ``timing``: the queue's durations.
     """
     return assemble_with_assembly(
-        plans, seed=seed, objects=objects, client=client, now=now, cached=cached
+        plans, seed=seed, objects=objects, client=client, now=now, cached=cached, timing=timing
     )[0]
 
 
