@@ -19,9 +19,8 @@ from policy_sched.cli.main import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework import POINTS, SchedulerHooks
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP
-from policy_sched.language.cel import selector_environment
 from policy_sched.language.diagnostics import Code, codes
-from policy_sched.language.stdlib import Overload, Section, policy_environment
+from policy_sched.language.stdlib import Overload, Section, policy_environment, selector_environment
 
 MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.language.cel import selector_environment
 from policy_sched.language.diagnostics import codes
 from policy_sched.language.stdlib import (
     MacroForms,
@@ -17,7 +16,7 @@ from policy_sched.language.stdlib import (
     Section,
     Variable,
     policy_environment,
-    rule_macros,
+    selector_environment,
 )
 
 LEVELS: Final = {
@@ -72,7 +71,7 @@ def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
         *environment.sections,
         *environment.records,
     ]
-    known += [*rule_macros(), *sorted(names), *more]
+    known += [*environment.macros, *sorted(names), *more]
     close = difflib.get_close_matches(topic, known, n=1)
     return close[0] if close else ""
 
@@ -89,8 +88,8 @@ def _entries(topic: str) -> Iterator[Entry]:
     if topic in environment.records:
         yield from _of_record(environment.records[topic])
     yield from _fields(topic)
-    if topic in rule_macros():
-        yield of_macro(rule_macros()[topic])
+    if topic in environment.macros:
+        yield of_macro(environment.macros[topic])
     yield from (of_overload(one) for one in environment.overloads if one.name == topic)
     yield from _of_selectors(topic)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from policy_sched.language import Entry, of_device
-from policy_sched.language.cel import fits, namespaces, selector_environment, selector_type
-from policy_sched.language.stdlib import selector_macros
+from policy_sched.language.cel import selector_type
+from policy_sched.language.stdlib import selector_environment
 from policy_sched.language.values import Type
 from policy_sched.lsp.place import CursorPosition, loops, member_before, word_before
 from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
@@ -57,7 +57,7 @@ def _names(before: str) -> Iterator[Suggestion]:
     environment = selector_environment()
     for variable in environment.variables.values():
         yield Suggestion(variable.name, "variable", of_device(variable))
-    yield from functions(environment, namespaces())
+    yield from functions(environment)
 
 
 def _members(base: str, before: str) -> Iterator[Suggestion]:
@@ -73,7 +73,7 @@ def _members(base: str, before: str) -> Iterator[Suggestion]:
     record = environment.records.get(kind.name)
     for field in record.fields.values() if record is not None else ():
         yield Suggestion(field.name, "field", of_device(field))
-    yield from methods(environment, kind, fits, selector_macros())
+    yield from methods(environment, kind)
 
 
 def _type_of(expression: str, before: str) -> Type | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from policy_sched.language import Entry, of_macro, of_overload
-from policy_sched.language.stdlib import Environment, MacroForms, Overload
-from policy_sched.language.values import ListType, MapType, OptionalType, Type
+from policy_sched.language.stdlib import Environment, Overload
+from policy_sched.language.values import ListType, MapType, OptionalType, Type, fit
 
 Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
 _CONSTANTS: Final = ("true", "false")
@@ -23,12 +23,12 @@ class Suggestion:
     entry: Entry
 
 
-def functions(environment: Environment, namespaces: Collection[str]) -> Iterator[Suggestion]:
+def functions(environment: Environment) -> Iterator[Suggestion]:
     """Yield functions, groups of functions and keywords."""
     for name, overloads in environment.functions.items():
         if "." not in name:
             yield Suggestion(name, "function", _all_of(overloads))
-    for name in sorted(namespaces):
+    for name in sorted(environment.namespaces):
         yield Suggestion(name, "module", Entry(name, "group of functions", ""))
     for name in ("has", *_CONSTANTS):
         yield Suggestion(name, "keyword", Entry(name, "keyword", ""))
@@ -41,20 +41,15 @@ def functions_in(environment: Environment, namespace: str) -> Iterator[Suggestio
             yield Suggestion(name.partition(".")[2], "function", _all_of(overloads))
 
 
-def methods(
-    environment: Environment,
-    kind: Type,
-    fits: Callable[[Type, Type, dict[str, Type]], bool],
-    macros: Mapping[str, MacroForms],
-) -> Iterator[Suggestion]:
-    """Yield the methods and macros that a value of a type has; ``fits`` takes the receiver."""
+def methods(environment: Environment, kind: Type) -> Iterator[Suggestion]:
+    """Yield the methods and macros that a value of a type has."""
     for name, overloads in environment.methods.items():
-        fitting = tuple(one for one in overloads if fits(one.params[0], kind, {}))
+        fitting = tuple(one for one in overloads if fit(one.params[0], kind, {}))
         if fitting:
             yield Suggestion(name, "method", _all_of(fitting))
     if isinstance(kind, ListType | MapType | OptionalType):
         optional = isinstance(kind, OptionalType)
-        for name, macro in macros.items():
+        for name, macro in environment.macros.items():
             if macro.of_optional == optional:
                 yield Suggestion(name, "method", of_macro(macro))
 

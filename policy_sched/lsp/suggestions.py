@@ -21,8 +21,8 @@ from typing import Any, Final, TypeAlias
 from policy_sched.errors import Diagnostic
 from policy_sched.language import Entry, of_field, of_variable
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.language.stdlib import NAMESPACES, policy_environment, rule_macros
-from policy_sched.language.values import RecordType, fit
+from policy_sched.language.stdlib import policy_environment
+from policy_sched.language.values import RecordType
 from policy_sched.lsp import selectors
 from policy_sched.lsp.place import (
     CursorPosition,
@@ -174,7 +174,7 @@ def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
             f"{function.name}({params})", "function of this policy", function.expression.text
         )
         yield Suggestion(function.name, "function", entry)
-    yield from functions(environment, NAMESPACES)
+    yield from functions(environment)
 
 
 def _members(
@@ -184,7 +184,7 @@ def _members(
     section = place.section
     assert section is not None, "the cursor is in a rule"
     environment = policy_environment()
-    if base in NAMESPACES:
+    if base in environment.namespaces:
         yield from functions_in(environment, base)
         return
     if base == "variables":
@@ -202,7 +202,7 @@ def _members(
         return
     if isinstance(kind, RecordType):
         yield from _fields(base, kind)
-    yield from methods(environment, kind, fit, rule_macros())
+    yield from methods(environment, kind)
 
 
 def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:

@@ -1,11 +1,11 @@
 """Kubernetes' CEL over devices: the second environment of the language.
 
-Parser, positions, types, overloads and problems are the rule language's. What is `any` is known
-only of a device; so expressions are checked as far as types go and evaluated value by value.
+Parser, checker, types, functions and problems are the rule language's, with the environment of
+`stdlib.selector_environment`. What is `any` is known only of a device; so expressions are checked
+as far as types go and evaluated value by value.
 """
 
 from policy_sched.language.cel.costs import estimated_cost
-from policy_sched.language.cel.environment import namespaces, selector_environment
 from policy_sched.language.cel.library import plain
 from policy_sched.language.cel.selectors import (
     Selector,
@@ -14,7 +14,6 @@ from policy_sched.language.cel.selectors import (
     device_record,
     selector_type,
 )
-from policy_sched.language.cel.types import fits
 from policy_sched.language.cel.unknown_attributes import DeviceNames, unknown_attributes
 from policy_sched.language.cel.values import CelError, Record
 
@@ -27,10 +26,7 @@ __all__ = [
     "compile_selector",
     "device_record",
     "estimated_cost",
-    "fits",
-    "namespaces",
     "plain",
-    "selector_environment",
     "selector_type",
     "unknown_attributes",
 ]

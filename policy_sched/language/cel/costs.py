@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.language.cel.checker import loop_parts, makes
+from policy_sched.language.stdlib import selector_environment
 from policy_sched.language.syntax import (
     AndExpr,
     Binary,
@@ -46,6 +46,13 @@ _TURNS: Final = {
     "transformMap": 4, "transformMapEntry": 4,
 }  # fmt: skip
 """Units of one turn of a comprehension, its bodies apart."""
+
+
+def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:
+    """Return the variables and the bodies of a comprehension that was checked."""
+    count = selector_environment().macros[node.name].variables[len(node.args)]
+    names = [arg.name for arg in node.args[:count] if isinstance(arg, Ident)]
+    return names, node.args[count:]
 
 
 def _tenth(count: float) -> float:
@@ -221,7 +228,7 @@ class _Estimate:
         if node.name in ("optMap", "optFlatMap") and name:
             more, body = self.of(node.args[1], {**scope, name: target})
             return cost + more + 7, body
-        if name and (node.name in _TURNS or makes(node)):
+        if name and node.name in selector_environment().macros:
             turn, shape = self._turn(node, target, scope)
             return cost + _times(target.size, turn) + 2, shape
         costs, shapes = self._each(node.args, scope)

@@ -12,9 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cmp_to_key
 from typing import Any, Final
 
-from policy_sched.language.cel.checker import TYPE_NAMES, loop_parts
-from policy_sched.language.cel.costs import LISTED, MAPPED, MAX_COST, call_cost, operator_cost
-from policy_sched.language.cel.environment import selector_environment
+from policy_sched.language.cel.costs import (
+    LISTED,
+    MAPPED,
+    MAX_COST,
+    call_cost,
+    loop_parts,
+    operator_cost,
+)
 from policy_sched.language.cel.library import (
     OPERATORS,
     STANDARD,
@@ -24,7 +29,6 @@ from policy_sched.language.cel.library import (
     rule_kernel,
 )
 from policy_sched.language.cel.library_kubernetes import KUBERNETES
-from policy_sched.language.cel.types import ANY
 from policy_sched.language.cel.values import (
     ABSENT,
     CelError,
@@ -39,7 +43,7 @@ from policy_sched.language.cel.values import (
     text_of_key,
     type_name,
 )
-from policy_sched.language.stdlib import Overload
+from policy_sched.language.stdlib import Overload, selector_environment
 from policy_sched.language.syntax import (
     AndExpr,
     Binary,
@@ -57,7 +61,7 @@ from policy_sched.language.syntax import (
     Select,
     Unary,
 )
-from policy_sched.language.values import ListType, MapType, OptionalType, Type, TypeVariable
+from policy_sched.language.values import DYN, ListType, MapType, OptionalType, Type, TypeVariable
 
 Scope = Mapping[str, Any]
 NO_OVERLOAD: Final = "no such overload"
@@ -78,7 +82,7 @@ def _kernels() -> Mapping[str, Kernel]:
 
 def suits(param: Type, value: Any) -> bool:
     """Tell whether a value may be given for a parameter; elements are not looked at."""
-    if param == ANY or isinstance(param, TypeVariable):
+    if param == DYN or isinstance(param, TypeVariable):
         return True
     if isinstance(param, ListType):
         return isinstance(value, list)
@@ -117,7 +121,6 @@ class Evaluation:
         if node.name in scope:
             self._spend(1)
             return scope[node.name]
-        assert node.name in TYPE_NAMES, "the expression was checked"
         return TypeValue(node.name)
 
     def _select(self, node: Select, scope: Scope) -> Any:

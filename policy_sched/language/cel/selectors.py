@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from policy_sched.language.cel.checker import Checker
 from policy_sched.language.cel.costs import MAX_COST, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.cel.library_kubernetes import read_version
-from policy_sched.language.cel.mistakes import result_hint
-from policy_sched.language.cel.types import ANY, upstream_name
 from policy_sched.language.cel.values import CelError, CelMap, Record, type_name
+from policy_sched.language.check import check_selector as checked
+from policy_sched.language.check import compilation_failed
 from policy_sched.language.diagnostics import Problem
+from policy_sched.language.stdlib import selector_environment
 from policy_sched.language.syntax import Node, parse_cel
-from policy_sched.language.values import BOOL, Type
+from policy_sched.language.values import BOOL, DYN, UNKNOWN, Type, cel_name
 from policy_sched.model import Amount, quantity
 
 #: Expressions that are kept compiled.
@@ -52,7 +52,8 @@ class Selector:
     def result_type(self) -> str:
         """The checker's result type as upstream shows it."""
         assert self.result is not None, "it compiled"
-        return "google.protobuf.Any" if self.result == ANY else upstream_name(self.result)
+        unknown = self.result in (DYN, UNKNOWN)
+        return "google.protobuf.Any" if unknown else cel_name(self.result)
 
     def evaluate(self, device: Record) -> tuple[bool, int]:
         """Return whether the device is selected, and the cost. Raises CelError."""
@@ -80,9 +81,8 @@ def selector_type(text: str) -> Type | None:
     tree, _ = parse_cel(text)
     if tree is None:
         return None
-    checker = Checker()
-    found = checker.check(tree)
-    return None if checker.mistakes else found
+    kind, unit = checked(tree, selector_environment())
+    return None if unit.refusals else kind
 
 
 @lru_cache(maxsize=_KEPT)
@@ -92,17 +92,14 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     if tree is None:
         syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
         found = tuple(map(_of_selector, problems))
-        return Selector(text, None, None, _compilation_failed(text, syntax), found)
-    checker = Checker(new=new)
-    result = checker.check(tree)
-    found = tuple(one.problem for one in checker.mistakes)
-    refused = [(one.at, one.upstream) for one in checker.mistakes if one.upstream]
-    if refused:
-        return Selector(text, None, None, _compilation_failed(text, refused), found)
-    if result not in (BOOL, ANY):
-        problem = _result_problem(text, result)
-        message = f"must evaluate to bool or the unknown type, not {upstream_name(result)}"
-        return Selector(text, tree, result, message, (*found, problem))
+        return Selector(text, None, None, compilation_failed(text, syntax), found)
+    result, unit = checked(tree, selector_environment(new=new))
+    found = tuple(unit.problems)
+    if unit.refusals:
+        return Selector(text, None, None, compilation_failed(text, unit.refusals), found)
+    if result not in (BOOL, DYN, UNKNOWN):
+        message = f"must evaluate to bool or the unknown type, not {cel_name(result)}"
+        return Selector(text, tree, result, message, found)
     cost = estimated_cost(tree) if new else 0
     if cost > MAX_COST:
         found = (*found, _cost_problem(text, cost))
@@ -121,25 +118,6 @@ def _cost_problem(text: str, cost: float) -> Problem:
     message = f"a selector may take {MAX_COST:,} units of cost at most; this one may take {much}"
     hint = "loop over fewer attributes, or divide it into several selectors"
     return Problem(0, len(text), "PS503", message, hint)
-
-
-def _result_problem(text: str, result: Type) -> Problem:
-    message = f"a selector must be bool, found {result}"
-    return Problem(0, len(text), "PS301", message, result_hint(result))
-
-
-def _compilation_failed(text: str, refused: Sequence[tuple[int, str]]) -> str:
-    """Return cel-go's text of mistakes at characters of a selector."""
-    lines = []
-    for at, message in refused:
-        start = text.rfind("\n", 0, at) + 1
-        line, column = text.count("\n", 0, at) + 1, at - start
-        end = text.find("\n", start)
-        shown = text[start : len(text) if end < 0 else end].replace("\t", " ")
-        lines.append(f"ERROR: <input>:{line}:{column + 1}: {message}")
-        lines.append(f" | {shown}")
-        lines.append(f" | {'.' * column}^")
-    return "compilation failed: " + "\n".join(lines)
 
 
 def device_record(

@@ -3,9 +3,8 @@
 Names, calls, operators, macros and the sections of a policy. Code is not generated here.
 """
 
-from policy_sched.language.check.calls import CHECKS as CONSTANT_CHECKS
 from policy_sched.language.check.definitions import Checked, params_type
-from policy_sched.language.check.expressions import children, type_depth
+from policy_sched.language.check.expressions import check_selector, children, type_depth
 from policy_sched.language.check.policy import (
     CheckedKey,
     CheckedPlacement,
@@ -19,9 +18,9 @@ from policy_sched.language.check.policy import (
     check_policy,
     diagnostic,
 )
+from policy_sched.language.check.upstream import compilation_failed
 
 __all__ = [
-    "CONSTANT_CHECKS",
     "Checked",
     "CheckedKey",
     "CheckedPlacement",
@@ -33,7 +32,9 @@ __all__ = [
     "check_beside",
     "check_expression",
     "check_policy",
+    "check_selector",
     "children",
+    "compilation_failed",
     "diagnostic",
     "params_type",
     "type_depth",

@@ -11,9 +11,10 @@ from typing import Final
 import re2
 
 from policy_sched.language.check import macros
-from policy_sched.language.check.scope import Definition, Scope, silent, unsupported
+from policy_sched.language.check.scope import Definition, Scope, silent
+from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
-from policy_sched.language.stdlib import NAMESPACES, Overload, choose, closest, rule_macros, settle
+from policy_sched.language.stdlib import Overload, choose, closest, settle
 from policy_sched.language.syntax import (
     Call,
     CallExpr,
@@ -28,6 +29,7 @@ from policy_sched.language.syntax import (
 )
 from policy_sched.language.values import (
     CLASH_HINT,
+    DYN,
     ERROR,
     STRING,
     UNKNOWN,
@@ -42,27 +44,32 @@ from policy_sched.model import parse_selector
 
 #: Characters of a constant text that a message shows.
 _SHOWN: Final = 80
+#: Functions whose constant arguments cel-go, too, reads when it compiles.
+_READ_UPSTREAM: Final = frozenset({"duration", "timestamp", "matches"})
 
 
 def call(node: CallExpr, scope: Scope) -> Core:
     """Check ``name(args)``."""
-    functions = scope.environment.functions
+    environment, declared = scope.environment, scope.unit.definitions.declared_functions
     if node.name == "has":
         return macros.has(node, scope)
-    if node.name in scope.unit.definitions.declared_functions:
+    if node.name in declared:
         return _own_function(node, scope)
-    if node.name in functions:
+    if node.name in environment.functions:
         args = [scope.infer(arg) for arg in node.args]
-        return finish(functions[node.name], node.name, args, node.span, scope)
-    if unsupported(node.name):
-        return _outside(node.name, node.name_span, scope)
-    for arg in node.args:
-        scope.infer(arg)
-    message = f"no function is called `{node.name}`"
-    if node.name in scope.environment.methods or node.name in rule_macros():
-        return scope.wrong("PS101", node.name_span, message, f"write `x.{node.name}(...)`")
-    names = {*functions, *scope.unit.definitions.declared_functions, "has"}
-    return scope.wrong("PS101", node.name_span, message + _closest_name(node.name, names))
+        return finish(environment.functions[node.name], node.name, args, node.span, scope)
+    if node.name in environment.unsupported:
+        return scope.unsupported(node.name, node.name_span)
+    kinds = [scope.infer(arg).type for arg in node.args]
+    message, at = f"no function is called `{node.name}`", node.name_span.end
+    hint, cel = environment.elsewhere.get(node.name, ""), undeclared(node.name)
+    if node.name in environment.methods or node.name in environment.macros:
+        hint = f"write `x.{node.name}(...)`"
+        if node.name in environment.methods and ERROR not in kinds:
+            cel = no_overload(node.name, kinds)
+    elif not hint:
+        message += _closest_name(node.name, {*environment.functions, *declared, "has"})
+    return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 
 def _closest_name(name: str, names: set[str]) -> str:
@@ -73,34 +80,43 @@ def _closest_name(name: str, names: set[str]) -> str:
 
 def method(node: MethodExpr, scope: Scope) -> Core:
     """Check ``target.name(args)``: a macro, a function with a dotted name, or a method."""
-    target, methods = node.target, scope.environment.methods
+    target, environment = node.target, scope.environment
     if isinstance(target, Ident) and target.name not in scope.locals:
-        if target.name == "cel" and node.name == "bind":
+        dotted = f"{target.name}.{node.name}"
+        if dotted == "cel.bind":
             return macros.bind(node, scope)
-        if target.name in NAMESPACES:
-            return _dotted(target.name, node, scope)
-    if macros.is_macro(node):
+        if dotted in environment.functions or target.name in environment.namespaces:
+            return _dotted(dotted, node, scope)
+    if macros.is_macro(node, scope):
         return macros.expand(node, scope)
-    if node.name not in methods and unsupported(node.name):
-        return _outside(node.name, node.name_span, scope)
+    if node.name not in environment.methods and node.name in environment.unsupported:
+        if environment.dynamic:
+            scope.infer(target)
+        return scope.unsupported(node.name, node.name_span, node.name_span.end)
     receiver = scope.infer(target)
     args = [receiver, *_arguments(node, scope)]
-    if node.name in methods:
-        return finish(methods[node.name], node.name, args, node.span, scope, node.name_span)
+    if node.name in environment.methods:
+        overloads = environment.methods[node.name]
+        return finish(overloads, node.name, args, node.span, scope, node.name_span)
+    return _no_method(receiver, args, node, scope)
+
+
+def _no_method(receiver: Core, args: Sequence[Core], node: MethodExpr, scope: Scope) -> Core:
+    """Report a method that no type has."""
+    environment, name, at = scope.environment, node.name, node.name_span.end
     if receiver.type == ERROR:
+        scope.unit.refusals.append((at, undeclared(name)))
         return silent(node.span)
-    message = f"{receiver.type} has no method `{node.name}`"
-    if (
-        node.name in scope.environment.functions
-        or node.name in scope.unit.definitions.declared_functions
-    ):
-        return scope.wrong("PS101", node.name_span, message, f"write `{node.name}(x)`")
-    message += did_you_mean(node.name, methods_of(receiver.type, methods))
-    return scope.wrong("PS101", node.name_span, message)
-
-
-def _outside(name: str, span: Span, scope: Scope) -> Core:
-    return scope.wrong("PS014", span, f"{unsupported(name)} is CEL, but not part of rules")
+    message = f"{receiver.type} has no method `{name}`"
+    if receiver.type == DYN:
+        message = f"no method is called `{name}`"
+    hint, cel = environment.elsewhere.get(name, ""), undeclared(name)
+    if name in environment.functions or name in scope.unit.definitions.declared_functions:
+        hint = f"write `{name}(x)`"
+        cel = no_overload(name, [arg.type for arg in args], method=True)
+    elif not hint:
+        message += did_you_mean(name, methods_of(receiver.type, environment.methods))
+    return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 
 def methods_of(kind: Type, methods: Mapping[str, Sequence[Overload]]) -> list[str]:
@@ -118,17 +134,20 @@ def _arguments(node: MethodExpr, scope: Scope) -> list[Core]:
     return [ListLit(elements=items, optional=written.optional, type=kind, span=written.span)]
 
 
-def _dotted(namespace: str, node: MethodExpr, scope: Scope) -> Core:
-    name, functions = f"{namespace}.{node.name}", scope.environment.functions
-    if name not in functions and unsupported(node.name):
-        return _outside(node.name, node.name_span, scope)
+def _dotted(name: str, node: MethodExpr, scope: Scope) -> Core:
+    environment = scope.environment
+    if name not in environment.functions and node.name in environment.unsupported:
+        return scope.unsupported(node.name, node.name_span)
     args = [scope.infer(arg) for arg in node.args]
-    if name in functions:
-        return finish(functions[name], name, args, node.span, scope)
-    names = [full for full in functions if full.startswith(f"{namespace}.")]
+    if name in environment.functions:
+        return finish(environment.functions[name], name, args, node.span, scope)
+    namespace = name.partition(".")[0]
+    names = [full for full in environment.functions if full.startswith(f"{namespace}.")]
+    hint = environment.elsewhere.get(name, "")
     close = nearest(name, names)
     message = f"no function is called `{name}`" + (f"; did you mean '{close}'?" if close else "")
-    return scope.wrong("PS101", node.name_span, message)
+    cel, at = undeclared(node.name), node.name_span.end
+    return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 
 def _own_function(node: CallExpr, scope: Scope) -> Core:
@@ -184,39 +203,48 @@ def finish(
     if any(arg.type == ERROR for arg in args):
         return silent(span)
     kinds = [arg.type for arg in args]
-    choice = choose(candidates, kinds)
+    choice = choose(candidates, kinds, dynamic=scope.environment.dynamic)
     if choice is None:
-        as_method = name_span is not None
-        message = _no_overload(name, kinds, as_method=as_method)
-        return scope.wrong(
-            "PS201", name_span or span, message, "; ".join(closest(candidates, kinds))
-        )
+        return _no_overload(candidates, name, kinds, span, scope, name_span)
     if choice.clash:
         return scope.wrong("PS208", span, clash_message(choice.clash), CLASH_HINT)
     overload = choice.overload
     reads = frozenset(overload.reads)
     if reads and not scope.read(reads, span, f"{name}() reads"):
         return silent(span)
-    if not _constants_are_good(overload.id, args, scope):
+    if not _constants_are_good(overload, args, scope) and not scope.environment.dynamic:
         return silent(span)
     settled = tuple(settle(arg, choice.dimension) for arg in args)
     return Call(overload=overload.id, args=settled, type=choice.result, span=span)
 
 
-def _no_overload(name: str, kinds: list[Type], *, as_method: bool) -> str:
-    if as_method:
-        return f"{kinds[0]} has no method `{name}` for ({', '.join(map(str, kinds[1:]))})"
-    return f"`{name}` has no overload for ({', '.join(map(str, kinds))})"
+def _no_overload(
+    candidates: Sequence[Overload],
+    name: str,
+    kinds: list[Type],
+    span: Span,
+    scope: Scope,
+    name_span: Span | None,
+) -> Core:
+    """Report a call that no overload takes; ``name_span`` is that of a method's name."""
+    message = f"`{name}` has no overload for ({', '.join(map(str, kinds))})"
+    at = span.start + len(name)
+    if name_span is not None:
+        message = f"{kinds[0]} has no method `{name}` for ({', '.join(map(str, kinds[1:]))})"
+        at = name_span.end
+    hint = "; ".join(closest(candidates, kinds))
+    cel = no_overload(name, kinds, method=name_span is not None)
+    return scope.wrong("PS201", name_span or span, message, hint, cel=cel, at=at)
 
 
-def _constants_are_good(overload: str, args: list[Core], scope: Scope) -> bool:
+def _constants_are_good(overload: Overload, args: list[Core], scope: Scope) -> bool:
     """Check constant texts that the function reads; a selector must be one."""
-    if overload not in CHECKS:
+    if overload.id not in CHECKS:
         return True
-    place, check = CHECKS[overload]
+    place, check = CHECKS[overload.id]
     arg = args[place]
     if not isinstance(arg, Const) or not isinstance(arg.value, str):
-        if overload == "selector_string" and arg.type == STRING:
+        if overload.id == "selector_string" and arg.type == STRING:
             scope.report("PS012", arg.span, "a selector must be a constant text")
             return False
         return True
@@ -224,7 +252,10 @@ def _constants_are_good(overload: str, args: list[Core], scope: Scope) -> bool:
     if bad is None:
         return True
     shown = arg.value if len(arg.value) <= _SHOWN else f"{arg.value[:_SHOWN]}..."
-    scope.report("PS012", arg.span, f'"{shown}" {bad}')
+    cel = ""
+    if overload.name in _READ_UPSTREAM and len(arg.value.encode()) <= MAX_PATTERN_BYTES:
+        cel = f"invalid {overload.name} argument"
+    scope.report("PS012", arg.span, f'"{shown}" {bad}', cel=cel)
     return False
 
 

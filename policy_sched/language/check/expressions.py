@@ -30,13 +30,14 @@ from policy_sched.language.diagnostics import (
     MAX_NODES,
     MAX_TYPE_DEPTH,
 )
-from policy_sched.language.stdlib import ANY, DEFINITION, Section
+from policy_sched.language.stdlib import ANY, DEFINITION, Environment, Section
 from policy_sched.language.syntax import (
     And,
     AndExpr,
     Binary,
     Call,
     CallExpr,
+    CelLiteral,
     Cond,
     CondExpr,
     Const,
@@ -65,14 +66,17 @@ from policy_sched.language.syntax import (
 )
 from policy_sched.language.values import (
     BOOL,
+    BYTES,
     DOUBLE,
     DURATION,
     ERROR,
     INT,
+    NULL,
     RAW,
     RESOURCES,
     SELECTOR,
     STRING,
+    UINT,
     UNKNOWN,
     ListType,
     MapType,
@@ -233,7 +237,8 @@ def type_depth(kind: Type) -> int:
     return 1
 
 
-_LITERAL_TYPES = {bool: BOOL, int: INT, float: DOUBLE, str: STRING}
+_LITERAL_TYPES: Final = {bool: BOOL, int: INT, float: DOUBLE, str: STRING}
+_CEL_LITERALS: Final = {"uint": UINT, "bytes": BYTES, "null_type": NULL}
 
 
 def infer(node: Node, scope: Scope) -> Core:
@@ -241,6 +246,8 @@ def infer(node: Node, scope: Scope) -> Core:
     match node:
         case Literal(value=value):
             return Const(value=value, type=_LITERAL_TYPES[type(value)], span=node.span)
+        case CelLiteral(kind=kind, value=value):
+            return Const(value=value, type=_CEL_LITERALS[kind], span=node.span)
         case Ident():
             return ident(node, scope)
         case Select():
@@ -314,6 +321,19 @@ def check_tree(
     return tree, unit
 
 
+def check_selector(node: Node, environment: Environment) -> tuple[Type, Unit]:
+    """Check a parsed selector over devices: its type, and what was found.
+
+    What cel-go accepts has a type, though a problem may be reported. Selectors have the limits of
+    their length and cost only.
+    """
+    definitions = Definitions(environment, RecordType("record"))
+    scope = Scope(Unit(definitions, environment.section("selector"), infer))
+    tree = infer(node, scope)
+    check_result(tree, scope.unit.section, scope)
+    return tree.type, scope.unit
+
+
 def check_result(tree: Core, section: Section, scope: Scope) -> Core:
     """Check the type of a section's value; return the tree, or a silent one after a problem."""
     kind = tree.type
@@ -329,10 +349,8 @@ def check_result(tree: Core, section: Section, scope: Scope) -> Core:
     if section.name == "postBind":
         message = f"postBind must be string, the note of an event, found {kind}"
         return scope.wrong("PS306", tree.span, message, hint)
-    if _is_compound(kind):
-        message = f"{section.name} must be {section.expected}, found {kind}"
-        return scope.wrong("PS305", tree.span, message, hint)
     code = "PS302" if section.results == (INT, DOUBLE) else "PS301"
+    code = "PS305" if _is_compound(kind) and section.name != "selector" else code
     message = f"{section.name} must be {section.expected}, found {kind}"
     return scope.wrong(code, tree.span, message, hint)
 
@@ -360,8 +378,12 @@ def _hint(kind: Type, section: Section) -> str:
         return "take a number with .units() or .value(), or use percent(part, whole)"
     if isinstance(kind, ListType) and section.expected == "bool":
         return "write .exists(x, ...), .all(x, ...) or .size() > 0"
+    if kind.name in ("quantity", "semver") and section.name == "selector":
+        return f'compare it, such as .isGreaterThan({kind}("..."))'
     if kind == INT and section.expected == "bool":
         return "compare it, such as `> 0`"
+    if section.name == "selector":
+        return "compare it, such as `== ...`"
     if section.results == (DURATION,):
         return 'write it with its unit, such as 90s or duration("90s")'
     if section.results == (STRING,) and kind in (INT, DOUBLE):

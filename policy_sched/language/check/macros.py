@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from policy_sched.language.check.scope import Scope, select_from, silent
+from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
-from policy_sched.language.stdlib import MacroForms, choose, rule_macros
+from policy_sched.language.stdlib import MacroForms, choose
 from policy_sched.language.syntax import (
     Call,
     CallExpr,
@@ -22,6 +23,7 @@ from policy_sched.language.syntax import (
 )
 from policy_sched.language.values import (
     BOOL,
+    DYN,
     ERROR,
     INT,
     RESOURCES,
@@ -31,15 +33,17 @@ from policy_sched.language.values import (
     MapType,
     OptionalType,
     Type,
+    cel_name,
     list_of,
     map_of,
     optional_of,
 )
 
 
-def is_macro(node: MethodExpr) -> bool:
+def is_macro(node: MethodExpr, scope: Scope) -> bool:
     """Return whether a method call is a macro; ``list.sum()`` without arguments is a method."""
-    return node.name in rule_macros() and not (node.name == "sum" and not node.args)
+    macro = scope.environment.macros.get(node.name)
+    return macro is not None and not (node.name == "sum" and not node.args)
 
 
 def has(node: CallExpr, scope: Scope) -> Core:
@@ -47,16 +51,18 @@ def has(node: CallExpr, scope: Scope) -> Core:
     target = node.args[0] if len(node.args) == 1 else None
     if target is None or not isinstance(target, Select):
         hint = "for a key that is no name write `key in map`"
-        message = "has() takes one field selection, such as has(node.labels.zone)"
-        return scope.wrong("PS107", node.span, message, hint)
+        example = "device.attributes.a" if scope.environment.dynamic else "node.labels.zone"
+        message = f"has() takes one field selection, such as has({example})"
+        cel = "invalid argument to has() macro"
+        return scope.wrong("PS107", node.span, message, hint, cel=cel)
     operand = scope.infer(target.operand)
     kind = operand.type
     if kind == ERROR:
         return silent(node.span)
-    if isinstance(kind, OptionalType):
+    if isinstance(kind, OptionalType) and not scope.environment.dynamic:
         hint = f"write `.?{target.name}.hasValue()` instead"
         return scope.wrong("PS201", target.operand.span, f"has() does not look into {kind}", hint)
-    if kind in (RESOURCES, UNKNOWN) or isinstance(kind, MapType):
+    if kind in (RESOURCES, UNKNOWN, DYN) or isinstance(kind, MapType):
         key = Const(value=target.name, type=STRING, span=target.name_span)
         return Has(operand=operand, key=key, type=BOOL, span=node.span)
     field = select_from(operand, target, scope)
@@ -89,8 +95,9 @@ def bind(node: MethodExpr, scope: Scope) -> Core:
 
 def expand(node: MethodExpr, scope: Scope) -> Core:
     """Check a macro that is written as a method."""
-    macro = rule_macros()[node.name]
-    _count(node, macro, scope)
+    macro = scope.environment.macros[node.name]
+    if not scope.environment.dynamic:
+        _count(node, macro, scope)
     if macro.of_optional:
         return _optional(node, macro, scope)
     operand = scope.infer(node.target)
@@ -127,6 +134,8 @@ def _finish(
         if kind == "transformMap":
             key = operand.type.key if isinstance(operand.type, MapType) else INT
             result = map_of(key, body.type)
+        elif kind in ("transformMapEntry", "sortBy"):
+            result = body.type if kind == "transformMapEntry" else operand.type
     if test is not None and not scope.require(test, BOOL, f"the test of {node.name}()"):
         return silent(node.span)
     tree = Macro(
@@ -157,10 +166,12 @@ def _optional(node: MethodExpr, macro: MacroForms, scope: Scope) -> Core:
     names = _names(node.args[:1], scope)
     if names is None or operand.type == ERROR:
         return silent(node.span)
-    if operand.type != UNKNOWN and not isinstance(operand.type, OptionalType):
+    if operand.type not in (UNKNOWN, DYN) and not isinstance(operand.type, OptionalType):
         message = f"{node.name}() is a method of optionals, not of {operand.type}"
-        return scope.wrong("PS201", node.name_span, message, "an optional comes from `[?key]`")
-    inside = operand.type.element if isinstance(operand.type, OptionalType) else UNKNOWN
+        cel, at = no_overload("hasValue", [operand.type], method=True), node.name_span.end
+        hint = "an optional comes from `[?key]`"
+        return scope.wrong("PS201", node.name_span, message, hint, cel=cel, at=at)
+    inside = operand.type.element if isinstance(operand.type, OptionalType) else operand.type
     inner, unique = scope.bind((names[0], inside))
     body = inner.infer(node.args[1])
     if body.type == ERROR:
@@ -168,9 +179,12 @@ def _optional(node: MethodExpr, macro: MacroForms, scope: Scope) -> Core:
     result: Type = optional_of(body.type)
     if node.name == "optFlatMap":
         result = body.type
-        if not isinstance(body.type, OptionalType) and body.type != UNKNOWN:
+        if not isinstance(body.type, OptionalType) and body.type not in (UNKNOWN, DYN):
             message = f"optFlatMap()'s value must be an optional, found {body.type}"
-            return scope.wrong("PS203", body.span, message, "for a plain value write optMap()")
+            cel = no_overload("_?_:_", [BOOL, body.type, optional_of(DYN)])
+            return scope.wrong(
+                "PS203", body.span, message, "for a plain value write optMap()", cel=cel
+            )
     return Macro(
         kind=node.name, operand=operand, names=unique, body=body, type=result, span=node.span
     )
@@ -188,7 +202,8 @@ def _count(node: MethodExpr, macro: MacroForms, scope: Scope) -> None:
 
 def _wrong_arity(name: str, form: str, node: MethodExpr, scope: Scope) -> Core:
     message = f"{name}() does not take {len(node.args)} argument{'s' * (len(node.args) != 1)}"
-    return scope.wrong("PS107", node.name_span, message, f"write {form}")
+    cel, at = undeclared(node.name), node.name_span.end
+    return scope.wrong("PS107", node.name_span, message, f"write {form}", cel=cel, at=at)
 
 
 def _names(nodes: Sequence[Node], scope: Scope) -> tuple[str, ...] | None:
@@ -196,17 +211,25 @@ def _names(nodes: Sequence[Node], scope: Scope) -> tuple[str, ...] | None:
     names = []
     for node in nodes:
         if not isinstance(node, Ident):
-            scope.report("PS108", node.span, "a macro's variable is a simple name")
+            message, cel = "a macro's variable is a simple name", "argument must be a simple name"
+            scope.report("PS108", node.span, message, cel=cel)
             return None
         if node.name in names:
-            scope.report("PS108", node.span, f"both variables are called `{node.name}`")
+            message = f"both variables are called `{node.name}`"
+            cel = f"duplicate variable name: {node.name}"
+            scope.report("PS108", node.span, message, cel=cel)
             return None
-        known = ("params", "variables", *scope.environment.variables)
-        if node.name in scope.locals or node.name in known:
+        if node.name in scope.locals or node.name in _outer(scope):
             message = f"`{node.name}` hides another variable of that name"
             scope.report("PS109", node.span, message, "give it a name of its own")
         names.append(node.name)
     return tuple(names)
+
+
+def _outer(scope: Scope) -> set[str]:
+    """Return the names of variables that do not belong to a macro."""
+    own = {"params", "variables"} & scope.unit.section.visible
+    return {*own, *scope.environment.variables}
 
 
 def _one_type(kind: Type) -> Type:
@@ -215,7 +238,7 @@ def _one_type(kind: Type) -> Type:
             return kind.element
         case MapType():
             return kind.key
-    return UNKNOWN
+    return kind
 
 
 def _element_types(
@@ -224,8 +247,8 @@ def _element_types(
     kind = operand.type
     if kind == ERROR:
         return None
-    if kind == UNKNOWN:
-        return (UNKNOWN,) * variables
+    if kind in (UNKNOWN, DYN):
+        return (kind,) * variables
     match kind:
         case ListType():
             return (kind.element,) if variables == 1 else (INT, kind.element)
@@ -236,5 +259,8 @@ def _element_types(
         hint = "iterate over its names: `.names()`"
     elif isinstance(kind, OptionalType):
         hint = "for an optional write `.optMap(x, ...)`, or `.orValue([])` first"
-    scope.report("PS206", operand.span, f"{node.name}() needs a list or map, found {kind}", hint)
+    message = f"{node.name}() needs a list or map, found {kind}"
+    cel = f"expression of type '{cel_name(kind)}' cannot be range of a comprehension"
+    cel += " (must be list, map, or dynamic)"
+    scope.report("PS206", operand.span, message, hint, cel=cel)
     return None

@@ -7,6 +7,7 @@ from typing import Final
 
 from policy_sched.language.check.calls import quantities_differ
 from policy_sched.language.check.scope import Scope, silent
+from policy_sched.language.check.upstream import mismatch, no_overload
 from policy_sched.language.diagnostics import MAX_LIST_ITEMS
 from policy_sched.language.stdlib import choose, settle
 from policy_sched.language.syntax import (
@@ -31,9 +32,11 @@ from policy_sched.language.values import (
     BOOL,
     CLASH_HINT,
     DOUBLE,
+    DYN,
     ERROR,
     INT,
     STRING,
+    UINT,
     UNKNOWN,
     ListType,
     MapType,
@@ -46,6 +49,7 @@ from policy_sched.language.values import (
     join,
     list_of,
     map_of,
+    optional_of,
 )
 
 _INT64: Final = range(-(2**63), 2**63)
@@ -58,10 +62,11 @@ def unary(node: Unary, scope: Scope) -> Core:
     if operand.type == ERROR:
         return silent(node.span)
     candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 1]
-    choice = choose(candidates, [operand.type])
+    choice = choose(candidates, [operand.type], dynamic=scope.environment.dynamic)
     if choice is None:
         message = f"`{node.op}` has no overload for {operand.type}"
-        return scope.wrong("PS201", node.span, message)
+        cel = no_overload(f"{node.op}_", [operand.type])
+        return scope.wrong("PS201", node.span, message, cel=cel)
     tree = Call(overload=choice.overload.id, args=(operand,), type=choice.result, span=node.span)
     return _checked_constant(tree, scope)
 
@@ -73,15 +78,43 @@ def binary(node: Binary, scope: Scope) -> Core:
     if ERROR in kinds:
         return silent(node.span)
     candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 2]
-    choice = choose(candidates, kinds)
+    choice = choose(candidates, kinds, dynamic=scope.environment.dynamic)
     if choice is None:
         message = f"`{node.op}` has no overload for {left.type} and {right.type}"
-        return scope.wrong("PS201", node.op_span, message, _conversion(node, left, right, scope))
+        hint = _method(node.op, *kinds) if scope.environment.dynamic else ""
+        hint = hint or _conversion(node, left, right, scope)
+        return scope.wrong(
+            "PS201", node.op_span, message, hint, cel=no_overload(f"_{node.op}_", kinds)
+        )
     if choice.clash:
         return scope.wrong("PS208", node.span, clash_message(choice.clash), CLASH_HINT)
     args = (settle(left, choice.dimension), settle(right, choice.dimension))
     tree = Call(overload=choice.overload.id, args=args, type=choice.result, span=node.span)
     return _checked_constant(tree, scope)
+
+
+#: What Kubernetes' CEL has in place of operators of quantities and versions.
+_METHODS: Final = {
+    ">": "write `a.isGreaterThan(b)`",
+    "<": "write `a.isLessThan(b)`",
+    ">=": "write `a.compareTo(b) >= 0`",
+    "<=": "write `a.compareTo(b) <= 0`",
+    "+": "write `a.add(b)`",
+    "-": "write `a.sub(b)`",
+}
+
+
+def _method(op: str, left: Type, right: Type) -> str:
+    """Suggest a method for an operator that quantities and versions lack in Kubernetes' CEL."""
+    for name, only in (("quantity", ""), ("semver", "+-")):
+        if name not in (left.name, right.name):
+            continue
+        hint = "" if op in only else _METHODS.get(op, "")
+        if left.name == right.name or DYN in (left, right):
+            return hint
+        made = f'{name}("...")'
+        return f"{hint}, the other value as {made}" if hint else f"write the other value as {made}"
+    return ""
 
 
 def _conversion(node: Binary, left: Core, right: Core, scope: Scope) -> str:
@@ -116,7 +149,8 @@ def _checked_constant(tree: Call, scope: Scope) -> Core:
     value = _constant_int(tree)
     if value is None or value in _INT64:
         return tree
-    return scope.wrong("PS207", tree.span, "this constant does not fit a 64-bit int")
+    scope.report("PS207", tree.span, "this constant does not fit a 64-bit int")
+    return tree if scope.environment.dynamic else silent(tree.span)
 
 
 def _quotient(a: int, b: int) -> int | None:
@@ -152,7 +186,7 @@ def logical(node: AndExpr | OrExpr, scope: Scope) -> Core:
     """Check ``&&`` and ``||``."""
     sign = "&&" if isinstance(node, AndExpr) else "||"
     args = tuple(scope.infer(arg) for arg in node.args)
-    good = [scope.require(arg, BOOL, f"`{sign}` takes truth values") for arg in args]
+    good = [scope.require(arg, BOOL, f"`{sign}` takes truth values", f"_{sign}_") for arg in args]
     if not all(good):
         return silent(node.span)
     if isinstance(node, AndExpr):
@@ -164,7 +198,7 @@ def conditional(node: CondExpr, scope: Scope) -> Core:
     """Check ``test ? then : otherwise``."""
     test = scope.infer(node.test)
     then, otherwise = scope.infer(node.then), scope.infer(node.otherwise)
-    good = scope.require(test, BOOL, "the condition before `?`")
+    good = scope.require(test, BOOL, "the condition before `?`", "_?_:_")
     if not good or ERROR in (then.type, otherwise.type):
         return silent(node.span)
     result = _common([then, otherwise], "the two branches", scope, node)
@@ -190,7 +224,11 @@ def _common(trees: Sequence[Core], what: str, scope: Scope, node: Node) -> Type 
             if {common, tree.type} == {INT, DOUBLE}:
                 hint = "write ints as doubles, such as 1.0, or convert with double(...)"
             message = f"{what} have different types: {common} and {tree.type}"
-            scope.report("PS204", tree.span, message, hint)
+            cel, at = mismatch(common, tree.type), tree.span.start
+            if isinstance(node, CondExpr):
+                cel = no_overload("_?_:_", [BOOL, common, tree.type])
+                at = node.test.span.end
+            scope.report("PS204", tree.span, message, hint, cel=cel, at=at)
             return None
         common = joined
     clash = quantities_differ([tree.type for tree in trees])
@@ -202,10 +240,11 @@ def _common(trees: Sequence[Core], what: str, scope: Scope, node: Node) -> Type 
 
 def _unwrapped(tree: Core, scope: Scope) -> Core:
     """Check that an element written with ``?`` is an optional."""
-    if tree.type in (ERROR, UNKNOWN) or isinstance(tree.type, OptionalType):
+    if tree.type in (ERROR, UNKNOWN, DYN) or isinstance(tree.type, OptionalType):
         return tree
     message = f"an element after `?` must be an optional, found {tree.type}"
-    return scope.wrong("PS203", tree.span, message)
+    cel = mismatch(optional_of(tree.type), tree.type)
+    return scope.wrong("PS203", tree.span, message, cel=cel)
 
 
 def _inside(tree: Core, optional: bool) -> Core:
@@ -217,7 +256,7 @@ def _inside(tree: Core, optional: bool) -> Core:
 
 def list_literal(node: ListExpr, scope: Scope) -> Core:
     """Check ``[a, b, ?c]``."""
-    if len(node.elements) > MAX_LIST_ITEMS:
+    if len(node.elements) > MAX_LIST_ITEMS and not scope.environment.dynamic:
         message = f"the list has {len(node.elements)} items; the limit is {MAX_LIST_ITEMS}"
         return scope.wrong("PS502", node.span, message, "put long lists into params")
     elements = _items(node.elements, node.optional, scope)
@@ -227,7 +266,7 @@ def list_literal(node: ListExpr, scope: Scope) -> Core:
     element = _common(plain, "the elements", scope, node)
     if element is None:
         return silent(node.span)
-    if not is_known(element) and len({e.type for e in plain}) > 1:
+    if element != DYN and not is_known(element) and len({e.type for e in plain}) > 1:
         hint = "write an element that shows it"
         return scope.wrong("PS205", node.span, "the elements' type cannot be inferred", hint)
     _, joint = dimensions([e.type for e in plain])
@@ -245,7 +284,7 @@ def _items(
 
 def map_literal(node: MapExpr, scope: Scope) -> Core:
     """Check ``{k: v, ?k: o}``."""
-    if len(node.keys) > MAX_LIST_ITEMS:
+    if len(node.keys) > MAX_LIST_ITEMS and not scope.environment.dynamic:
         message = f"the map has {len(node.keys)} entries; the limit is {MAX_LIST_ITEMS}"
         return scope.wrong("PS502", node.span, message, "put long maps into params")
     keys = _items(node.keys, [False] * len(node.keys), scope)
@@ -257,12 +296,14 @@ def map_literal(node: MapExpr, scope: Scope) -> Core:
     value = _common(plain, "the values", scope, node)
     if key is None or value is None:
         return silent(node.span)
-    if key not in (STRING, INT, BOOL, UNKNOWN):
+    if key not in (STRING, INT, BOOL, UNKNOWN, UINT, DYN):
         message = f"a map's keys are string, int or bool, not {key}"
         return scope.wrong("PS203", keys[0].span, message)
     twice = _repeated(keys)
     if twice is not None:
-        return scope.wrong("PS111", twice.span, "the map has this key already")
+        scope.report("PS111", twice.span, "the map has this key already")
+        if not scope.environment.dynamic:
+            return silent(node.span)
     return MapLit(
         keys=keys,
         values=values,

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
 
+from policy_sched.language.check.upstream import mismatch, no_overload, undeclared
 from policy_sched.language.diagnostics import Problem, did_you_mean, nearest
-from policy_sched.language.stdlib import NAMESPACES, Environment, Section
+from policy_sched.language.stdlib import Environment, Section
 from policy_sched.language.syntax import (
     Call,
     Const,
@@ -32,17 +30,20 @@ from policy_sched.language.syntax import (
     Var,
 )
 from policy_sched.language.values import (
+    DYN,
     ERROR,
     INT,
     RAW,
     RESOURCES,
     STRING,
+    TYPE,
     UNKNOWN,
     ListType,
     MapType,
     OptionalType,
     RecordType,
     Type,
+    cel_name,
     is_known,
     join,
     optional_of,
@@ -93,7 +94,8 @@ class Unit:
     """One expression under check: what it may read, and what was found so far.
 
     ``before_variable`` and ``before_function`` bound what may be used in a definition: only what
-    stands before it in its own list. ``elements`` are those of literals in the value.
+    stands before it in its own list. ``elements`` are those of literals in the value. ``refusals``
+    are cel-go's messages of the problems that it has, too, each with its place.
     """
 
     definitions: Definitions
@@ -102,6 +104,7 @@ class Unit:
     before_variable: int | None = None
     before_function: int | None = None
     problems: list[Problem] = field(default_factory=list)
+    refusals: list[tuple[int, str]] = field(default_factory=list)
     elements: int = 0
     depth: int = 0
     reads: set[str] = field(default_factory=set)
@@ -133,14 +136,28 @@ class Scope:
         """Return the typed tree of ``node``, of type ERROR if a problem was reported."""
         return self.unit.infer(node, self)
 
-    def report(self, code: str, span: Span, message: str, hint: str = "") -> None:
-        """Report a problem of the text at ``span``."""
-        self.unit.problems.append(Problem(span.start, span.end, code, message, hint))
+    def report(
+        self, code: str, span: Span, message: str, hint: str = "", *, cel: str = "", at: int = -1
+    ) -> None:
+        """Report a problem of the text at ``span``; ``cel`` is cel-go's message of it.
 
-    def wrong(self, code: str, span: Span, message: str, hint: str = "") -> Core:
+        cel-go places it at ``at``, at the start of ``span`` unless given.
+        """
+        self.unit.problems.append(Problem(span.start, span.end, code, message, hint))
+        if cel:
+            self.unit.refusals.append((span.start if at < 0 else at, cel))
+
+    def wrong(
+        self, code: str, span: Span, message: str, hint: str = "", *, cel: str = "", at: int = -1
+    ) -> Core:
         """Report a problem and return a tree that silences its consequences."""
-        self.report(code, span, message, hint)
+        self.report(code, span, message, hint, cel=cel, at=at)
         return silent(span)
+
+    def unsupported(self, name: str, span: Span, at: int = -1) -> Core:
+        """Report a name of CEL that the environment leaves out."""
+        message, hint = self.environment.unsupported[name]
+        return self.wrong("PS014", span, message, hint, cel=undeclared(name), at=at)
 
     def bind(self, *names: tuple[str, Type], nesting: int = 0) -> tuple[Scope, tuple[str, ...]]:
         """Return the scope in which ``names`` are variables, and their unique names."""
@@ -151,11 +168,15 @@ class Scope:
         )
         return inner, tuple(added[name].unique for name, _ in names)
 
-    def require(self, tree: Core, expected: Type, what: str) -> bool:
-        """Return whether the tree's type is ``expected``; report PS203 if not."""
+    def require(self, tree: Core, expected: Type, what: str, sign: str = "") -> bool:
+        """Return whether the tree's type is ``expected``; report PS203 if not.
+
+        ``sign`` is cel-go's name of the operator whose argument it is.
+        """
         if join(tree.type, expected) is not None:
             return tree.type != ERROR
-        self.report("PS203", tree.span, f"{what}: expected {expected}, found {tree.type}")
+        message = f"{what}: expected {expected}, found {tree.type}"
+        self.report("PS203", tree.span, message, cel=mismatch(expected, tree.type, sign))
         return False
 
     def read(self, names: frozenset[str], span: Span, what: str) -> bool:
@@ -199,30 +220,18 @@ def unstable_key(name: str, span: Span, what: str) -> tuple[str, Span, str, str]
 _API_LEVELS = frozenset({"spec", "status", "metadata"})
 
 
-_UNSUPPORTED: Final[dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("unsupported.toml").read_text(encoding="utf-8")
-)
-_TYPES: Final = frozenset(_UNSUPPORTED["types"])
-
-
-def unsupported(name: str) -> str | None:
-    """Return the feature of CEL that a name belongs to and that rules do not have, or None."""
-    feature: str | None = _UNSUPPORTED["features"].get(name)
-    return feature
-
-
 def ident(node: Ident, scope: Scope) -> Core:
     """Check a bare name."""
     name, variables = node.name, scope.environment.variables
+    section = scope.unit.section
     if name in scope.locals:
         local = scope.locals[name]
         return Var(name=local.unique, type=local.type, span=node.span)
-    if name == "params":
+    if name == "params" and name in section.visible:
         return Var(name=name, type=scope.unit.definitions.params, span=node.span)
-    if name == "variables":
+    if name == "variables" and name in section.visible:
         hint = "write `variables.` and a name"
         return scope.wrong("PS101", node.span, "`variables` is not a value by itself", hint)
-    section = scope.unit.section
     if name in variables and name in section.visible:
         scope.unit.reads.add(name)
         kind = scope.unit.definitions.scores.get(name, variables[name].type)
@@ -240,10 +249,13 @@ def _unknown_name(node: Ident, scope: Scope) -> Core:
     name, definitions, environment = node.name, scope.unit.definitions, scope.environment
     variables = environment.variables.keys()
     hint = ""
-    feature = f"the type `{name}` as a value" if name in _TYPES else unsupported(name)
-    if feature is not None:
-        message = f"{feature} is CEL, but not part of rules"
+    if name in environment.types:
+        if environment.dynamic:
+            return Var(name=name, type=TYPE, span=node.span)
+        message = f"the type `{name}` as a value is CEL, but not part of rules"
         return scope.wrong("PS014", node.span, message)
+    if name in environment.unsupported:
+        return scope.unsupported(name, node.span)
     visible = {*scope.locals, *(scope.unit.section.visible & {*variables, "params", "variables"})}
     if name in definitions.declared_variables:
         hint = f"write `variables.{name}`"
@@ -252,7 +264,9 @@ def _unknown_name(node: Ident, scope: Scope) -> Core:
     elif name in environment.functions or name in definitions.declared_functions:
         hint = f"`{name}` is a function: call it"
     elif name in environment.habits and nearest(name, visible) is None:
-        hint = f"rules call it `{environment.habits[name]}`"
+        hint = f"write `{environment.habits[name]}`"
+    elif name in environment.elsewhere:
+        hint = environment.elsewhere[name]
     message = f"no variable is called `{name}`"
     if not hint:
         close = did_you_mean(name, visible) or did_you_mean(
@@ -265,7 +279,7 @@ def _unknown_name(node: Ident, scope: Scope) -> Core:
             ]
             hint = f"visible here: {', '.join(sorted(visible))}"
             hint = f"write one of {', '.join(found)}" if found else hint
-    return scope.wrong("PS101", node.span, message, hint)
+    return scope.wrong("PS101", node.span, message, hint, cel=undeclared(name))
 
 
 def _has(variable: str, field: str, environment: Environment) -> bool:
@@ -276,15 +290,16 @@ def select(node: Select, scope: Scope) -> Core:
     """Check ``operand.name`` and ``operand.?name``."""
     operand = node.operand
     if isinstance(operand, Ident) and operand.name not in scope.locals:
-        if operand.name == "variables":
+        environment = scope.environment
+        if operand.name == "variables" and operand.name in scope.unit.section.visible:
             return _variable(node, scope)
-        if operand.name in NAMESPACES and operand.name not in scope.environment.variables:
-            functions = scope.environment.functions
+        if operand.name in environment.namespaces and operand.name not in environment.variables:
+            functions = environment.functions
             message = f"`{operand.name}.{node.name}` is a function's name, not a value"
             names = [f for f in functions if f.startswith(f"{operand.name}.")]
             full = f"{operand.name}.{node.name}"
             close = did_you_mean(full, names) if full not in functions else ""
-            return scope.wrong("PS101", node.span, message + close)
+            return scope.wrong("PS101", node.span, message + close, cel=undeclared(operand.name))
     return select_from(scope.infer(operand), node, scope)
 
 
@@ -317,6 +332,9 @@ def select_from(operand: Core, node: Select, scope: Scope) -> Core:
     if kind == ERROR:
         return silent(node.span)
     key = Const(value=node.name, type=STRING, span=node.name_span)
+    if kind == DYN or (kind == UNKNOWN and scope.environment.dynamic):
+        found: Type = optional_of(DYN) if node.optional else DYN
+        return Field(operand=operand, name=node.name, type=found, span=node.span)
     if kind == UNKNOWN:
         return _field_of_unknown(operand, node, scope)
     if isinstance(kind, OptionalType):
@@ -393,15 +411,21 @@ def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
     if isinstance(node.operand, Ident) and node.operand.name == "params":
         what = "params"
     message = f"{what} has no field '{name}'{did_you_mean(name, fields)}"
-    hint = ""
+    hint, at = "", _before_dot(node)
     if name in _API_LEVELS:
         hint = "records have no spec, status or metadata: write the field directly"
     elif name in scope.environment.methods:
         hint = f"`{name}` is a method: write `.{name}(...)`"
     elif not did_you_mean(name, fields):
         hint = f"its fields: {', '.join(fields)}" if fields else "it has no fields at all"
-    scope.report("PS102", node.name_span, message, hint)
+    cel = f"undefined field '{name}'"
+    scope.report("PS102", node.name_span, message, hint, cel=cel, at=at)
     return None
+
+
+def _before_dot(node: Select) -> int:
+    """Return where cel-go places a mistake of a field: at the dot."""
+    return node.name_span.start - (2 if node.optional else 1)
 
 
 def _no_fields(kind: Type, node: Select, scope: Scope) -> None:
@@ -412,7 +436,9 @@ def _no_fields(kind: Type, node: Select, scope: Scope) -> None:
         hint = f"for its elements write `.map(x, x.{node.name})` or `.exists(x, ...)`"
     elif kind == RAW:
         hint = "its values have different shapes; only a builtin can read it"
-    scope.report("PS103", node.name_span, f"{kind} has no fields", hint)
+    cel = f"type '{cel_name(kind)}' does not support field selection"
+    at = _before_dot(node)
+    scope.report("PS103", node.name_span, f"{kind} has no fields", hint, cel=cel, at=at)
 
 
 def index(node: IndexExpr, scope: Scope) -> Core:
@@ -422,7 +448,10 @@ def index(node: IndexExpr, scope: Scope) -> Core:
         return silent(node.span)
     chained = isinstance(operand.type, OptionalType)
     kind = operand.type.element if isinstance(operand.type, OptionalType) else operand.type
-    value = UNKNOWN if kind == UNKNOWN else _value_type(kind, key, scope)
+    unknown = DYN if scope.environment.dynamic else UNKNOWN
+    cel = no_overload("_[?_]" if node.optional else "_[_]", [operand.type, key.type])
+    refusal = (node.operand.span.end, cel)
+    value = unknown if kind in (UNKNOWN, DYN) else _value_type(kind, key, scope, refusal)
     if value is None:
         return silent(node.span)
     optional = node.optional or chained
@@ -430,9 +459,15 @@ def index(node: IndexExpr, scope: Scope) -> Core:
     return Index(operand=operand, index=key, optional=optional, type=result, span=node.span)
 
 
-def _value_type(kind: Type, key: Core, scope: Scope) -> Type | None:
-    """Return the type of the value under ``key``; report PS201 if there can be none."""
+def _value_type(
+    kind: Type, key: Core, scope: Scope, refusal: tuple[int, str] = (-1, "")
+) -> Type | None:
+    """Return the type of the value under ``key``; report PS201 if there can be none.
+
+    ``refusal``: cel-go's message of that, and its place.
+    """
     expected: Type
+    at, cel = refusal
     value: Type
     match kind:
         case ListType():
@@ -443,11 +478,12 @@ def _value_type(kind: Type, key: Core, scope: Scope) -> Type | None:
             expected, value = STRING, quantity_of(_dimension(key))
         case _:
             hint = "write its fields with a dot" if isinstance(kind, RecordType) else ""
-            scope.report("PS201", key.span, f"{kind} has no elements to index", hint)
+            message = f"{kind} has no elements to index"
+            scope.report("PS201", key.span, message, hint, cel=cel, at=at)
             return None
     if join(key.type, expected) is None:
         message = f"{kind} is indexed by {expected}, found {key.type}"
-        scope.report("PS201", key.span, message)
+        scope.report("PS201", key.span, message, cel=cel, at=at)
         return None
     return value
 

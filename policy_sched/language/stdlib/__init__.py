@@ -1,6 +1,7 @@
 """The environment of the language and the implementations of its functions.
 
-environment.toml and functions.toml declare variables, records, sections and functions; the checker,
+environment.toml and functions.toml declare variables, records, sections and functions of policies,
+selector_environment.toml and selector_functions.toml those of selectors over devices; the checker,
 the manual and completion read the same tables.
 """
 
@@ -50,7 +51,6 @@ from policy_sched.language.stdlib.builtins_time import timestamp_of_text
 from policy_sched.language.stdlib.environment import (
     ANY,
     DEFINITION,
-    NAMESPACES,
     Environment,
     MacroForms,
     Overload,
@@ -61,10 +61,7 @@ from policy_sched.language.stdlib.environment import (
     choose,
     closest,
     policy_environment,
-    read_environment,
-    read_overloads,
-    rule_macros,
-    selector_macros,
+    selector_environment,
     settle,
 )
 from policy_sched.language.stdlib.value_printer import value_data, value_text
@@ -74,7 +71,6 @@ __all__ = [
     "BUILTINS",
     "DEFINITION",
     "FREE",
-    "NAMESPACES",
     "Builtin",
     "Environment",
     "MacroForms",
@@ -109,13 +105,10 @@ __all__ = [
     "policy_environment",
     "preference",
     "read_affinity",
-    "read_environment",
-    "read_overloads",
     "required_names",
-    "rule_macros",
     "scale_of_resource",
     "selector",
-    "selector_macros",
+    "selector_environment",
     "settle",
     "sorted_keys",
     "thousandths_in",

@@ -14,7 +14,7 @@ import dataclasses
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,6 +25,7 @@ from policy_sched.language.values import (
     BOOL,
     DOUBLE,
     DURATION,
+    DYN,
     INT,
     QUANTITY,
     STRING,
@@ -89,9 +90,8 @@ _FUNCTION = re.compile(r"(?P<name>[\w.]+)\((?P<params>.*)\)$")
 _OPERATOR = re.compile(
     r"(?:(?P<left>\S+(?:\(.*?\)+)?) )?(?P<name>[-+*/%<>=!]+|in) (?P<right>\S.*)$"
 )
+#: What may stand before the dot of a function's name, in a signature (`math.abs`).
 _NAMESPACES: Final = ("math", "strings", "lists", "sets", "optional")
-#: What may stand before the dot of a function's name (`math.abs`).
-NAMESPACES: Final = (*_NAMESPACES, "cel")
 #: The word of each operator in an overload's id ("-u" is the sign before a number).
 _OPERATOR_NAMES: Final = {
     "+": "add",
@@ -181,23 +181,25 @@ class Choice:
     clash: tuple[str, ...] = ()
 
 
-def choose(candidates: Sequence[Overload], args: Sequence[Type]) -> Choice | None:
+def choose(
+    candidates: Sequence[Overload], args: Sequence[Type], *, dynamic: bool = False
+) -> Choice | None:
     """Return the overload that takes ``args``, or None.
 
     With arguments whose types are not known several may fit; their common result type is taken,
-    and an unknown one where they differ.
+    and an unknown one where they differ. ``dynamic``: as Kubernetes' CEL has it.
     """
-    found = [choice for o in candidates if (choice := _try(o, args)) is not None]
+    found = [choice for o in candidates if (choice := _try(o, args, dynamic)) is not None]
     if not found:
         return None
     first = found[0]
     results = {choice.result for choice in found}
     if len(results) > 1 and not all(is_known(a) for a in args):
-        return dataclasses.replace(first, result=UNKNOWN)
+        return dataclasses.replace(first, result=DYN if dynamic else UNKNOWN)
     return first
 
 
-def _try(overload: Overload, args: Sequence[Type]) -> Choice | None:
+def _try(overload: Overload, args: Sequence[Type], dynamic: bool) -> Choice | None:
     params = overload.params
     if overload.variadic:
         params = params + params[-1:] * (len(args) - len(params))
@@ -206,6 +208,8 @@ def _try(overload: Overload, args: Sequence[Type]) -> Choice | None:
     bound: dict[str, Type] = {}
     if not all(fit(param, arg, bound) for param, arg in zip(params, args, strict=True)):
         return None
+    if dynamic and any(bound.get(name) == QUANTITY for name in ("ordered", "amount")):
+        return None  # rules alone order and add quantities by operators
     fixed, joint = dimensions(args)
     clash = tuple(sorted(fixed)) if len(fixed) > 1 else ()
     return Choice(overload, _result(overload.result, bound, joint), joint, clash)
@@ -339,14 +343,27 @@ class Environment:
     """What expressions may name.
 
     ``overloads`` has every spelling of every function. ``habits`` maps names of other rule
-    languages to names of this one.
+    languages to names of this one. ``types`` are the names of types, values where the environment
+    is ``dynamic``: types may be known only of a value. ``unsupported`` says why names of CEL mean
+    nothing here and what to write, ``elsewhere`` of other names where they mean something.
     """
 
     variables: Mapping[str, Variable]
     records: Mapping[str, Record]
     sections: Mapping[str, Section]
     overloads: tuple[Overload, ...]
+    macros: Mapping[str, MacroForms]
     habits: Mapping[str, str]
+    types: frozenset[str]
+    unsupported: Mapping[str, Sequence[str]]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    dynamic: bool = False
+
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """What may stand before the dot of a function's name, functions apart."""
+        found = {name.partition(".")[0] for name in self.functions if "." in name}
+        return frozenset({*found, "cel"} - self.functions.keys())
 
     @cached_property
     def functions(self) -> Mapping[str, tuple[Overload, ...]]:
@@ -385,7 +402,8 @@ class Environment:
         if not isinstance(kind, RecordType):
             return None
         if kind.name in self.records:
-            return {name: field.type for name, field in self.records[kind.name].fields.items()}
+            fields = self.records[kind.name].fields
+            return {name: field.type for name, field in fields.items()} or None
         return dict(kind.fields)
 
     def sections_with(self, name: str) -> tuple[str, ...]:
@@ -397,7 +415,9 @@ class Environment:
         return ("score.normalize",) if name in ("score", "scores") else places
 
 
-def read_environment(document: Mapping[str, Any], overloads: Iterable[Overload]) -> Environment:
+def _environment(
+    document: Mapping[str, Any], overloads: Iterable[Overload], **more: Any
+) -> Environment:
     """Return the environment that a TOML document such as environment.toml describes."""
     records = document["records"]
     return Environment(
@@ -411,7 +431,9 @@ def read_environment(document: Mapping[str, Any], overloads: Iterable[Overload])
         },
         sections={name: _read_section(name, row) for name, row in document["sections"].items()},
         overloads=tuple(overloads),
-        habits=document.get("habits", {}),
+        habits=document["habits"],
+        types=frozenset(document["types"]),
+        **more,
     )
 
 
@@ -431,36 +453,69 @@ def _read_fields(rows: Mapping[str, Any], records: Collection[str]) -> dict[str,
 
 
 def _read_section(name: str, row: Mapping[str, Any]) -> Section:
-    visible = frozenset({"params", "variables", *row["sees"]})
+    visible = frozenset(row["sees"] if row.get("alone") else ("params", "variables", *row["sees"]))
     if row["results"] == "ordered":
         return Section(name, visible, _ORDERED, "an ordered type", row["example"])
     results = tuple(map(parse_type, row["results"]))
     return Section(name, visible, results, " or ".join(map(str, results)), row["example"])
 
 
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / name).read_text(encoding="utf-8"))
+
+
 @cache
 def policy_environment() -> Environment:
     """Return the environment of policies."""
-    document = tomllib.loads((_FOLDER / "environment.toml").read_text(encoding="utf-8"))
-    functions = tomllib.loads((_FOLDER / "functions.toml").read_text(encoding="utf-8"))
-    return read_environment(document, read_overloads(functions, document["records"]))
+    document, features = _read("environment.toml"), _read("unsupported.toml")
+    return _environment(
+        document,
+        read_overloads(_read("functions.toml"), document["records"]),
+        macros=_macros("rules"),
+        unsupported={
+            name: (f"{feature} is CEL, but not part of rules", "")
+            for name, feature in features.items()
+        },
+    )
 
 
-def rule_macros() -> Mapping[str, MacroForms]:
-    """Return the macros of rules by name."""
-    return _macros("rules")
-
-
-def selector_macros() -> Mapping[str, MacroForms]:
-    """Return the macros of selectors over devices by name."""
-    return _macros("selectors")
+#: Groups, and functions by id, of Kubernetes' CEL that upstream does not turn on for devices.
+_LEFT_OUT: Final = frozenset(
+    {"Math", "reverse_string", "optional_unwrap_list", "unwrapOpt_list", "sign_quantity"}
+)
 
 
 @cache
+def selector_environment(*, new: bool = False) -> Environment:
+    """Return the environment of selectors over devices, as kube-apiserver 1.36 has it.
+
+    Functions that policies have, too, are their rows, except what Kubernetes leaves out. ``new``:
+    of an object that is being created, for which kube-apiserver has fewer functions.
+    """
+    document, rules = _read("selector_environment.toml"), policy_environment()
+    refused = document["refused"] if new else {}
+    shared = [
+        one
+        for one in rules.overloads
+        if not one.ext and _LEFT_OUT.isdisjoint((one.group, one.id)) and one.name not in refused
+    ]
+    own = read_overloads(_read("selector_functions.toml"), document["records"])
+    names = (*(one.name for one in rules.overloads), *rules.macros, *rules.namespaces)
+    elsewhere = dict.fromkeys(names, "policies have it; Kubernetes' CEL over devices does not")
+    elsewhere |= dict.fromkeys(rules.variables, "policies have it; a selector sees only `device`")
+    return _environment(
+        document,
+        (*shared, *(one for one in own if one.name not in refused)),
+        macros=_macros("selectors"),
+        unsupported=refused,
+        elsewhere=elsewhere,
+        dynamic=True,
+    )
+
+
 def _macros(dialect: str) -> Mapping[str, MacroForms]:
-    rows = tomllib.loads((_FOLDER / "macros.toml").read_text(encoding="utf-8"))
     found = {}
-    for name, row in rows.items():
+    for name, row in _read("macros.toml").items():
         if dialect in row.get("in", [dialect]):
             words = [form.split(", ") for form in row["forms"] if form]
             variables = {len(form): len(_VARIABLES.intersection(form)) for form in words}

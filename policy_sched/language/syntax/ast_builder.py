@@ -96,7 +96,7 @@ class TreeBuilder:
         return found
 
     def _outside(self, start: int, end: int, feature: str, hint: str = "") -> Value:
-        message = f"{feature} is CEL, but not part of rules"
+        message = f"{feature} is CEL, but not part of {'selectors' if self.cel else 'rules'}"
         self._problems.append(Problem(start, end, "PS014", message, hint))
         return start, end, Bad(span=Span(start, end))
 

@@ -43,9 +43,9 @@ _QUANTITY_UNITS: Final = frozenset(
 )
 _DURATION_UNITS: Final = frozenset({"ns", "us", "ms", "s", "m", "h"})
 _CHARACTERS: Final = {
-    "=": ("`=` is not an operator of rules", "write `==` to compare"),
-    "&": ("`&` is not an operator of rules", "write `&&`"),
-    "|": ("`|` is not an operator of rules", "write `||`"),
+    "=": ("`=` is not an operator of CEL", "write `==` to compare"),
+    "&": ("`&` is not an operator of CEL", "write `&&`"),
+    "|": ("`|` is not an operator of CEL", "write `||`"),
 }
 _OTHER_CHARACTERS: Final = {
     "#": "a comment begins with `//`",
@@ -113,7 +113,7 @@ def _character(text: str, bare: str, at: int) -> Problem | None:
     if here in _OTHER_CHARACTERS:
         return Problem(at, at + 1, "PS001", f"unexpected `{text[at]}`", _OTHER_CHARACTERS[here])
     if bare[at - 1 : at + 1] == "<>":
-        return Problem(at - 1, at + 1, "PS002", "`<>` is not an operator of rules", "write `!=`")
+        return Problem(at - 1, at + 1, "PS002", "`<>` is not an operator of CEL", "write `!=`")
     return None
 
 
@@ -145,7 +145,7 @@ def _operator_word(text: str, bare: str, at: int) -> Problem | None:
                 start,
                 start + len(found),
                 "PS002",
-                f"`{text[start : start + len(found)]}` is not an operator of rules",
+                f"`{text[start : start + len(found)]}` is not an operator of CEL",
                 f"write `{operator}`",
             )
     return None

@@ -130,17 +130,52 @@ class TypeVariable(Type):
 
 #: The value of a parameter that no expression reads: a mapping that only a builtin interprets.
 RAW: Final = Type("raw")
+#: Types of selectors over devices. ``any`` is known only of a device's value and suits everything.
+DYN: Final = record("any")
+UINT: Final = record("uint")
+BYTES: Final = record("bytes")
+NULL: Final = record("null")
+TYPE: Final = record("type")
+#: What null may stand in place of, besides optionals.
+_NULLABLE: Final = frozenset(
+    {"duration", "timestamp", "quantity", "semver", "url", "ip", "cidr", "format"}
+)
+#: Types that cel-go calls otherwise.
+CEL_NAMES: Final = {
+    "Device": "kubernetes.DRADevice",
+    "cidr": "net.CIDR",
+    "format": "kubernetes.NamedFormat",
+    "ip": "net.IP",
+    "null": "null_type",
+    "quantity": "kubernetes.Quantity",
+    "semver": "kubernetes.Semver",
+    "unknown": "any",
+    "url": "kubernetes.URL",
+}
 
-ORDERED: Final = frozenset(
-    {"int", "double", "string", "bool", "duration", "timestamp", "quantity", "semver"}
+
+def cel_name(kind: Type) -> str:
+    """Return a type as cel-go's messages have it."""
+    match kind:
+        case ListType():
+            return f"list({cel_name(kind.element)})"
+        case MapType():
+            return f"map({cel_name(kind.key)}, {cel_name(kind.value)})"
+        case OptionalType():
+            return f"optional_type({cel_name(kind.element)})"
+    return CEL_NAMES.get(kind.name, kind.name)
+
+
+_ORDERED: Final = frozenset(
+    {"int", "uint", "double", "string", "bytes", "bool", "duration", "timestamp", "quantity"}
 )
 TYPE_VARIABLES: Final = {
     "T": TypeVariable("T"),
     "K": TypeVariable("K"),
     "V": TypeVariable("V"),
-    "O": TypeVariable("ordered", ORDERED - {"semver"}),
+    "O": TypeVariable("ordered", _ORDERED),
     "N": TypeVariable("number", frozenset({"int", "double"})),
-    "A": TypeVariable("amount", frozenset({"int", "double", "duration", "quantity"})),
+    "A": TypeVariable("amount", frozenset({"int", "uint", "double", "duration", "quantity"})),
 }
 SCALARS: Final = {
     t.name: t
@@ -236,8 +271,9 @@ FIXED_DIMENSIONS: Final = frozenset({"cpu", "bytes", "count"})
 def join(a: Type, b: Type) -> Type | None:
     """Return the type that values of both types have, or None.
 
-    An unknown type gives way to the other, a reported one silences the other; quantities of
-    different dimensions join to ``any`` (`dimension_of` returns whether they may be combined).
+    An unknown type gives way to the other, a reported one silences the other, and ``any`` stays;
+    quantities of different dimensions join to one of any (`dimensions` returns whether they may be
+    combined).
     """
     if ERROR in (a, b):
         return ERROR
@@ -245,6 +281,11 @@ def join(a: Type, b: Type) -> Type | None:
         return b if a == UNKNOWN else a
     if a == b:
         return a
+    if DYN in (a, b):
+        return DYN
+    if NULL in (a, b):
+        other = b if a == NULL else a
+        return other if isinstance(other, OptionalType) or other.name in _NULLABLE else None
     match a, b:
         case QuantityType(), QuantityType():
             return quantity_of(_joint(a.dimension, b.dimension))
@@ -289,7 +330,7 @@ def fit(param: Type, arg: Type, bound: dict[str, Type]) -> bool:
     if param == RAW:
         return _from_params(arg)
     if isinstance(param, TypeVariable):
-        if param.allowed and arg.name not in param.allowed and arg not in (UNKNOWN, ERROR):
+        if param.allowed and arg.name not in param.allowed and arg not in (UNKNOWN, ERROR, DYN):
             return False
         if arg == RAW:
             return False
@@ -298,7 +339,7 @@ def fit(param: Type, arg: Type, bound: dict[str, Type]) -> bool:
             return False
         bound[param.name] = joined
         return True
-    if arg in (UNKNOWN, ERROR):
+    if arg in (UNKNOWN, ERROR, DYN):
         return True
     match param, arg:
         case ListType(), ListType():
@@ -348,7 +389,7 @@ def parts(kind: Type) -> Iterator[Type]:
 
 def is_known(kind: Type) -> bool:
     """Return whether no part of the type is unknown or already reported."""
-    return not any(part in (UNKNOWN, ERROR) for part in parts(kind))
+    return not any(part in (UNKNOWN, ERROR, DYN) for part in parts(kind))
 
 
 def dimensions(kinds: Iterable[Type]) -> tuple[set[str], str]:

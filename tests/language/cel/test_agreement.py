@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from policy_sched.language.cel import CelError, compile_selector, device_record
 from policy_sched.language.cel.costs import estimated_cost
-from policy_sched.language.cel.environment import selector_environment
 from policy_sched.language.cel.evaluator import Evaluation
-from policy_sched.language.stdlib import Overload
+from policy_sched.language.stdlib import Overload, selector_environment
 from policy_sched.language.values import (
     BOOL,
     INT,

@@ -7,8 +7,7 @@ from typing import Final
 import pytest
 
 from policy_sched.language.cel import check_selector, compile_selector, device_record
-from policy_sched.language.cel.environment import selector_environment
-from policy_sched.language.stdlib import Overload, policy_environment
+from policy_sched.language.stdlib import Overload, policy_environment, selector_environment
 
 DEVICE: Final = device_record(
     "dra.example.com", {"numa": 1}, {"memory": "40Gi"}, allow_multiple_allocations=False
