@@ -8,7 +8,7 @@ infinite, and so is the cost of work over it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,15 +37,37 @@ LISTED: Final = 10
 """Units of making a list."""
 MAPPED: Final = 30
 """Units of making a map."""
-#: Functions whose calls are not counted, or are done once with a literal.
-_FREE: Final = frozenset({"dyn", "type", "duration", "timestamp"})
-_MAKERS: Final = frozenset({"distinct", "slice", "sort"})
+#: Conversions, which cel-go does once where the argument is a literal.
+CONVERSIONS: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+#: Functions that cost what it takes to read every element of a list, or every tenth character.
+TRAVERSALS: Final = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"})
 _SIZED: Final = frozenset({"string", "bytes", "list", "map"})
 _TURNS: Final = {
-    "all": 3, "exists": 5, "exists_one": 2, "existsOne": 2, "filter": LISTED + 3, "sortBy": 2,
-    "transformMap": 4, "transformMapEntry": 4,
+    "all": 3, "exists": 4, "exists_one": 2, "existsOne": 2, "filter": LISTED + 3, "sortBy": 13,
+    "transformMap": 3, "transformMapEntry": 2,
 }  # fmt: skip
 """Units of one turn of a comprehension, its bodies apart."""
+
+
+def constant(node: Node) -> bool:
+    """Tell whether cel-go makes a value before the evaluation: of literals alone."""
+    match node:
+        case Literal() | CelLiteral():
+            return True
+        case ListExpr():
+            return all(map(constant, node.elements))
+        case MapExpr():
+            return all(map(constant, (*node.keys, *node.values)))
+        case CallExpr():
+            return node.name in CONVERSIONS and all(map(constant, node.args))
+    return False
+
+
+def starts_anew(operand: Node) -> bool:
+    """Tell whether fields of an operand are those of a value that a call or a literal makes."""
+    return not isinstance(operand, Ident | Select | IndexExpr | CondExpr)
 
 
 def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:
@@ -55,55 +77,86 @@ def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:
     return names, node.args[count:]
 
 
-def _tenth(count: float) -> float:
-    return -(-count // 10) if math.isfinite(count) else count
-
-
-def _quarter(count: float) -> float:
-    return -(-count // 4) if math.isfinite(count) else count
+def _part(count: float, of: int) -> float:
+    """Return one of so many parts of a count, rounded up."""
+    return -(-count // of) if math.isfinite(count) else count
 
 
 def _times(a: float, b: float) -> float:
     return a * b if a and b else 0
 
 
-def operator_cost(
-    op: str, left: str, left_size: float, right: str, right_size: float, *, literal: bool
-) -> float:
-    """Return the cost of an operator; ``literal``: the right side is a list that is written out."""
+def operator_cost(op: str, left: Shape, right: Shape, *, literal: bool) -> float:
+    """Return the cost of an operator; ``literal``: the right side is a constant."""
     if op == "in":
-        if right != "list":
+        if right.kind != "list":
             return 1
-        return 0 if literal else right_size
-    if left not in _SIZED or left != right:
+        return 0 if literal else right.size
+    if left.kind not in _SIZED or left.kind != right.kind:
         return 1
     if op == "+":
-        return _tenth(left_size + right_size) if left in ("string", "bytes") else 1
-    return _tenth(min(left_size, right_size))
+        return _part(left.size + right.size, 10) if left.kind in ("string", "bytes") else 1
+    return _part(min(left.size, right.size), 10)
 
 
-def call_cost(name: str, first_kind: str, sizes: Sequence[float]) -> float:
-    """Return the cost of a call with arguments of these sizes, its receiver the first."""
-    first = sizes[0] if sizes else 1
-    if name in _FREE:
-        return 0
-    if name in ("matches", "find", "findAll") and len(sizes) > 1:
-        return _times(_tenth(1 + first), max(1, _quarter(sizes[1])))
-    if name in ("startsWith", "endsWith"):
-        return max(1, _tenth(sizes[-1]))
-    if name == "contains":
-        return _times(max(1, _tenth(first)), max(1, _tenth(sizes[-1])))
-    if name.startswith("sets.") and len(sizes) > 1:
-        return _times(first, sizes[1]) + 1
-    if name in ("containsIP", "containsCIDR"):
-        return 1 + _tenth(sizes[-1]) if sizes[-1] > 1 else 1
-    if name in ("reverse", "flatten"):
-        return LISTED + 2 * first
-    if first_kind == "list" and name not in ("size", "first", "last"):
-        return first + (LISTED if name in _MAKERS else 0)
-    if first_kind == "string" and name not in ("size", "charAt"):
-        return max(1, _tenth(first))
-    return 1
+def call_cost(name: str, args: Sequence[Shape], result: float) -> float:
+    """Return the cost of a call with such arguments, its receiver the first.
+
+    ``result`` is the length of its value.
+    """
+    cost = _CALLS.get(name)
+    if cost is None or (name == "ip" and args[0].kind == "cidr"):
+        return 1
+    return cost(args, result)
+
+
+def _tenth(args: Sequence[Shape], _: float) -> float:
+    return _part(args[0].size, 10)
+
+
+def _traversed(args: Sequence[Shape], _: float) -> float:
+    return args[0].size if args[0].kind == "list" else _part(args[0].size, 10)
+
+
+def _squared(args: Sequence[Shape], _: float) -> float:
+    inner = args[0].element
+    text = inner is not None and inner.kind in ("string", "bytes")
+    count = _times(args[0].size, args[0].size) * (2.1 if text else 2)
+    return 1 + LISTED + (math.floor(count) if math.isfinite(count) else count)
+
+
+def _product(args: Sequence[Shape], of: int) -> float:
+    return _times(_part(args[0].size, of), _part(args[1].size, of))
+
+
+_CALLS: Final[dict[str, Callable[[Sequence[Shape], float], float]]] = {
+    **dict.fromkeys(TRAVERSALS, _traversed),
+    **dict.fromkeys(("distinct", "sort"), _squared),
+    **dict.fromkeys(("reverse", "slice", "lists.range"), lambda _, made: 1 + LISTED + made),
+    "flatten": lambda args, _: 1 + LISTED + args[0].size,
+    **dict.fromkeys(("sets.contains", "sets.intersects"), lambda args, _: _product(args, 1) + 1),
+    "sets.equivalent": lambda args, _: 2 * _product(args, 1) + 1,
+    **dict.fromkeys(
+        ("lowerAscii", "upperAscii", "substring", "trim", "url", "ip", "isIP", "cidr", "isCIDR",
+         "quantity", "isQuantity", "bytes", "format", "strings.quote"),
+        _tenth,
+    ),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), lambda args, _: _part(args[0].size, 5)),
+    "join": lambda _, made: _part(made, 5),
+    **dict.fromkeys(("startsWith", "endsWith"), lambda args, _: _part(args[1].size, 10)),
+    "contains": lambda args, _: _product(args, 10),
+    **dict.fromkeys(
+        ("matches", "find", "findAll"),
+        lambda args, _: _times(_part(1 + args[0].size, 10), _part(args[1].size, 4)),
+    ),
+    "containsIP": lambda args, _: _part(2 * args[0].size, 10) + _text(args[1]),
+    "containsCIDR": lambda args, _: _part(3 * args[0].size, 10) + 1 + _text(args[1]),
+}  # fmt: skip
+"""What a call costs where it is not one unit."""
+
+
+def _text(value: Shape) -> float:
+    return _part(value.size, 10) if value.kind == "string" else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +220,12 @@ class _Estimate:
                 return 1, scope.get(node.name, _SCALAR)
             case Select():
                 cost, shape = self.of(node.operand, scope)
-                return cost + 1, (shape.fields or {}).get(node.name) or shape.element or _UNKNOWN
+                cost += 1 + starts_anew(node.operand)
+                return cost, (shape.fields or {}).get(node.name) or shape.element or _UNKNOWN
             case IndexExpr():
                 cost, shape = self.of(node.operand, scope)
-                return cost + 1 + self.of(node.index, scope)[0], shape.element or _UNKNOWN
+                cost += 1 + starts_anew(node.operand) + self.of(node.index, scope)[0]
+                return cost, shape.element or _UNKNOWN
             case ListExpr() | MapExpr():
                 return self._made(node, scope)
             case AndExpr() | OrExpr():
@@ -187,13 +242,19 @@ class _Estimate:
             case MethodExpr():
                 return self._method(node, scope)
             case CallExpr():
-                costs, shapes = self._each(node.args, scope)
-                return costs + call_cost(node.name, *_receiver(shapes)), _result(node.name, shapes)
+                if constant(node):
+                    return 0, _result(node.name, self._each(node.args, scope)[1])
+                return self._call(node.name, node.args, scope)
         return 0, _SCALAR
 
     def _each(self, nodes: Sequence[Node], scope: Scope) -> tuple[float, list[Shape]]:
         found = [self.of(node, scope) for node in nodes]
         return sum(cost for cost, _ in found), [shape for _, shape in found]
+
+    def _call(self, name: str, nodes: Sequence[Node], scope: Scope) -> tuple[float, Shape]:
+        cost, shapes = self._each(nodes, scope)
+        found = _result(name, shapes)
+        return cost + call_cost(name, shapes, found.size), found
 
     def _made(self, node: ListExpr | MapExpr, scope: Scope) -> tuple[float, Shape]:
         if isinstance(node, ListExpr):
@@ -205,9 +266,7 @@ class _Estimate:
 
     def _binary(self, node: Binary, scope: Scope) -> tuple[float, Shape]:
         cost, (left, right) = self._each((node.left, node.right), scope)
-        literal = isinstance(node.right, ListExpr)
-        kinds = (left.kind, left.size, right.kind, right.size)
-        cost += operator_cost(node.op, *kinds, literal=literal)
+        cost += operator_cost(node.op, left, right, literal=constant(node.right))
         if node.op == "+" and left.kind in _SIZED:
             added = _both(left, right)
             size = left.size + right.size
@@ -222,19 +281,16 @@ class _Estimate:
             more, body = self.of(node.args[2], {**scope, name: value})
             return cost + more, body
         if dotted and isinstance(node.target, Ident) and node.target.name not in scope:
-            costs, shapes = self._each(node.args, scope)
-            return costs + call_cost(dotted, *_receiver(shapes)), _result(dotted, shapes)
+            return self._call(dotted, node.args, scope)
         cost, target = self.of(node.target, scope)
         if node.name in ("optMap", "optFlatMap") and name:
             more, body = self.of(node.args[1], {**scope, name: target})
-            return cost + more + 7, body
+            return 2 * cost + more + 3, body
         if name and node.name in selector_environment().macros:
             turn, shape = self._turn(node, target, scope)
-            return cost + _times(target.size, turn) + 2, shape
-        costs, shapes = self._each(node.args, scope)
-        shapes = [target, *shapes]
-        cost += costs + call_cost(node.name, *_receiver(shapes))
-        return cost, _result(node.name, shapes)
+            sorting = _squared([target], 0) + 2 if node.name == "sortBy" else 0
+            return cost + _times(target.size, turn) + 2 + sorting, shape
+        return self._call(node.name, (node.target, *node.args), scope)
 
     def _turn(self, node: MethodExpr, target: Shape, scope: Scope) -> tuple[float, Shape]:
         """Return the cost of one turn of a comprehension, and the shape of its result."""
@@ -264,10 +320,6 @@ def _all(shapes: Sequence[Shape]) -> Shape | None:
     for one in shapes:
         found = one if found is None else _both(found, one)
     return found
-
-
-def _receiver(shapes: Sequence[Shape]) -> tuple[str, list[float]]:
-    return shapes[0].kind if shapes else "", [one.size for one in shapes]
 
 
 _LISTS: Final = frozenset(

@@ -16,9 +16,13 @@ from policy_sched.language.cel.costs import (
     LISTED,
     MAPPED,
     MAX_COST,
+    TRAVERSALS,
+    Shape,
     call_cost,
+    constant,
     loop_parts,
     operator_cost,
+    starts_anew,
 )
 from policy_sched.language.cel.library import (
     OPERATORS,
@@ -98,6 +102,7 @@ class Evaluation:
 
     def __init__(self, limit: int = MAX_COST) -> None:
         self.cost: float = 0
+        self._target_cost: float = 0
         self._limit = limit
         self._environment = selector_environment()
         self._kernels = _kernels()
@@ -125,6 +130,7 @@ class Evaluation:
 
     def _select(self, node: Select, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
+        self._spend(starts_anew(node.operand))
         if node.optional or isinstance(operand, Optional):
             return self._optionally(operand, node.name)
         self._spend(1)
@@ -132,6 +138,7 @@ class Evaluation:
 
     def _index(self, node: IndexExpr, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
+        self._spend(starts_anew(node.operand))
         key = self.value(node.index, scope)
         if node.optional or isinstance(operand, Optional):
             return self._optionally(operand, key)
@@ -149,8 +156,7 @@ class Evaluation:
         return found
 
     def _list(self, node: ListExpr, scope: Scope) -> Any:
-        if not all(isinstance(one, Literal | CelLiteral | ListExpr) for one in node.elements):
-            self._spend(LISTED)
+        self._spend(0 if constant(node) else LISTED)
         found = []
         for one, optional in zip(node.elements, node.optional, strict=True):
             value = self.value(one, scope)
@@ -161,9 +167,7 @@ class Evaluation:
         return found
 
     def _map(self, node: MapExpr, scope: Scope) -> Any:
-        literals = (Literal, CelLiteral)
-        if not all(isinstance(one, literals) for one in (*node.keys, *node.values)):
-            self._spend(MAPPED)
+        self._spend(0 if constant(node) else MAPPED)
         found = CelMap()
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
             key, value = self.value(k, scope), self.value(v, scope)
@@ -176,16 +180,31 @@ class Evaluation:
         return found
 
     def _unary(self, node: Unary, scope: Scope) -> Any:
-        operand = self.value(node.operand, scope)
+        args = self._args((node.operand,), scope)
         self._spend(1)
-        return self._chosen(self._environment.operators[node.op], [operand], NO_OVERLOAD)
+        return self._chosen(self._environment.operators[node.op], args, NO_OVERLOAD)
 
     def _binary(self, node: Binary, scope: Scope) -> Any:
-        left, right = self.value(node.left, scope), self.value(node.right, scope)
-        literal = isinstance(node.right, ListExpr)
-        kinds = (kind_of(left), size(left), kind_of(right), size(right))
-        self._spend(operator_cost(node.op, *kinds, literal=literal))
-        return self._chosen(self._environment.operators[node.op], [left, right], NO_OVERLOAD)
+        args = self._args((node.left, node.right), scope)
+        self._spend(operator_cost(node.op, *map(measured, args), literal=constant(node.right)))
+        return self._chosen(self._environment.operators[node.op], args, NO_OVERLOAD)
+
+    def _args(self, nodes: Sequence[Node], scope: Scope) -> list[Any]:
+        """Return the values of arguments, of which an error is one as cel-go has it.
+
+        The call costs as much with an error; of three arguments or more the first error ends it.
+        """
+        found: list[Any] = []
+        for node in nodes:
+            try:
+                found.append(self.value(node, scope))
+            except CostError:
+                raise
+            except CelError as error:
+                if len(nodes) > 2 and node is not nodes[-1]:
+                    raise
+                found.append(error)
+        return found
 
     def _and(self, node: AndExpr, scope: Scope) -> Any:
         return self._decided(node.args, scope, False)
@@ -217,12 +236,26 @@ class Evaluation:
             select = node.args[0]
             assert isinstance(select, Select), "the expression was checked"
             return _find(self.value(select.operand, scope), select.name, default=False).present
-        return self._function(node.name, node.args, scope)
+        overloads = self._environment.functions[node.name]
+        if constant(node):
+            return self._chosen(overloads, self._args(node.args, scope), node.name)
+        return self._called(node.name, overloads, node.args, scope)
 
-    def _function(self, name: str, nodes: Sequence[Node], scope: Scope) -> Any:
-        args = [self.value(arg, scope) for arg in nodes]
-        self._spend(_call_cost(name, args))
-        return self._chosen(self._environment.functions[name], args, _no_overload(name, args))
+    def _called(
+        self, name: str, overloads: Sequence[Overload], nodes: Sequence[Node], scope: Scope
+    ) -> Any:
+        args = self._args(nodes, scope)
+        shapes = list(map(measured, args))
+        if name in TRAVERSALS:
+            shapes[0] = Shape("list", traversed(args[0]))
+        cost = call_cost(name, shapes, 0)
+        self._spend(cost)
+        found: Any = None
+        try:
+            found = self._chosen(overloads, args, name)
+        finally:
+            self._spend(call_cost(name, shapes, measured(found).size) - cost)
+        return found
 
     def _method(self, node: MethodExpr, scope: Scope) -> Any:
         if isinstance(node.target, Ident) and node.target.name not in scope:
@@ -233,25 +266,29 @@ class Evaluation:
                 bound = {**scope, variable.name: self.value(node.args[1], scope)}
                 return self.value(node.args[2], bound)
             if dotted in self._environment.functions:
-                return self._function(dotted, node.args, scope)
+                return self._called(dotted, self._environment.functions[dotted], node.args, scope)
         special = _SPECIAL.get(node.name)
         if (
             special is not None
             and node.args
             and (node.name in ("or", "orValue") or isinstance(node.args[0], Ident))
         ):
-            return special(self, node, self.value(node.target, scope), scope)
-        args = [self.value(arg, scope) for arg in (node.target, *node.args)]
-        self._spend(_call_cost(node.name, args))
-        return self._chosen(
-            self._environment.methods[node.name], args, _no_overload(node.name, args)
-        )
+            before = self.cost
+            target = self.value(node.target, scope)
+            self._target_cost = self.cost - before
+            return special(self, node, target, scope)
+        methods = self._environment.methods[node.name]
+        return self._called(node.name, methods, (node.target, *node.args), scope)
 
-    def _chosen(self, overloads: Sequence[Overload], args: Sequence[Any], error: str) -> Any:
+    def _chosen(self, overloads: Sequence[Overload], args: Sequence[Any], name: str) -> Any:
+        """Return the value of a call. Raises CelError, the error of an argument above all."""
+        for arg in args:
+            if isinstance(arg, CelError):
+                raise arg
         for one in overloads:
             if len(one.params) == len(args) and all(map(suits, one.params, args)):
                 return self._kernels[one.id](*args)
-        raise CelError(error)
+        raise CelError(_no_overload(name, args))
 
     # What looks at its arguments by itself.
 
@@ -268,7 +305,8 @@ class Evaluation:
             return ABSENT
         variable = node.args[0]
         assert isinstance(variable, Ident), "the expression was checked"
-        self._spend(6)
+        # cel-go evaluates the optional again for its value, and makes one of the result.
+        self._spend(self._target_cost + 1 + (node.name == "optMap"))
         value = self.value(node.args[1], {**scope, variable.name: found.value})
         return Optional(True, value) if node.name == "optMap" else value
 
@@ -290,10 +328,13 @@ class Evaluation:
     def _all(self, node: MethodExpr, target: Any, scope: Scope) -> bool:
         decides = node.name == "exists"
         error: CelError | None = None
+        left = len(target) if isinstance(target, list | CelMap) else 0
         for _, bodies, inner in self._turns(node, target, scope, 4 if decides else 3):
+            left -= 1
             try:
                 if _bool(self.value(bodies[0], inner)) is decides:
-                    self._spend(1)
+                    # With an element left, cel-go asks once more whether to go on.
+                    self._spend(1 + (2 + decides if left else 0))
                     return decides
             except CostError:
                 raise
@@ -313,8 +354,7 @@ class Evaluation:
     def _made(self, node: MethodExpr, target: Any, scope: Scope) -> Any:
         """map, filter, and the transforms: a list, or a map, of what the bodies give."""
         entries: list[tuple[Any, Any]] = []
-        made_cost = 4 if node.name.startswith("transformMap") else LISTED + 2
-        made_cost += node.name == "filter"
+        made_cost = _MADE_COSTS.get(node.name, LISTED + 2)
         for values, bodies, inner in self._turns(node, target, scope, 0):
             conditions = bodies if node.name == "filter" else bodies[:-1]
             if all(_bool(self.value(one, inner)) for one in conditions):
@@ -340,8 +380,10 @@ class Evaluation:
             raise CelError(NO_OVERLOAD)
         keyed: list[tuple[Any, Any]] = [
             (self.value(bodies[0], inner), values[0])
-            for values, bodies, inner in self._turns(node, target, scope, 2)
+            for values, bodies, inner in self._turns(node, target, scope, LISTED + 2)
         ]
+        keys = [key for key, _ in keyed]
+        self._spend(3 + call_cost("sort", [measured(keys)], 0))
         for (before, _), (after, _) in itertools.pairwise(keyed):
             comparable(before, after)
         keyed.sort(key=lambda pair: _ORDER(pair[0]))
@@ -349,6 +391,8 @@ class Evaluation:
 
 
 _ORDER: Final = cmp_to_key(compare)
+_MADE_COSTS: Final = {"filter": LISTED + 3, "transformMap": 3, "transformMapEntry": 2}
+"""Units of what a comprehension makes of an element, its bodies apart."""
 Special = Callable[[Evaluation, MethodExpr, Any, Scope], Any]
 # ruff: noqa: SLF001 - the class's own methods, by what they are for
 _VISITORS: Final[dict[type[Node], Callable[..., Any]]] = {
@@ -418,10 +462,21 @@ def _member(operand: Any, key: Any) -> Any:
 
 
 def _no_overload(name: str, args: Sequence[Any]) -> str:
+    if name == NO_OVERLOAD:
+        return name
     if name in _STANDARD:
         return f"{NO_OVERLOAD}: {name}"
     return f"{NO_OVERLOAD}: {name}({', '.join(map(type_name, args))})"
 
 
-def _call_cost(name: str, args: Sequence[Any]) -> float:
-    return call_cost(name, kind_of(args[0]) if args else "", [size(arg) for arg in args])
+def measured(value: Any) -> Shape:
+    """Return the kind and the length of a value, and those of the first element of a list."""
+    first = measured(value[0]) if isinstance(value, list) and value else None
+    return Shape(kind_of(value), size(value), element=first)
+
+
+def traversed(value: Any) -> float:
+    """Return the cost of reading all of a value."""
+    if isinstance(value, list):
+        return sum(map(traversed, value))
+    return len(value) // 10 if isinstance(value, str | bytes) else 1

@@ -208,4 +208,10 @@ def equal(a: Any, b: Any) -> bool:
 
 def size(value: object) -> int:
     """Return how large a value is for the cost of work over it."""
+    if isinstance(value, Optional):
+        return size(value.value) if value.present else 1
+    if isinstance(value, Address):
+        return len(value.ip.packed)
+    if isinstance(value, Network):
+        return -(-value.network.prefixlen // 8)
     return len(value) if isinstance(value, str | bytes | list | CelMap) else 1

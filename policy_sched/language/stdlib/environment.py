@@ -208,7 +208,7 @@ def _try(overload: Overload, args: Sequence[Type], dynamic: bool) -> Choice | No
     bound: dict[str, Type] = {}
     if not all(fit(param, arg, bound) for param, arg in zip(params, args, strict=True)):
         return None
-    if dynamic and any(bound.get(name) == QUANTITY for name in ("ordered", "amount")):
+    if dynamic and any(isinstance(bound.get(name), QuantityType) for name in ("ordered", "amount")):
         return None  # rules alone order and add quantities by operators
     fixed, joint = dimensions(args)
     clash = tuple(sorted(fixed)) if len(fixed) > 1 else ()

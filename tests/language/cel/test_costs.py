@@ -5,15 +5,30 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from policy_sched.language.cel import compile_selector
+from policy_sched.language.cel import CelError, compile_selector, device_record
 from policy_sched.language.cel.costs import MAX_COST, estimated_cost
+from policy_sched.language.cel.evaluator import Evaluation
 
 FOLDER: Final = os.environ.get("POLICY_SCHED_CONFORMANCE")
+#: The device of the recorded cases.
+DEVICE: Final = device_record(
+    "dra.example.com",
+    {
+        "healthy": True,
+        "numa": 5,
+        "model": "fish",
+        "ver": ("version", "1.2.3"),
+        "other.com/x": 5,
+    },
+    {"memory": "10Gi", "cores": "1500m"},
+    allow_multiple_allocations=False,
+)
 LOOP: Final = "device.attributes.all(a, device.attributes[a].all(b, {}))"
 
 
@@ -70,3 +85,42 @@ def cases() -> list[Any]:
 def test_estimates_cover_upstreams_costs(case: Any) -> None:
     """No recorded evaluation took more than the estimate."""
     assert case["cost"] <= estimate(case["expression"])
+
+
+def spent(text: str) -> float:
+    """Return what an evaluation takes, also one that fails."""
+    tree = compile_selector(text).tree
+    assert tree is not None
+    evaluation = Evaluation()
+    with suppress(CelError):
+        evaluation.value(tree, {"device": DEVICE})
+    return evaluation.cost
+
+
+@pytest.mark.parametrize("case", cases())
+def test_evaluations_cost_what_they_cost_upstream(case: Any) -> None:
+    """The cost of every recorded evaluation is the recorded one, also of one that fails."""
+    assert spent(case["expression"]) == case["cost"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        ("1 / 0 == 1 / 0", 3),
+        ("device.attributes['x'].a.startsWith('b') == device.driver.startsWith('b')", 9),
+        ("[1, 2, 3].exists(x, x == 1)", 3 + 4 + 2 + 1),
+        ("[1, 2, 3].exists(x, x == 3)", 3 * (4 + 2) + 1),
+        ("[1, 2, 3].all(x, x == 3)", 3 + 2 + 2 + 1),
+        ("[1, 2, 3].distinct().size() == 3", 2 * 9 + 11 + 2),
+        ("['a', 'b'].sort()[0] == 'a'", 8 + 11 + 2 + 1),
+        ("[3, 1].sortBy(x, x)[0] == 1", 2 * 13 + 3 + 19 + 2 + 1),
+        ("lists.range(3).size() == 3", 3 + 11 + 2),
+        ("int('1') == int(device.driver)", 2 + 1 + 1),
+        ("optional.of(1).optMap(x, x) == optional.of(1)", 2 * 1 + 3 + 1 + 1 + 1),
+        ("['ab', 'c'].join('-') == 'ab-c'", 2),
+    ],
+)
+def test_costs_of_an_evaluation(text: str, cost: int) -> None:
+    """Errors cost what values cost; lists, loops and conversions as cel-go counts them."""
+    assert spent(text) == cost
+    assert cost <= estimate(text)
