@@ -27,6 +27,7 @@ from policy_sched.plugins.dynamicresources.requests import (
 
 MAX_RESULTS: Final = 32
 """Devices of one claim."""
+INVALID_POOLS: Final = "invalid resource pools were encountered"
 
 
 class NodeError(AllocationError):
@@ -42,6 +43,10 @@ class Taken:
     consumed: Mapping[str, Quantity] | None
 
 
+Candidate: TypeAlias = tuple[DeviceView, Pool]
+Offered: TypeAlias = Callable[[Request], Sequence[Candidate] | None]
+
+
 class _TooMany(Exception):  # noqa: N818 - it passes from step to step
     """A claim would get more devices than it may have."""
 
@@ -54,20 +59,23 @@ Step: TypeAlias = Generator["Step", bool, bool]
 class Allocator:
     """Allocates on one node.
 
-    ``stop`` says why the search is to end now, "" as long as it is not.
+    ``stop`` says why the search is to end now, "" as long as it is not. ``offered`` returns the
+    devices that are worth trying for a request, which it selects; None where it does not know.
     """
 
     node: NodeView
     pools: Sequence[Pool]
     state: AllocatedState
     stop: Callable[[], str] = lambda: ""
+    offered: Offered | None = None
     _claims: list[PreparedClaim] = field(default_factory=list)
     _results: list[list[Taken]] = field(default_factory=list)
     _taken: dict[DeviceId, list[int]] = field(default_factory=dict)
     _consumed: dict[DeviceId, dict[str, int]] = field(default_factory=dict)
     _available: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     _charged: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
-    _devices: list[tuple[DeviceView, Pool]] | None = None
+    _devices: dict[int, Sequence[Candidate]] = field(default_factory=dict)
+    _selected: set[int] = field(default_factory=set)
 
     def allocate(self, plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
         """Return the devices of each claim, None if they cannot all be had.
@@ -80,7 +88,7 @@ class Allocator:
         if self._first(only) if only is not None else self._run(self._claim(0)):
             return self._results
         if any(pool.invalid for pool in self.pools):
-            raise NodeError("invalid resource pools were encountered")
+            raise NodeError(INVALID_POOLS)
         return None
 
     def _only_request(self) -> Request | None:
@@ -94,7 +102,7 @@ class Allocator:
         """Take the first device that a request can have."""
         self._look(0)
         passed_over = () if request.admin_access else self.state.devices
-        for device, pool in self._usable():
+        for device, pool in self._usable(request):
             if device.id not in passed_over and self._take(0, request, device, pool):
                 return True
         return False
@@ -189,7 +197,7 @@ class Allocator:
         if have == request.count:
             return (yield self._request(index, number + 1))
         self._look(index)
-        devices = self._usable()
+        devices = self._usable(request)
         for at in range(start, len(devices)):
             device, pool = devices[at]
             if not self._take(index, request, device, pool):
@@ -204,17 +212,26 @@ class Allocator:
             self._undo(index, request, device, pool)
         return False
 
-    def _usable(self) -> list[tuple[DeviceView, Pool]]:
-        if self._devices is None:
-            pools = self.pools if isinstance(self.pools, NodePools) else NodePools(self.pools)
-            self._devices = pools.usable
-        return self._devices
+    def _usable(self, request: Request) -> Sequence[Candidate]:
+        """Return the devices that are tried for a request, in order."""
+        found = self._devices.get(id(request))
+        if found is None:
+            found = None if self.offered is None else self.offered(request)
+            if found is None:
+                pools = self.pools if isinstance(self.pools, NodePools) else NodePools(self.pools)
+                found = pools.usable
+            else:
+                self._selected.add(id(request))
+            self._devices[id(request)] = found
+        return found
 
     # One candidate.
 
     def _take(self, index: int, request: Request, device: DeviceView, pool: Pool) -> bool:
         """Take a device if it can be had; what a refusal leaves behind is upstream's, too."""
-        if self._in_use(index, request, device) or not request.selects(device, self.node):
+        if self._in_use(index, request, device):
+            return False
+        if id(request) not in self._selected and not request.selects(device, self.node):
             return False
         if self.capacity_left(request, device) is None or not self._charge(device, pool):
             return False

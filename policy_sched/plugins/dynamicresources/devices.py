@@ -7,7 +7,7 @@ share the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -57,7 +57,8 @@ class DeviceView:
     """A device of a slice."""
 
     __slots__ = (
-        "_answers", "_record", "blocking", "capacity", "consumed_counters", "device", "id", "slice",
+        "_answers", "_may_fail", "_record", "blocking", "capacity", "consumed_counters", "device",
+        "id", "number", "slice",
     )  # fmt: skip
 
     def __init__(self, device: Device, whole: ResourceSlice) -> None:
@@ -72,6 +73,10 @@ class DeviceView:
             for one in device.consumes_counters
             for name, counter in one.counters.items()
         )
+        self.number = -1
+        """The number of the device in the `DeviceTable`, once it has one."""
+        self._may_fail = tuple(one for one in device.attributes.items() if _may_fail(one[1]))
+        """The attributes that may be an error, whichever one a selector reads."""
         self._record: Record | CelError | None = None
         self._answers: dict[str, bool | str] = {}
 
@@ -108,6 +113,23 @@ class DeviceView:
             raise self._record
         return self._record
 
+    def read(self, names: Iterable[tuple[str, str]]) -> Hashable:
+        """Return what a selector's answer depends on that reads these attributes and capacities.
+
+        Names are full, each with the field that it is in.
+        """
+        driver, device = self.slice.spec.driver, self.device
+        found: list[object] = [driver, device.allow_multiple_allocations, *self._may_fail]
+        for kind, name in names:
+            values: Mapping[str, object] = (
+                device.attributes if kind == "attributes" else device.capacity
+            )
+            domain, _, short = name.partition("/")
+            # Of two with one name the later one counts.
+            keys = (name, short) if domain == driver else (name,)
+            found += [(key, value) for key, value in values.items() if key in keys]
+        return tuple(found)
+
     def attribute(self, name: str) -> Value | None:
         """Return an attribute by its full name, None if the device has none or of another kind."""
         attributes = self.device.attributes
@@ -124,6 +146,10 @@ class DeviceView:
         if device.node_name is not None:
             return device.node_name == node.name
         return device.all_nodes or selects(device.node_selector, node)
+
+
+def _may_fail(value: DeviceAttribute) -> bool:
+    return value.int_value is None and value.bool_value is None and value.string is None
 
 
 def as_record(driver: str, device: Device) -> Record:

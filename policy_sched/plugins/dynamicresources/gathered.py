@@ -32,7 +32,8 @@ class Gathered:
     """A pod's claims: the user's, in order, and the special one for its extended resources.
 
     ``status`` is PreFilter's answer. ``shape`` is equal for pods whose claims are alike and all
-    to be allocated; None where nothing is known of another pod from this one.
+    to be allocated; None where nothing is known of another pod from this one. ``plans_shape`` is
+    equal where the claims that are to be allocated are alike.
     """
 
     pod: PodInfo
@@ -41,6 +42,7 @@ class Gathered:
     special: ResourceClaim | None = None
     plans: list[ClaimPlan] = field(default_factory=list)
     shape: Hashable = None
+    plans_shape: Hashable = None
     clocked: bool = False
     """Whether the answer depends on the time, too."""
 
@@ -123,7 +125,6 @@ class Gatherer:
                     found.status = Status(Code.ERROR, (fault,))
                     return found
                 found.clocked = found.clocked or bool(conditional(claim))
-                shapes = []
                 continue
             found.status = self._unusable(claim)
             if not found.status.ok:
@@ -131,8 +132,9 @@ class Gatherer:
             number = self._spec_number(claim)
             found.plans.append(self._plan(claim, number))
             shapes.append(number)
+        found.plans_shape = self._shape(found, shapes)
         if len(found.plans) == len(found.user):
-            found.shape = self._shape(found, shapes)
+            found.shape = found.plans_shape
         return found
 
     def _plan(self, claim: ResourceClaim, number: int) -> ClaimPlan:

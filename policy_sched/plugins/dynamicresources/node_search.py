@@ -1,14 +1,21 @@
-"""Runs the allocator for one pod on one node after another."""
+"""Runs the allocator for one pod on one node after another; `claim_columns` says on which."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.framework import SUCCESS, Code, Handle, Status
 from policy_sched.model import Node, ResourceClaim
-from policy_sched.plugins.dynamicresources.allocator import Allocator, NodeError, Taken
+from policy_sched.plugins.dynamicresources.allocator import (
+    INVALID_POOLS,
+    Allocator,
+    Candidate,
+    NodeError,
+    Offered,
+    Taken,
+)
 from policy_sched.plugins.dynamicresources.binding_conditions import Readiness, readiness
 from policy_sched.plugins.dynamicresources.devices import NodeView, selects
 from policy_sched.plugins.dynamicresources.extended_resources import (
@@ -18,19 +25,22 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
     variant_on,
 )
 from policy_sched.plugins.dynamicresources.gathered import UNRESOLVABLE, Gathered
-from policy_sched.plugins.dynamicresources.pools import PoolError
-from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan
-from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
+from policy_sched.plugins.dynamicresources.pools import NodePools, PoolError
+from policy_sched.plugins.dynamicresources.request_columns import RequestColumns
+from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan, Request
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
 
-def _rejection(text: str) -> Status:
+def rejection(text: str) -> Status:
+    """Return the status of a node that pods with the claims cannot use."""
     return Status(UNRESOLVABLE, (text,))
 
 
-_NOT_ALLOCATED: Final = _rejection("cannot allocate all claims")
-_UNAVAILABLE: Final = _rejection(NOT_AVAILABLE)
+NOT_ALLOCATED: Final = rejection("cannot allocate all claims")
+UNAVAILABLE: Final = rejection(NOT_AVAILABLE)
+INVALID: Final = rejection(INVALID_POOLS)
 _LATE: Final = "deadline exceeded"
 
 
@@ -59,6 +69,7 @@ class NodeSearch:
         self.extended = extended
         self.filter_timeout = filter_timeout
         self.binding_timeout = binding_timeout
+        self.requests = RequestColumns(claims.devices, claims.state)
         self.cancelled: Callable[[], str] = lambda: ""
 
     def begin(self, found: Gathered) -> PodSearch:
@@ -67,104 +78,77 @@ class NodeSearch:
 
 
 class PodSearch:
-    """The search for one pod, on any node."""
+    """The search for one pod, on one node after another.
 
-    def __init__(self, search: NodeSearch, found: Gathered) -> None:
+    ``columns`` is False where each device is looked at: the answers are the same.
+    """
+
+    def __init__(self, search: NodeSearch, found: Gathered, *, columns: bool = True) -> None:
         self._search = search
         self._found = found
         self._table = search.handle.nodes
         self._state = search.claims.state
         self._now = search.handle.now() if found.clocked else 0
-        self.unavailable: set[str] = set()
-        """Takes the UIDs of allocated claims that keep the pod from a node."""
+        self._columns = columns
 
     def answer(self, row: int) -> Status:
         """Return Filter's status for a node."""
-        node = self._table.nodes[row]
-        assert node is not None, "only live rows are searched"
-        view = NodeView(node.metadata.name, node.metadata.labels)
-        try:
-            got = self._allocate(node, view)
-        except ExtendedResourceError as failure:
-            return _rejection(str(failure))
-        except AllocationError as error:
-            return self._failure(view, error)
-        if got is None:
-            return _NOT_ALLOCATED
-        if self._found.shape is not None and got.variant is None:
-            self._search.claims.keep(self._found.shape, row, node, got)
-        unusable = [claim for claim in self._found.user if not self._usable(claim, view)]
-        if unusable:
-            self.unavailable.update(map(uid_of, unusable))
-            return _UNAVAILABLE
-        return SUCCESS
+        status, _ = self.allocation(row)
+        if status.ok and not all(self.usable(claim, row) for claim in self._found.user):
+            return UNAVAILABLE
+        return status
 
-    def _failure(self, view: NodeView, error: AllocationError) -> Status:
+    def allocation(self, row: int) -> tuple[Status, Found | None]:
+        """Return Filter's status as far as claims are to be allocated, and what was found."""
+        try:
+            got = self.find(row)
+        except ExtendedResourceError as failure:
+            return rejection(str(failure)), None
+        except AllocationError as error:
+            return self._failure(row, error), None
+        if got is None:
+            return NOT_ALLOCATED, None
+        return SUCCESS, got
+
+    def _failure(self, row: int, error: AllocationError) -> Status:
         if isinstance(error, NodeError):
-            return _rejection(str(error))
+            return rejection(str(error))
         if error.stopped == _LATE:
-            text = f"node {view.name}: timed out trying to allocate devices"
+            name = self._table.names[row]
+            text = f"node {name}: timed out trying to allocate devices"
             return Status(Code.ERROR, (text,))
         if error.stopped:
-            return _rejection(f"asked by caller to stop allocating devices: {error.stopped}")
+            return rejection(f"asked by caller to stop allocating devices: {error.stopped}")
         return Status(Code.ERROR, (str(error),))
 
-    def find(self, row: int) -> Found | None:
-        """Return what a node gives, None if it has not enough. Raises AllocationError."""
-        node = self._table.nodes[row]
-        assert node is not None, "a node was chosen"
-        kept = self._search.claims.found.get(self._found.shape, {}).get(row)
-        if kept is not None and kept[0] is node and isinstance(kept[1], Found):
-            return Found([plan.claim for plan in self._found.plans], kept[1].taken)
-        view = NodeView(node.metadata.name, node.metadata.labels)
-        try:
-            return self._allocate(node, view)
-        except ExtendedResourceError:
-            return None
-
-    def names(self, row: int) -> list[frozenset[str]]:
-        """Return of each of the user's claims the requests with devices on a node, in order.
-
-        Raises AllocationError and ExtendedResourceError where the node does not suit.
-        """
-        found = self.find(row)
-        fresh = iter([] if found is None else found.taken)
-        names = []
-        for claim in self._found.user:
-            allocation = claim.status.allocation
-            if allocation is not None:
-                names.append(frozenset(one.request for one in allocation.devices.results))
-            else:
-                names.append(frozenset(one.request.full_name for one in next(fresh, [])))
-        return names
-
-    def keeping_from(self, rows: Sequence[int]) -> set[str]:
-        """Return the UIDs of the allocated claims that some of these nodes cannot use."""
-        found: set[str] = set()
-        for row in rows:
-            node = self._table.nodes[row]
-            if node is not None:
-                view = NodeView(node.metadata.name, node.metadata.labels)
-                claims = (one for one in self._found.user if not self._usable(one, view))
-                found.update(map(uid_of, claims))
-        return found
-
-    def _usable(self, claim: ResourceClaim, view: NodeView) -> bool:
+    def usable(self, claim: ResourceClaim, row: int) -> bool:
+        """Tell whether a claim can be used on a node, as far as it is allocated."""
         allocation = claim.status.allocation
         if allocation is None:
             return True
-        if allocation.node_selector is not None and not selects(allocation.node_selector, view):
+        selector = allocation.node_selector
+        if selector is not None and not selects(selector, self._view(row)[1]):
             return False
+        return self.ready(claim)
+
+    def ready(self, claim: ResourceClaim) -> bool:
+        """Tell whether the devices of an allocated claim can be used as far as is known."""
         if not self._found.clocked:
             return True
         state = readiness(claim, self._now, self._search.binding_timeout)
         return state in (Readiness.READY, Readiness.WAITING)
 
-    def _allocate(self, node: Node, view: NodeView) -> Found | None:
+    def _view(self, row: int) -> tuple[Node, NodeView]:
+        node = self._table.nodes[row]
+        assert node is not None, "only live rows are searched"
+        return node, NodeView(node.metadata.name, node.metadata.labels)
+
+    def find(self, row: int) -> Found | None:
         """Return what a node gives; None if nothing is found.
 
         Raises AllocationError, and ExtendedResourceError where extended resources cannot be served.
         """
+        node, view = self._view(row)
         found = self._found
         plans, claims, special = found.plans, [plan.claim for plan in found.plans], None
         if found.special is not None:
@@ -174,21 +158,42 @@ class PodSearch:
                 claims.append(special.claim)
         if not plans:
             return Found([], [], special)
-        search = self._search
+        pools, offered = self._pools(row, view)
         try:
-            pools = search.claims.slices.gather(view)
-        except PoolError as error:
-            raise AllocationError(f"gather pool information: {error}") from None
-        try:
-            taken = Allocator(view, pools, self._state, self._stop()).allocate(plans)
+            allocator = Allocator(view, pools, self._state, self.stop(), offered)
+            taken = allocator.allocate(plans)
         except AllocationError:
             if not any(plan.borrowed for plan in plans):
                 raise
             own = [self._plan(plan.claim) if plan.borrowed else plan for plan in plans]
-            taken = Allocator(view, pools, self._state, self._stop()).allocate(own)
+            allocator = Allocator(view, pools, self._state, self.stop(), offered)
+            taken = allocator.allocate(own)
         return None if taken is None else Found(claims, taken, special)
 
-    def _stop(self) -> Callable[[], str]:
+    def _pools(self, row: int, view: NodeView) -> tuple[NodePools, Offered | None]:
+        """Return the pools that a node reaches, and the devices of each request that are worth
+        trying.
+
+        Raises AllocationError.
+        """
+        search, devices = self._search, self._search.claims.devices
+        if not self._columns or devices.searched[row]:
+            try:
+                return search.claims.slices.gather(view), None
+            except PoolError as error:
+                raise AllocationError(f"gather pool information: {error}") from None
+        pools, views, columns = devices.pools(row), devices.views, search.requests
+
+        def offered(request: Request) -> list[Candidate] | None:
+            column = columns.of(request)
+            if column.fails and (devices.partial[row] or column.on(row, column.failing).size):
+                return None
+            found = [views[number] for number in column.on(row, column.offered).tolist()]
+            return [(device, pools.of(device)) for device in found]
+
+        return pools, offered
+
+    def stop(self) -> Callable[[], str]:
         """Return why the search on a node is to end."""
         search = self._search
         if not search.filter_timeout:

@@ -15,14 +15,12 @@ from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     SKIP,
     SUCCESS,
     Code,
-    Codes,
     CycleState,
     Diagnosis,
     FilterResult,
@@ -49,6 +47,7 @@ from policy_sched.model import (
 from policy_sched.plugins.dynamicresources import events
 from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
 from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
+from policy_sched.plugins.dynamicresources.claim_columns import ClaimColumns, Statuses
 from policy_sched.plugins.dynamicresources.claim_writes import (
     DEALLOCATED,
     FINALIZER,
@@ -79,8 +78,6 @@ _PASSED: Final = PreFilterResult()
 _SKIPPED: Final = PreFilterResult(SKIP)
 _NO_CLAIMS: Final = PostFilterResult(Status(Code.UNSCHEDULABLE, (_NOTHING_NEW,)))
 _NOT_FOUND: Final = PostFilterResult(Status(Code.ERROR, ("not found",)))
-#: Statuses of rows that have a number; those of errors come behind these, and are used again.
-_MAX_CODES: Final = 30_000
 _BEST: Final = 8
 """What the first alternative of a request scores."""
 
@@ -95,29 +92,6 @@ class PodClaims:
 
     passed: bool = False
     unavailable: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _Statuses:
-    """The statuses of rows by number; a number keeps its meaning while answers with it live."""
-
-    known: dict[Status, int] = field(default_factory=dict)
-    listed: list[Status] = field(default_factory=lambda: [SUCCESS])
-
-    def number(self, status: Status) -> int:
-        """Return the number of a status."""
-        found = self.known.get(status)
-        if found is None:
-            if len(self.listed) >= _MAX_CODES:
-                self.known.clear()
-                del self.listed[1:]
-            found = self.known[status] = len(self.listed)
-            self.listed.append(status)
-        return found
-
-    def describe(self, _rows: NDArray[np.intp], codes: Codes) -> list[Status]:
-        """Return the statuses of numbers."""
-        return [self.listed[code] for code in codes.tolist()]
 
 
 class DynamicResources:
@@ -139,7 +113,8 @@ class DynamicResources:
         self._binding = Binding(
             handle, self._claims, _duration(args.get("bindingTimeout"), 600 * SECOND)
         )
-        self._statuses = _Statuses()
+        self._statuses = Statuses()
+        self._columns = ClaimColumns(self._search, self._statuses)
         self._named: set[Hashable] = set()
         """Shapes of claims whose allocation failed with words that name the claim."""
 
@@ -194,21 +169,15 @@ class DynamicResources:
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
         found = self._gatherer.of(pod)
-        searched = self._table.row_of.values() if rows is None else rows.tolist()
-        codes = np.zeros(self._table.n if rows is None else rows.size, np.int16)
-        fatal: set[int] = set()
-        begun = self._search.begin(found)
         mark = state.read(PodClaims)
-        if mark is not None and nodes is not self._table:
-            begun.unavailable = mark.unavailable
-        for place, row in enumerate(searched):
-            status = begun.answer(row)
-            if status.ok:
-                continue
-            code = self._statuses.number(status)
-            codes[row if rows is None else place] = code
-            if status.code is Code.ERROR:
-                fatal.add(code)
+        dry_run = nodes is not self._table
+        unavailable = mark.unavailable if mark is not None and dry_run else None
+        codes = self._columns.codes(found, rows, unavailable)
+        fatal: set[int] = set()
+        if codes.any():
+            listed = self._statuses.listed
+            fatal.update(c for c in set(codes.tolist()) if listed[c].code is Code.ERROR)
+            if fatal:
                 self._named.add(found.shape)
         return FilterResult(
             codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
@@ -234,7 +203,7 @@ class DynamicResources:
             for row, status in diagnosis.statuses.items()
             if status.plugin == "DynamicResources" and status.reasons == (NOT_AVAILABLE,)
         ]
-        unavailable = mark.unavailable | self._search.begin(found).keeping_from(rows)
+        unavailable = mark.unavailable | self._columns.keeping_from(found, rows)
         free = [
             claim
             for claim in found.user
@@ -266,10 +235,9 @@ class DynamicResources:
         found = self._gatherer.of(pod)
         searched = self._table.row_of.values() if rows is None else rows.tolist()
         scores = np.zeros(self._table.n if rows is None else rows.size, np.int64)
-        begun = self._search.begin(found)
         for place, row in enumerate(searched):
             try:
-                allocations = begun.names(row)
+                allocations = self._columns.names(found, row)
             except (AllocationError, ExtendedResourceError):
                 continue  # a row that Filter has rejected
             scores[row if rows is None else place] = _score(found, allocations)
@@ -307,7 +275,7 @@ class DynamicResources:
         reservation = Reservation(found.pod.uid, found.user, found.special)
         if row is None or not found.unallocated:
             return reservation if row is not None else None
-        got = self._search.begin(found).find(row)
+        got = self._columns.find(found, row)
         if got is None:
             return None
         reservation.variant = got.variant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from policy_sched.model import ResourceSlice, nanos
@@ -68,6 +68,8 @@ class SliceView:
 
     slice: ResourceSlice
     devices: tuple[DeviceView, ...]
+    first: int = -1
+    """The number of the first device in the `DeviceTable`; the others follow."""
 
     @property
     def pool(self) -> PoolId:
@@ -88,6 +90,13 @@ class NodePools(list[Pool]):
     """The pools that a node reaches, in order."""
 
     _usable: list[tuple[DeviceView, Pool]] | None = None
+    _by_id: dict[PoolId, Pool] | None = None
+
+    def of(self, device: DeviceView) -> Pool:
+        """Return the pool of a device."""
+        if self._by_id is None:
+            self._by_id = {pool.id: pool for pool in self}
+        return self._by_id[device.id.driver, device.id.pool]
 
     @property
     def usable(self) -> list[tuple[DeviceView, Pool]]:
@@ -109,38 +118,83 @@ class SliceIndex:
     there: only if it is incomplete or invalid does it matter, and then for all such nodes alike.
     """
 
-    def __init__(self, slices: Sequence[ResourceSlice], before: SliceIndex | None = None) -> None:
-        """``before``: an older index, whose slices need not be parsed again."""
-        known = {} if before is None else before.views
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         self.views: dict[int, SliceView] = {}
         self.pools: dict[PoolId, list[SliceView]] = {}
         self._on: dict[str, list[SliceView]] = {}
         self._shared: list[SliceView] = []
         self._counters: dict[PoolId, list[SliceView]] = {}
         self._gathered: dict[str, tuple[Mapping[str, str], NodePools]] = {}
+        self._nodes_of: dict[PoolId, set[str]] = {}
         for one in slices:
-            view = known.get(id(one))
-            if view is None or view.slice is not one:
-                view = SliceView(one, parsed(one))
-            self.views[id(one)] = view
-            spec = one.spec
-            if spec.shared_counters:
-                self._counters.setdefault(view.pool, []).append(view)
-            elif spec.node_name is not None:
-                self._on.setdefault(spec.node_name, []).append(view)
-            else:
-                self._shared.append(view)
-            self.pools.setdefault(view.pool, []).append(view)
-        self._flagged = self._counters_alone()
+            self._add(SliceView(one, parsed(one)), None)
+        self._flagged: dict[PoolId, Pool] = {}
+        for pool_id in self._counters:
+            self._flag(pool_id)
 
-    def _counters_alone(self) -> dict[PoolId, Pool]:
-        """Return the pools that are not whole for nodes that reach only their counters."""
-        found = {}
-        for pool_id, views in self._counters.items():
-            pool = self._pool(pool_id, views)
-            if pool is not None and (pool.incomplete or pool.invalid):
-                found[pool_id] = pool
-        return found
+    def change(
+        self, old: ResourceSlice | None, new: ResourceSlice | None
+    ) -> tuple[set[str] | None, SliceView | None]:
+        """Replace a slice by its newer form; None where there was, or is, none.
+
+        Returns the names of the nodes whose pools may have changed, None for all, and the view of
+        the old slice.
+        """
+        before = None if old is None else self.views.pop(id(old), None)
+        after = None if new is None else SliceView(new, parsed(new))
+        if after is not None:
+            self._add(after, before)
+        if before is not None:
+            self._remove(before)
+        views = [view for view in (before, after) if view is not None]
+        flags = [self._flag(pool_id) for pool_id in {view.pool for view in views}]
+        if any(flags) or any(map(_is_wide, views)):
+            self._gathered.clear()
+            return None, before
+        names = {view.slice.spec.node_name or "" for view in views}
+        names.update(*(self._nodes_of.get(view.pool, ()) for view in views))
+        for name in names:
+            self._gathered.pop(name, None)
+        return names, before
+
+    def _places(self, view: SliceView) -> list[list[SliceView]]:
+        """Return the lists that a slice belongs to."""
+        spec = view.slice.spec
+        if spec.shared_counters:
+            reached = self._counters.setdefault(view.pool, [])
+        elif spec.node_name is not None:
+            reached = self._on.setdefault(spec.node_name, [])
+        else:
+            reached = self._shared
+        return [reached, self.pools.setdefault(view.pool, [])]
+
+    def _add(self, view: SliceView, before: SliceView | None) -> None:
+        """Add a slice, in the place of its older form where both belong to one list."""
+        self.views[id(view.slice)] = view
+        for views in self._places(view):
+            known = before is not None and any(one is before for one in views)
+            at = [one is before for one in views].index(True) if known else len(views)
+            views.insert(at, view)
+
+    def _remove(self, view: SliceView) -> None:
+        for views in self._places(view):
+            views[:] = [one for one in views if one is not view]
+        for known in (self.pools, self._counters):
+            if not known.get(view.pool, [view]):
+                del known[view.pool]
+
+    def _flag(self, pool_id: PoolId) -> bool:
+        """Note a pool that is not whole for nodes that reach only its counters.
+
+        Returns whether it is one, or was.
+        """
+        was = self._flagged.pop(pool_id, None)
+        views = self._counters.get(pool_id)
+        pool = self._pool(pool_id, views) if views else None
+        if pool is None or not (pool.incomplete or pool.invalid):
+            return was is not None
+        self._flagged[pool_id] = pool
+        return True
 
     def reached(self, node: NodeView) -> Iterator[DeviceView]:
         """Yield the devices of all slices that a node reaches, whatever their generation."""
@@ -179,6 +233,7 @@ class SliceIndex:
                 ) from None
         found = NodePools(p for pool_id, p in self._flagged.items() if pool_id not in pools)
         for pool_id, views in pools.items():
+            self._nodes_of.setdefault(pool_id, set()).add(node.name)
             pool = self._pool(pool_id, [*views, *self._counters.get(pool_id, ())])
             if pool is not None:
                 found.append(pool)
@@ -208,6 +263,12 @@ class SliceIndex:
         """Return the only node that reaches devices of a pool; None if there may be several."""
         nodes = {view.slice.spec.node_name for view in self.pools.get(pool_id, ()) if view.devices}
         return nodes.pop() if len(nodes) == 1 else None
+
+
+def _is_wide(view: SliceView) -> bool:
+    """Tell whether a slice may matter for nodes that do not know its pool yet."""
+    spec = view.slice.spec
+    return spec.node_name is None and not spec.shared_counters
 
 
 def _order(pool: Pool) -> tuple[bool, bytes, bytes]:

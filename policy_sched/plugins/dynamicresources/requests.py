@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -58,6 +58,13 @@ class Request:
     admin_access: bool = False
     all_devices: list[tuple[DeviceView, Pool]] = field(default_factory=list)
     _selected: dict[int, bool] = field(default_factory=dict)
+    key: Hashable = field(init=False)
+    """What decides which devices the request can have if it is alone."""
+
+    def __post_init__(self) -> None:
+        expressions = tuple(text for _, text in self.expressions)
+        capacity = tuple(self.capacity.items())
+        self.key = expressions, self.tolerations, capacity, self.admin_access
 
     @property
     def name(self) -> str:

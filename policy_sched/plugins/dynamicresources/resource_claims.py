@@ -10,9 +10,8 @@ journal: a kept evaluation is asked again about these rows only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
 from policy_sched.framework import Handle
@@ -25,6 +24,7 @@ from policy_sched.model import (
     ResourceSlice,
     nanos,
 )
+from policy_sched.plugins.dynamicresources.device_table import DeviceTable
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceId,
     DeviceView,
@@ -47,7 +47,6 @@ class _Use:
 
 
 _NO_USE = _Use()
-_MOST_SHAPES: Final = 64
 
 
 @dataclass(slots=True)
@@ -107,29 +106,23 @@ class ResourceClaims:
         self._assumed: dict[Key, ResourceClaim] = {}
         self._uses: dict[str, _Use] = {}
         self._taken = _Taken()
-        self.found: dict[Hashable, dict[int, tuple[Node, object]]] = {}
-        """By shape of claims and row, what a search found on a node, as long as that holds."""
-        self._slices: tuple[object, SliceIndex] = ((), SliceIndex(()))
+        self.classes_version = 0
+        """Rises with every change of a device class."""
+        self.slices = SliceIndex(self._objects.of(ResourceSlice))
+        """The devices of the cluster."""
+        self.devices = DeviceTable(self._table, self.slices, self.state)
         self._extended = handle.shared(ExtendedResources)
         self._table.device_amount = self._amount
         for claim in self._objects.of(ResourceClaim):
             self._changed(claim)
         self._objects.listen(ResourceClaim, self._seen)
-        for kind in (ResourceSlice, DeviceClass):
-            self._objects.listen(kind, lambda _old, _new: self._devices_changed(None))
+        self._objects.listen(ResourceSlice, self._slice_seen)
+        self._objects.listen(DeviceClass, self._class_seen)
 
     @property
     def state(self) -> AllocatedState:
         """The devices that are in use now; it changes when claims do."""
         return AllocatedState(self._taken.devices, self._taken.shared, self._taken.consumed)
-
-    @property
-    def slices(self) -> SliceIndex:
-        """The devices of the cluster."""
-        slices = self._objects.of(ResourceSlice)
-        if slices is not self._slices[0]:
-            self._slices = slices, SliceIndex(slices, self._slices[1])
-        return self._slices[1]
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as assumed, else as the API server has it, None if there is none."""
@@ -205,40 +198,35 @@ class ResourceClaims:
             {*use.devices, *before.devices, *(d for u in (use, before) for d, _ in u.shares)}
         )
 
+    def _slice_seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """The watch shows a slice, or that it has gone."""
+        before = old if isinstance(old, ResourceSlice) else None
+        after = new if isinstance(new, ResourceSlice) else None
+        names, gone = self.slices.change(before, after)
+        self.devices.slices_changed(names, gone)
+        self._table.refresh_devices()
+
+    def _class_seen(self, _old: ApiObject | None, _new: ApiObject | None) -> None:
+        """The watch shows a device class, or that it has gone."""
+        self.classes_version += 1
+        self._table.refresh_devices()
+
     def _note(self, devices: set[DeviceId]) -> None:
         """Note in the journal which rows' answers may have changed."""
+        self.devices.devices_changed(devices)
         journal, row_of = self._table.journal, self._table.row_of
         rows = set()
         for device in devices:
             node = self.slices.only_node((device.driver, device.pool))
             row = None if node is None else row_of.get(node)
             if row is None:
-                self._devices_changed(None)
+                self._table.refresh_devices()
                 journal.append(0, STRUCTURE)
                 return
             rows.add(row)
-        self._devices_changed(rows)
+        self._table.refresh_devices(rows)
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
-
-    def _devices_changed(self, rows: Collection[int] | None) -> None:
-        """Forget what was found on some rows, or on all, and count their devices anew."""
-        if rows is None:
-            self.found.clear()
-        else:
-            for found in self.found.values():
-                for row in rows:
-                    found.pop(row, None)
-        self._table.refresh_devices(rows)
-
-    def keep(self, shape: Hashable, row: int, node: Node, found: object) -> None:
-        """Keep what a search found on a node for claims of a shape."""
-        kept = self.found.get(shape)
-        if kept is None:
-            if len(self.found) >= _MOST_SHAPES:
-                self.found.clear()
-            kept = self.found[shape] = {}
-        kept[row] = node, found
 
     def _amount(self, family: str, resource: str, node: Node) -> int:
         """Return how many devices of a node serve an extended resource, or are in use of them."""

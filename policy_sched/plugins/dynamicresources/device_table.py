@@ -1,0 +1,292 @@
+"""The devices of the cluster as columns, and which of them each node reaches.
+
+Theory of operation. A device has a number, which stays its own until the table is made anew
+(``epoch`` rises then). Columns over devices are indexed by number, those over nodes by row of the
+node table. Changes are noted as they come and taken over by `sync`, so a change costs the devices
+and rows that it concerns: claims change devices, slices and nodes change what rows reach.
+``generation`` of a row rises whenever anything about its node or the devices that it reaches has
+changed: an answer that was made at a generation holds while the row has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.model import Node
+from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView
+from policy_sched.plugins.dynamicresources.pools import (
+    AllocatedState,
+    NodePools,
+    PoolError,
+    PoolId,
+    SliceIndex,
+    SliceView,
+)
+
+NO_ROW: Final = -1
+_NONE: Final[NDArray[np.intp]] = np.empty(0, np.intp)
+_MOST_NOTED: Final = 10_000
+
+
+class DeviceTable:
+    """Columns over devices and over rows; call `sync` before reading.
+
+    Over devices: ``views`` are the devices; ``free`` is whether no claim has one as a whole;
+    ``shares`` counts the claims that have a share; ``blocked`` is whether a taint keeps claims
+    away that do not tolerate it; ``counting`` is whether it consumes counters; ``row`` is the only
+    row that reaches it, NO_ROW where there may be several.
+    Over rows: ``generation``; ``searched`` is whether the node's pools cannot be told without
+    an error, so that it must be searched; ``invalid`` is whether one of its pools is invalid;
+    ``partial`` is whether it reaches a slice with devices of other nodes: these are looked at,
+    too, so a selector may fail there.
+    """
+
+    def __init__(self, nodes: NodeTable, slices: SliceIndex, taken: AllocatedState) -> None:
+        self._nodes = nodes
+        self._slices = slices
+        self._taken = taken
+        self.epoch = 0
+        self._generation = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.epoch += 1
+        for view in self._slices.views.values():
+            view.first = NO_ROW
+        self.views: list[DeviceView] = []
+        self.free: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.blocked: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.counting: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.shares: NDArray[np.int64] = np.empty(0, np.int64)
+        self.row: NDArray[np.intp] = np.empty(0, np.intp)
+        self.generation: NDArray[np.int64] = np.empty(0, np.int64)
+        self.searched: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.invalid: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.partial: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self._share_changes: list[int] = []
+        self._dropped = 0
+        self._numbers: dict[DeviceId, tuple[int, ...]] = {}
+        self._known: list[Node | None] = []
+        self._candidates: list[NDArray[np.intp]] = []
+        self._pools: list[NodePools] = []
+        self._rows_of_pool: dict[PoolId, set[int]] = {}
+        self._flat: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
+        self._version = -1
+        self._gone = 0
+        self._noted: list[DeviceId] = []
+        self._stale_names: set[str] = set()
+        self._ready = False
+
+    # What changed.
+
+    def devices_changed(self, devices: Iterable[DeviceId]) -> None:
+        """Note devices that were taken or given back."""
+        if self._ready:
+            self._noted += devices
+            self._ready = len(self._noted) < _MOST_NOTED
+
+    def slices_changed(self, names: Collection[str] | None, gone: SliceView | None) -> None:
+        """Note the nodes whose pools changed, None for all, and the slice that is no more."""
+        self._gone += 0 if gone is None else len(gone.devices)
+        if names is None or 2 * self._gone > len(self.views):
+            self._ready = False
+        else:
+            self._stale_names.update(names)
+
+    def sync(self) -> None:
+        """Take over what was noted, and what the node table's journal says."""
+        if not self._ready:
+            self._reset()
+            self._ready = True
+        nodes, journal = self._nodes, self._nodes.journal
+        moved: set[int] = set()
+        if self._version < journal.static_version:
+            moved = self._changed_nodes()
+        self._version = journal.version
+        if self._stale_names:
+            row_of = nodes.row_of
+            moved.update(row_of[name] for name in self._stale_names if name in row_of)
+            self._stale_names.clear()
+        if moved:
+            self._reach_again(sorted(moved))
+        if self._noted:
+            self._take_over(self._noted)
+            self._noted = []
+
+    # Nodes.
+
+    def _changed_nodes(self) -> set[int]:
+        """Compare the nodes with those that are known; return the rows to be looked at again."""
+        nodes = self._nodes
+        changes = nodes.journal.since(self._version) if self._version >= 0 else None
+        missing = nodes.n - len(self._known)
+        if missing:
+            self._known += [None] * missing
+            self._candidates += [_NONE] * missing
+            self._pools += [NodePools() for _ in range(missing)]
+            self.generation = np.concatenate((self.generation, np.zeros(missing, np.int64)))
+            self.searched = np.concatenate((self.searched, np.zeros(missing, np.bool_)))
+            self.invalid = np.concatenate((self.invalid, np.zeros(missing, np.bool_)))
+            self.partial = np.concatenate((self.partial, np.zeros(missing, np.bool_)))
+        self._generation += 1
+        moved = set()
+        for row in range(nodes.n) if changes is None else changes.rows:
+            if row >= nodes.n:
+                continue
+            before, node = self._known[row], nodes.nodes[row]
+            if before is node:
+                continue
+            self._known[row] = node
+            self.generation[row] = self._generation
+            if (
+                before is None
+                or node is None
+                or before.metadata.name != node.metadata.name
+                or before.metadata.labels != node.metadata.labels
+            ):
+                moved.add(row)
+        return moved
+
+    def _reach_again(self, rows: Sequence[int]) -> None:
+        """Work out which devices rows reach."""
+        self._generation += 1
+        self._flat = None
+        fresh: list[SliceView] = []
+        for row in rows:
+            for pool in self._pools[row]:
+                self._rows_of_pool.get(pool.id, set()).discard(row)
+            before = self._candidates[row]
+            self.row[before[self.row[before] == row]] = NO_ROW
+            self.generation[row] = self._generation
+            self._pools[row], self._candidates[row] = self._reached(row, fresh)
+        if fresh:
+            self._extend()
+        for row in rows:
+            for pool in self._pools[row]:
+                self._rows_of_pool.setdefault(pool.id, set()).add(row)
+            for view in (view for pool in self._pools[row] for view in pool.slices):
+                if view.slice.spec.node_name is not None and view.first >= 0:
+                    self.row[view.first : view.first + len(view.devices)] = row
+
+    def _reached(self, row: int, fresh: list[SliceView]) -> tuple[NodePools, NDArray[np.intp]]:
+        """Return the pools of a row, and the numbers of the devices that may be tried there.
+
+        ``fresh`` takes the slices that got numbers.
+        """
+        self.searched[row] = self.invalid[row] = self.partial[row] = False
+        node = self._known[row]
+        if node is None:
+            return NodePools(), _NONE
+        view = NodeView(node.metadata.name, node.metadata.labels)
+        try:
+            pools = self._slices.gather(view)
+        except PoolError:
+            self.searched[row] = True
+            return NodePools(), _NONE
+        parts = []
+        for pool in pools:
+            self.invalid[row] |= bool(pool.invalid)
+            if pool.incomplete or pool.invalid:
+                continue
+            for one in pool.slices:
+                if not one.devices:
+                    continue
+                if one.first < 0:
+                    self._number(one)
+                    fresh.append(one)
+                part = np.arange(one.first, one.first + len(one.devices), dtype=np.intp)
+                if one.slice.spec.per_device_node_selection:
+                    self.partial[row] = True
+                    try:
+                        part = part[[device.on_node(view) for device in one.devices]]
+                    except ValueError:
+                        self.searched[row] = True
+                parts.append(part)
+        if len(parts) < 2:
+            return pools, parts[0] if parts else _NONE
+        return pools, np.concatenate(parts)
+
+    # Devices.
+
+    def _number(self, whole: SliceView) -> None:
+        whole.first = len(self.views)
+        for number, device in enumerate(whole.devices, start=whole.first):
+            device.number = number
+            same = self._numbers.get(device.id, ())
+            self._numbers[device.id] = (*same, number)
+        self.views += whole.devices
+
+    def _extend(self) -> None:
+        """Fill the columns of devices that are new."""
+        new = self.views[len(self.free) :]
+        taken = self._taken
+        free = [view.id not in taken.devices for view in new]
+        shares = [taken.shared.get(view.id, 0) for view in new]
+        blocked = [bool(view.blocking) for view in new]
+        counting = [bool(view.consumed_counters) for view in new]
+        self.free = np.concatenate((self.free, np.array(free, np.bool_)))
+        self.blocked = np.concatenate((self.blocked, np.array(blocked, np.bool_)))
+        self.counting = np.concatenate((self.counting, np.array(counting, np.bool_)))
+        self.shares = np.concatenate((self.shares, np.array(shares, np.int64)))
+        self.row = np.concatenate((self.row, np.full(len(new), NO_ROW, np.intp)))
+
+    def _take_over(self, devices: Iterable[DeviceId]) -> None:
+        """Read anew what claims take of devices."""
+        self._generation += 1
+        taken = self._taken
+        for device in devices:
+            for number in self._numbers.get(device, ()):
+                self.free[number] = device not in taken.devices
+                shares = taken.shared.get(device, 0)
+                if shares or self.shares[number]:
+                    self.shares[number] = shares
+                    self._share_changes.append(number)
+            for row in self._rows_of_pool.get((device.driver, device.pool), ()):
+                self.generation[row] = self._generation
+
+        if len(self._share_changes) > _MOST_NOTED:
+            self._dropped += len(self._share_changes)
+            self._share_changes = []
+
+    @property
+    def share_version(self) -> int:
+        """How often the shares of a device changed since the epoch began."""
+        return self._dropped + len(self._share_changes)
+
+    def shares_changed_since(self, version: int) -> Sequence[int] | None:
+        """Return the numbers of devices whose shares changed; None if that is too long ago."""
+        start = version - self._dropped
+        return None if start < 0 else self._share_changes[start:]
+
+    # What rows reach.
+
+    def candidates(self, row: int) -> NDArray[np.intp]:
+        """Return the numbers of the devices that may be tried on a row, in upstream's order."""
+        return self._candidates[row]
+
+    def pools(self, row: int) -> NodePools:
+        """Return the pools that a row reaches; none where ``searched`` says so."""
+        return self._pools[row]
+
+    def rows_of(self, pool: PoolId) -> Collection[int]:
+        """Return the rows that reach a pool."""
+        return self._rows_of_pool.get(pool, ())
+
+    def count(self, devices: NDArray[np.bool_], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return how many of the devices (by number) rows may try."""
+        if self._flat is None:
+            lengths = [part.size for part in self._candidates]
+            ends = np.concatenate((_ZERO, np.cumsum(lengths, dtype=np.intp)))
+            self._flat = np.concatenate(self._candidates), ends
+        numbers, ends = self._flat
+        sums = np.concatenate((_ZERO, np.cumsum(devices[numbers], dtype=np.intp)))
+        found: NDArray[np.intp] = (sums[ends[1:]] - sums[ends[:-1]])[rows]
+        return found
+
+
+_ZERO: Final = np.zeros(1, np.intp)
