@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar
 
 from policy_sched.errors import PolicyError
 from policy_sched.language.diagnostics import (
@@ -31,20 +32,11 @@ from policy_sched.profiles.load.policies import (
     cost_limit,
 )
 from policy_sched.profiles.models import (
-    BindRule,
-    EventRule,
-    FilterRule,
+    Document,
     NormalizeExpression,
     Path,
-    Permit,
-    Placement,
     Preemption,
-    PreEnqueueRule,
     Problem,
-    Requeue,
-    Score,
-    SortKey,
-    VetoRule,
     default_policies,
     path_text,
 )
@@ -85,7 +77,6 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource
 def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
     spec = loaded.model.spec
     text = _Texts(loaded)
-    pre_filter = spec.pre_filter
     return PolicySource(
         name=loaded.name,
         params=dict(params),
@@ -98,28 +89,34 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
             for i, v in enumerate(spec.variables)
         ),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
-        pre_enqueue=tuple(
-            text.rule(rule, ("preEnqueue", i)) for i, rule in enumerate(spec.pre_enqueue)
-        ),
-        queue_sort=text.keys(spec.queue_sort, "queueSort"),
-        pre_filter=None
-        if pre_filter is None
-        else PreFilterSource(
-            node_names=None if pre_filter.node_names is None else text("preFilter", "nodeNames"),
-            message=pre_filter.message,
-        ),
-        filter=tuple(text.rule(rule, ("filter", i)) for i, rule in enumerate(spec.filter)),
-        score=None if spec.score is None else text.score(spec.score),
-        preemption=None if spec.preemption is None else text.preemption(spec.preemption),
+        pre_enqueue=text.entries(RuleSource, spec.pre_enqueue, "preEnqueue"),
+        queue_sort=text.entries(KeySource, spec.queue_sort, "queueSort"),
+        pre_filter=text.section(PreFilterSource, spec.pre_filter, "preFilter"),
+        filter=text.entries(RuleSource, spec.filter, "filter"),
+        score=text.section(ScoreSource, spec.score, "score"),
+        preemption=None if spec.preemption is None else _preemption(text, spec.preemption),
         cost_limit=cost_limit(loaded.model.metadata.annotations) or MAX_RULE_COST,
-        reserve=text.step("reserve", spec.reserve),
-        permit=None if spec.permit is None else text.permit(spec.permit),
-        pre_bind=text.step("preBind", spec.pre_bind),
-        bind=text.step("bind", spec.bind),
-        post_bind=text.step("postBind", spec.post_bind),
-        placement=None if spec.placement is None else text.placement(spec.placement),
-        requeue=None if spec.requeue is None else text.requeue(spec.requeue),
+        reserve=text.section(StepSource, spec.reserve, "reserve"),
+        permit=text.section(StepSource, spec.permit, "permit"),
+        pre_bind=text.section(StepSource, spec.pre_bind, "preBind"),
+        bind=text.section(StepSource, spec.bind, "bind"),
+        post_bind=text.section(StepSource, spec.post_bind, "postBind"),
+        placement=text.section(PlacementSource, spec.placement, "placement"),
+        requeue=text.section(RequeueSource, spec.requeue, "requeue"),
     )
+
+
+S = TypeVar("S")
+_DURATIONS: Final = frozenset({"timeout", "every"})
+_RULES: Final = frozenset(
+    {
+        *("expression", "message_expression", "reasons", "resolvable"),
+        *("node_names", "eligible", "victim", "allow", "hint", "domain", "score"),
+        *_DURATIONS,
+    }
+)
+"""Fields of the models' sections that are rules."""
+_RENAMED: Final = {"allow": "expression"}
 
 
 class _Texts:
@@ -127,7 +124,6 @@ class _Texts:
 
     def __init__(self, loaded: LoadedPolicy) -> None:
         self._spec = loaded.model.spec.model_dump(by_alias=True)
-        self._preemption = loaded.model.spec.preemption
         self._place = loaded.place
 
     def __call__(self, *path: str | int) -> Text:
@@ -143,117 +139,46 @@ class _Texts:
         """Return the texts of a list of ``count`` rules."""
         return tuple(self(*path, i) for i in range(count))
 
-    def keys(self, keys: Sequence[SortKey], *path: str) -> tuple[KeySource, ...]:
-        """Return the keys of an order."""
-        return tuple(
-            KeySource(self(*path, i, "expression"), key.order) for i, key in enumerate(keys)
-        )
+    def entries(
+        self, form: Callable[..., S], given: Sequence[Document], *path: str | int
+    ) -> tuple[S, ...]:
+        """Return the entries of a list in the form that the checker reads."""
+        return tuple(form(**self._fields(one, (*path, i))) for i, one in enumerate(given))
 
-    def preemption(self, given: Preemption) -> PreemptionSource:
-        """Return the preemption section; what it leaves open is the default profile's."""
+    def section(self, form: Callable[..., S], given: str | Document | None, path: str) -> S | None:
+        """Return a section in the form that the checker reads; it may be a rule alone."""
+        if given is None:
+            return None
+        if isinstance(given, str):
+            return form(self(path))
+        return form(**self._fields(given, (path,)))
 
-        def chosen(part: object) -> _Texts:
-            return self if part else _default_preemption()
-
-        def order(keys: Sequence[SortKey], name: str) -> tuple[KeySource, ...]:
-            texts = chosen(keys)
-            return texts.keys(texts.orders[name], "preemption", name)
-
-        return PreemptionSource(
-            chosen(given.eligible)("preemption", "eligible"),
-            chosen(given.victim)("preemption", "victim"),
-            order(given.victim_order, "victimOrder"),
-            order(given.node_order, "nodeOrder"),
-        )
-
-    @property
-    def orders(self) -> Mapping[str, Sequence[SortKey]]:
-        """The orders of the preemption section."""
-        assert self._preemption is not None, "only called with a preemption section"
-        return {
-            "victimOrder": self._preemption.victim_order,
-            "nodeOrder": self._preemption.node_order,
-        }
-
-    def rule(self, rule: FilterRule | PreEnqueueRule, path: Path) -> RuleSource:
-        """Return a rule of preEnqueue or filter."""
-        resolvable = rule.resolvable if isinstance(rule, FilterRule) else True
-        return RuleSource(
-            expression=self(*path, "expression"),
-            message=rule.message,
-            message_expression=None
-            if rule.message_expression is None
-            else self(*path, "messageExpression"),
-            reasons=None if rule.reasons is None else self(*path, "reasons"),
-            resolvable=self(*path, "resolvable") if isinstance(resolvable, str) else resolvable,
-            on_error=rule.on_error,
-        )
-
-    def score(self, score: Score) -> ScoreSource:
-        """Return the score section."""
-        normalize: str | Text | None
-        if isinstance(score.normalize, NormalizeExpression):
-            normalize = self("score", "normalize", "expression")
-        else:
-            normalize = score.normalize
-        return ScoreSource(
-            expression=self("score", "expression"),
-            normalize=normalize,
-            on_error=score.on_error,
-            match_conditions=self.each(
-                "score", "matchConditions", count=len(score.match_conditions)
-            ),
-        )
-
-    def step(
-        self, section: str, rule: str | VetoRule | BindRule | EventRule | None
-    ) -> StepSource | None:
-        """Return a section that is one rule, written alone or as a mapping."""
-        if rule is None or isinstance(rule, str):
-            return None if rule is None else StepSource(self(section))
-        expression = self(section, "expression")
-        if not isinstance(rule, VetoRule):
-            return StepSource(expression, on_error=rule.on_error)
-        return StepSource(
-            expression,
-            rule.message,
-            self._given(rule.message_expression, section, "messageExpression"),
-            rule.on_error,
-        )
-
-    def permit(self, permit: Permit) -> StepSource:
-        """Return the permit section."""
-        return StepSource(
-            self("permit", "allow"),
-            permit.message,
-            self._given(permit.message_expression, "permit", "messageExpression"),
-            permit.on_error,
-            None if permit.timeout is None else as_duration(self("permit", "timeout")),
-        )
-
-    def placement(self, placement: Placement) -> PlacementSource:
-        """Return the placement section."""
-        return PlacementSource(
-            self._given(placement.domain, "placement", "domain"),
-            self._given(placement.score, "placement", "score"),
-            placement.on_error,
-        )
-
-    def requeue(self, requeue: Requeue) -> RequeueSource:
-        """Return the requeue section."""
-        return RequeueSource(
-            self._given(requeue.hint, "requeue", "hint"),
-            None if requeue.every is None else as_duration(self("requeue", "every")),
-        )
-
-    def _given(self, value: str | None, *path: str) -> Text | None:
-        return None if value is None else self(*path)
+    def _fields(self, given: Document, path: Path) -> dict[str, Any]:
+        """Return the fields of a section or an entry: rules as texts, all others as they are."""
+        found: dict[str, Any] = {}
+        for name, field in type(given).model_fields.items():
+            at, value = (*path, field.alias or name), getattr(given, name)
+            if isinstance(value, NormalizeExpression):
+                value = self(*at, "expression")
+            elif name in _RULES and isinstance(value, str):
+                value = as_duration(self(*at)) if name in _DURATIONS else self(*at)
+            elif name == "match_conditions":
+                value = self.each(*at, count=len(value))
+            elif isinstance(value, tuple):
+                value = self.entries(KeySource, value, *at)
+            found[_RENAMED.get(name, name)] = value
+        return found
 
 
-def _default_preemption() -> _Texts:
-    """Return the texts of the policy that does what kube-scheduler does."""
+def _preemption(text: _Texts, given: Preemption) -> PreemptionSource:
+    """Return the preemption section; what it leaves open is the default profile's."""
+    own = text.section(PreemptionSource, given, "preemption")
     shipped, _ = load_policies([str(default_policies())])
-    return next(_Texts(policy) for policy in shipped if policy.name == DEFAULT_PREEMPTION)
+    default = next(one for one in shipped if one.name == DEFAULT_PREEMPTION)
+    other = _Texts(default).section(PreemptionSource, default.model.spec.preemption, "preemption")
+    assert own is not None, "the section is given"
+    open_fields = [one.name for one in fields(own) if not getattr(own, one.name)]
+    return replace(own, **{name: getattr(other, name) for name in open_fields})
 
 
 def as_duration(text: Text) -> Text:

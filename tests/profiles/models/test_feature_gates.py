@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.profiles.models.feature_gates import (
+from policy_sched.profiles.models.defaults import (
     FEATURE_GATES,
     enabled_gates,
     gate_faults,
