@@ -9,7 +9,14 @@ from typing import Any, Final
 from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import Text
 from policy_sched.profiles.load.document import DocumentPosition, device_objects, locator
-from policy_sched.profiles.models import Path, Problem, path_text
+from policy_sched.profiles.models import (
+    WRONG_TYPE,
+    Path,
+    Problem,
+    path_text,
+    problem_at,
+    required,
+)
 from policy_sched.source import Marked
 
 #: Where the requests of a kind are; a device class has selectors of its own.
@@ -72,21 +79,17 @@ def _of_selectors(value: object, path: Path) -> Iterator[tuple[Path, str | Probl
     if selectors is None:
         return
     if not isinstance(selectors, list):
-        yield path, _wrong_type(path, "a list")
+        yield path, problem_at(path, "Invalid value: must be a list", WRONG_TYPE)
         return
     for i, selector in enumerate(selectors):
         at = (*path, i, "cel", "expression")
         expression = _at(selector, ("cel", "expression"))
         if expression is None or expression == "":
-            yield at, Problem(at, "PS704", f"{path_text(at)}: Required value")
+            yield at, required(at)
         elif isinstance(expression, str):
             yield at, expression
         else:
-            yield at, _wrong_type(at, "a text: quote it")
-
-
-def _wrong_type(path: Path, wanted: str) -> Problem:
-    return Problem(path, "PS703", f"{path_text(path)}: Invalid value: must be {wanted}")
+            yield at, problem_at(at, "Invalid value: must be a text: quote it", WRONG_TYPE)
 
 
 def _at(value: object, path: Path) -> Any:

@@ -23,17 +23,16 @@ from yaml.nodes import ScalarNode
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.diagnostics import Locate, nearest
+from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.profiles.models import (
-    BAD_VALUE,
     TEST_KINDS,
     TOO_LARGE,
     Document,
     Path,
     Problem,
     did_you_mean,
-    path_text,
+    problem_at,
 )
-from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.profiles.models import kube_scheduler_configuration as models
 from policy_sched.profiles.validate import mended, shape_problems
 from policy_sched.source import (
@@ -271,9 +270,8 @@ def model_problems(
             if ahead is None:
                 break
             path, inside = (*path, step), ahead
-        problem = Problem(path, BAD_VALUE, f"{path_text(path)}: {detail['msg']}")
         if not covered(path, known):
-            found.append(problem)
+            found.append(problem_at(path, detail["msg"]))
     return found
 
 

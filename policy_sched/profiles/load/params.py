@@ -14,7 +14,6 @@ from policy_sched.language.check import params_type, type_depth
 from policy_sched.language.diagnostics import MAX_FIELDS, MAX_TYPE_DEPTH
 from policy_sched.language.values import RecordType, parts
 from policy_sched.profiles.models import (
-    MISSING_KEY,
     TOO_LARGE,
     UNKNOWN_KEY,
     WRONG_TYPE,
@@ -22,6 +21,8 @@ from policy_sched.profiles.models import (
     Problem,
     did_you_mean,
     path_text,
+    problem_at,
+    required,
 )
 
 
@@ -60,13 +61,11 @@ def too_many_params(params: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     kind = params_type(params)
     fields = sum(len(part.fields) for part in parts(kind) if isinstance(part, RecordType))
     if fields > MAX_FIELDS:
-        text = f"{path_text(path)}: {fields} parameters with those in mappings"
+        why = f"{fields} parameters with those in mappings; the limit is {MAX_FIELDS}"
         hint = "mappings with values of one type do not count"
-        text += f"; the limit is {MAX_FIELDS}"
-        yield Problem(path, TOO_LARGE, text, hint, on_key=True)
+        yield problem_at(path, why, TOO_LARGE, hint, on_key=True)
     if type_depth(kind) > MAX_TYPE_DEPTH:
-        text = f"{path_text(path)}: nested more than {MAX_TYPE_DEPTH} deep"
-        yield Problem(path, TOO_LARGE, text, on_key=True)
+        yield problem_at(path, f"nested more than {MAX_TYPE_DEPTH} deep", TOO_LARGE, on_key=True)
 
 
 def _merge(default: Any, given: Any, path: Path, problems: list[Problem]) -> Any:
@@ -80,9 +79,9 @@ def _merge(default: Any, given: Any, path: Path, problems: list[Problem]) -> Any
     if isinstance(default, float) and isinstance(given, int) and not isinstance(given, bool):
         return float(given)
     if noun(default) != noun(given):
-        text = f"{path_text(path)}: expected {noun(default)}, found {noun(given)}"
+        why = f"expected {noun(default)}, found {noun(given)}"
         shown = json.dumps(default, ensure_ascii=False)
-        problems.append(Problem(path, WRONG_TYPE, text, f"the default is {shown}"))
+        problems.append(problem_at(path, why, WRONG_TYPE, f"the default is {shown}"))
         return default
     return given
 
@@ -111,10 +110,8 @@ def _merge_mapping(
 def _item(like: Any, given: Any, path: Path, problems: list[Problem]) -> Any:
     """Return an item that must look like ``like``, and have all of its fields if a record."""
     if isinstance(like, dict) and isinstance(given, dict) and like:
-        for key in like:
-            if key not in given and len({noun(value) for value in like.values()}) > 1:
-                at = (*path, key)
-                problems.append(Problem(at, MISSING_KEY, f"{path_text(at)}: Required value"))
+        if len({noun(value) for value in like.values()}) > 1:
+            problems += (required((*path, key)) for key in like if key not in given)
         merged = _merge_mapping(like, given, path, problems)
         return {key: value for key, value in merged.items() if key in given}
     return _merge(like, given, path, problems)

@@ -46,7 +46,7 @@ from policy_sched.profiles.models import (
     PreEnqueueRule,
     Problem,
     VetoRule,
-    path_text,
+    problem_at,
     without_followers,
 )
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
@@ -249,9 +249,8 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
         yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, text)
     placement = spec.placement
     if placement is not None and placement.domain is None and placement.score is None:
-        at: Path = ("spec", "placement")
-        text = f"{path_text(at)}: Required value: domain, score, or both"
-        yield Problem(at, MISSING_KEY, text, on_key=True)
+        why = "Required value: domain, score, or both"
+        yield problem_at(("spec", "placement"), why, MISSING_KEY, on_key=True)
     for i, gate in enumerate(spec.pre_enqueue):
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):
@@ -280,10 +279,8 @@ def too_large(spec: PolicySpec) -> Iterator[Problem]:
     yield from too_many_params(spec.params, ("spec", "params"))
     for i, function in enumerate(spec.functions):
         if len(function.params) > MAX_FUNCTION_PARAMS:
-            at: Path = ("spec", "functions", i, "params")
-            text = f"{path_text(at)}: {len(function.params)} parameters"
-            text += f"; the limit is {MAX_FUNCTION_PARAMS}"
-            yield Problem(at, TOO_LARGE, text, on_key=True)
+            why = f"{len(function.params)} parameters; the limit is {MAX_FUNCTION_PARAMS}"
+            yield problem_at(("spec", "functions", i, "params"), why, TOO_LARGE, on_key=True)
 
 
 def cost_limit(annotations: Mapping[str, str]) -> int | None:
@@ -305,18 +302,17 @@ def _one_message(
     }
     used = [key for key, is_given in given.items() if is_given]
     for key in used[1:]:
-        at = (*path, key)
-        text = f"{path_text(at)}: Forbidden: the rule has {used[0]} already"
+        why = f"Forbidden: the rule has {used[0]} already"
         hint = "at most one of message, messageExpression and reasons"
-        yield Problem(at, BAD_VALUE, text, hint, on_key=True)
+        yield problem_at((*path, key), why, hint=hint, on_key=True)
 
 
 def _null_params(value: object, path: Path) -> Iterator[Problem]:
     """Yield the parameters without a value: the rule language has no null."""
     if value is None:
-        text = f"{path_text(path)}: expected a value, found nothing"
+        why = "expected a value, found nothing"
         hint = "the rule language has no null; set a default, which also sets the type"
-        yield Problem(path, WRONG_TYPE, text, hint, on_key=True)
+        yield problem_at(path, why, WRONG_TYPE, hint, on_key=True)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _null_params(item, (*path, key))

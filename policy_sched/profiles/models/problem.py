@@ -71,29 +71,42 @@ def without_followers(problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
+def problem_at(
+    path: Path,
+    why: str,
+    code: str = BAD_VALUE,
+    hint: str = "",
+    *,
+    on_key: bool = False,
+    warning: bool = False,
+) -> Problem:
+    """Return a problem whose message begins with its path."""
+    return Problem(path, code, f"{path_text(path)}: {why}", hint, on_key, warning)
+
+
 def invalid(path: Path, value: object, why: str) -> Problem:
     """Return the problem of a value that is of the right type and not allowed."""
-    return Problem(path, BAD_VALUE, f"{path_text(path)}: Invalid value: {shown(value)}: {why}")
+    return problem_at(path, f"Invalid value: {shown(value)}: {why}")
 
 
 def unsupported(path: Path, value: object, known: Iterable[str], hint: str = "") -> Problem:
     """Return the problem of a word that is none of a closed set."""
     words = ", ".join(json.dumps(word) for word in known)
-    text = f"{path_text(path)}: Unsupported value: {shown(value)}: supported values: {words}"
-    return Problem(path, BAD_VALUE, text, hint)
+    why = f"Unsupported value: {shown(value)}: supported values: {words}"
+    return problem_at(path, why, hint=hint)
 
 
 def required(path: Path, why: str = "") -> Problem:
     """Return the problem of a value that must be given."""
     tail = f": {why}" if why else ""
-    return Problem(path, MISSING_KEY, f"{path_text(path)}: Required value{tail}")
+    return problem_at(path, f"Required value{tail}", MISSING_KEY)
 
 
 def duplicate(path: Path, value: object) -> Problem:
     """Return the problem of a value that must be unique and is not."""
-    return Problem(path, DUPLICATE, f"{path_text(path)}: Duplicate value: {shown(value)}")
+    return problem_at(path, f"Duplicate value: {shown(value)}", DUPLICATE)
 
 
 def forbidden(path: Path, why: str) -> Problem:
     """Return the problem of a field that must be absent."""
-    return Problem(path, BAD_VALUE, f"{path_text(path)}: Forbidden: {why}", on_key=True)
+    return problem_at(path, f"Forbidden: {why}", on_key=True)

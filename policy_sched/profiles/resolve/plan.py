@@ -53,7 +53,7 @@ from policy_sched.profiles.models import (
     default_plugins,
     did_you_mean,
     enabled_gates,
-    path_text,
+    problem_at,
 )
 from policy_sched.profiles.resolve.multi_point import (
     Enabled,
@@ -101,8 +101,7 @@ def certificate_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
         if extender.tls_config is None:
             continue
         for field, why in tls_faults(_tls(extender.tls_config)):
-            at = ("extenders", i, "tlsConfig", field)
-            yield Problem(at, BAD_VALUE, f"{path_text(at)}: Invalid value: {why}")
+            yield problem_at(("extenders", i, "tlsConfig", field), f"Invalid value: {why}")
 
 
 def _settings(extender: Extender) -> ExtenderSettings:
@@ -279,8 +278,9 @@ def _unknown(
 ) -> Problem:
     """Return the problem of a name that no plugin has."""
     hint = did_you_mean(name, known) or "a policy's file must be given along with the configuration"
-    text = f'{path_text(path)}: plugin "{name}" does not exist'
-    return Problem(path, UNKNOWN_PLUGIN, text, hint, warning=warning)
+    return problem_at(
+        path, f'plugin "{name}" does not exist', UNKNOWN_PLUGIN, hint, warning=warning
+    )
 
 
 def _troubles(
@@ -291,8 +291,7 @@ def _troubles(
     for trouble in expansion.troubles:
         entry = trouble.entry
         if entry is None:
-            at: Path = ("profiles", index)
-            yield Problem(at, BAD_VALUE, f"{path_text(at)}: {trouble.message}")
+            yield problem_at(("profiles", index), trouble.message)
             continue
         place = (entry.point, entry.index)
         if place in seen or not entry.name or entry.name in REMOVED_PLUGINS:
@@ -302,7 +301,7 @@ def _troubles(
         if entry.name not in implements:
             yield _unknown(at, entry.name, implements)
         else:
-            yield Problem(at, _trouble_code(trouble), f"{path_text(at)}: {trouble.message}")
+            yield problem_at(at, trouble.message, _trouble_code(trouble))
 
 
 def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) -> None:
@@ -407,6 +406,5 @@ def _queue_sorts(plans: Sequence[ProfilePlan], known: Sequence[Problem]) -> Iter
         return
     for i, plan in enumerate(plans[1:], start=1):
         if plan.points["queueSort"] != plans[0].points["queueSort"]:
-            at: Path = ("profiles", i)
-            text = f"{path_text(at)}: Invalid value: queueSort must be the same for all profiles"
-            yield Problem(at, UNLIKE_QUEUE_SORT, text)
+            why = "Invalid value: queueSort must be the same for all profiles"
+            yield problem_at(("profiles", i), why, UNLIKE_QUEUE_SORT)

@@ -35,6 +35,7 @@ from policy_sched.profiles.models import (
     gate_faults,
     invalid,
     path_text,
+    problem_at,
     required,
 )
 from policy_sched.profiles.validate.plugin_args import label_name_faults
@@ -51,9 +52,7 @@ def check_extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
             yield invalid((*path, "weight"), extender.weight, words)
         yield from _address(extender, path)
         if extender.http_timeout < 0:
-            at = (*path, "httpTimeout")
-            text = f"{path_text(at)}: Invalid value: must not be negative"
-            yield Problem(at, BAD_VALUE, text)
+            yield problem_at((*path, "httpTimeout"), "Invalid value: must not be negative")
         if extender.tls_config is not None:
             yield from _tls(extender.tls_config, (*path, "tlsConfig"))
         if extender.pod_selector is not None:
@@ -91,9 +90,12 @@ def _address(extender: Extender, path: Path) -> Iterator[Problem]:
     if parts.username is not None or parts.query or parts.fragment:
         yield invalid(at, masked(address), "must not hold a user, a query or a fragment")
     if extender.enable_https and parts.scheme == "http":
-        at = (*path, "enableHTTPS")
-        text = f"{path_text(at)}: urlPrefix begins with http: calls are not encrypted"
-        yield Problem(at, BAD_VALUE, text, "begin urlPrefix with https", warning=True)
+        yield problem_at(
+            (*path, "enableHTTPS"),
+            "urlPrefix begins with http: calls are not encrypted",
+            hint="begin urlPrefix with https",
+            warning=True,
+        )
 
 
 def _tls(tls: ExtenderTLSConfig, path: Path) -> Iterator[Problem]:
@@ -103,8 +105,7 @@ def _tls(tls: ExtenderTLSConfig, path: Path) -> Iterator[Problem]:
         ("caData", tls.ca_data),
     ):
         if decoded(text) is None:
-            at = (*path, field)
-            yield Problem(at, BAD_VALUE, f"{path_text(at)}: Invalid value: is not base64")
+            yield problem_at((*path, field), "Invalid value: is not base64")
 
 
 def _selector(selector: ExtenderPodSelector, path: Path) -> Iterator[Problem]:
@@ -112,13 +113,12 @@ def _selector(selector: ExtenderPodSelector, path: Path) -> Iterator[Problem]:
         try:
             requirement(key, "In", (value,))
         except ValueError as error:
-            at: Path = (*path, "matchLabels", key)
-            yield Problem(at, BAD_VALUE, f"{path_text(at)}: {error}")
+            yield problem_at((*path, "matchLabels", key), str(error))
     for i, one in enumerate(selector.match_expressions):
         try:
             requirement(one.key, one.operator, one.values, LABEL_OPERATORS)
         except ValueError as error:
-            at = (*path, "matchExpressions", i)
+            at: Path = (*path, "matchExpressions", i)
             yield Problem(at, BAD_VALUE, f"{path_text(at)}.{error}")
 
 
@@ -179,17 +179,13 @@ def _leader_election(election: LeaderElection) -> Iterator[Problem]:
     }
     for key, value in durations.items():
         if value <= 0:
-            yield _duration((*path, key), "must be greater than zero")
+            yield problem_at((*path, key), "Invalid value: must be greater than zero")
     if election.lease_duration <= election.renew_deadline:
-        yield _duration((*path, "leaseDuration"), "must be greater than `RenewDeadline`")
+        why = "Invalid value: must be greater than `RenewDeadline`"
+        yield problem_at((*path, "leaseDuration"), why)
     if election.resource_lock != "leases":
         words = 'resourceLock value must be "leases"'
         yield invalid((*path, "resourceLock"), election.resource_lock, words)
-
-
-def _duration(path: Path, why: str) -> Problem:
-    """Return the problem of a duration out of range; the source line shows its value."""
-    return Problem(path, BAD_VALUE, f"{path_text(path)}: Invalid value: {why}")
 
 
 def _profiles(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
@@ -221,10 +217,8 @@ def _removed(profile: KubeSchedulerProfile, path: Path) -> Iterator[Problem]:
         for i, disabled in enumerate(chosen.disabled):
             if disabled.name in REMOVED_PLUGINS:
                 where = (*at, "disabled", i, "name")
-                text = (
-                    f'{path_text(where)}: plugin "{disabled.name}" was removed: nothing to disable'
-                )
-                yield Problem(where, BAD_VALUE, text, warning=True)
+                why = f'plugin "{disabled.name}" was removed: nothing to disable'
+                yield problem_at(where, why, warning=True)
 
 
 def _plugin_config(profile: KubeSchedulerProfile, path: Path) -> Iterator[Problem]:
@@ -253,13 +247,11 @@ def _queue_sort(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
     for i, profile in enumerate(config.profiles[1:], start=1):
         if profile.plugins.queue_sort != own:
             at = ("profiles", i, "plugins", "queueSort")
-            text = f"{path_text(at)}: Invalid value: must be the same for all profiles"
-            yield Problem(at, UNLIKE_QUEUE_SORT, text)
+            why = "Invalid value: must be the same for all profiles"
+            yield problem_at(at, why, UNLIKE_QUEUE_SORT)
         for j, entry in enumerate(profile.plugin_config):
             sorts = own.enabled and own.enabled[0].name == entry.name
             if sorts and entry.args != args.get(entry.name, {}):
                 at = ("profiles", i, "pluginConfig", j, "args")
-                text = (
-                    f"{path_text(at)}: Invalid value: queueSort must be the same for all profiles"
-                )
-                yield Problem(at, UNLIKE_QUEUE_SORT, text)
+                why = "Invalid value: queueSort must be the same for all profiles"
+                yield problem_at(at, why, UNLIKE_QUEUE_SORT)

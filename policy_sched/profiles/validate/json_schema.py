@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language.diagnostics import nearest
 from policy_sched.profiles.models import (
-    MISSING_KEY,
     UNKNOWN_KEY,
     WRONG_TYPE,
     Path,
@@ -23,6 +22,7 @@ from policy_sched.profiles.models import (
     did_you_mean,
     invalid,
     path_text,
+    required,
     schemas_directory,
     unsupported,
 )
@@ -114,10 +114,8 @@ def _explain(
         case "required":
             for key in schema["required"]:
                 if key not in instance:
-                    at = (*path, key)
-                    text = f"{path_text(at)}: Required value"
                     inner = _placeholder(schema["properties"].get(key, {}), root)
-                    yield Problem(at, MISSING_KEY, text, placeholder=inner)
+                    yield _with(required((*path, key)), inner)
         case "type":
             wanted = schema["type"]
             words = [_TYPE_NAMES[t] for t in ([wanted] if isinstance(wanted, str) else wanted)]

@@ -31,7 +31,7 @@ from policy_sched.profiles.models import (
     duplicate,
     forbidden,
     invalid,
-    path_text,
+    problem_at,
     required,
     unsupported,
 )
@@ -215,22 +215,9 @@ def _volume_binding(args: PluginArgs, path: Path) -> Iterator[Problem]:
 def _dynamic_resources(args: PluginArgs, path: Path) -> Iterator[Problem]:
     assert isinstance(args, DynamicResourcesArgs)
     if args.filter_timeout < 0:
-        yield Problem(
-            (*path, "filterTimeout"),
-            BAD_VALUE,
-            _late(path, "filterTimeout", "must be zero or positive"),
-        )
+        yield problem_at((*path, "filterTimeout"), "Invalid value: must be zero or positive")
     if args.binding_timeout < SECOND:
-        yield Problem(
-            (*path, "bindingTimeout"),
-            BAD_VALUE,
-            _late(path, "bindingTimeout", "must be at least 1 second"),
-        )
-
-
-def _late(path: Path, key: str, why: str) -> str:
-    """Return the message of a duration out of range; the source line shows its value."""
-    return f"{path_text((*path, key))}: Invalid value: {why}"
+        yield problem_at((*path, "bindingTimeout"), "Invalid value: must be at least 1 second")
 
 
 _CHECKS: Final[dict[type[PluginArgs], Callable[[PluginArgs, Path], Iterator[Problem]]]] = {
