@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -28,6 +28,7 @@ from policy_sched.language.stdlib import ANY, policy_environment
 from policy_sched.manifests import load, set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo, ResourceSlice
 from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
+from policy_sched.report import Report
 from policy_sched.simulate import load_cluster
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
@@ -82,28 +83,32 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
     if section == SELECTOR or (section == ANY and is_over_devices(expression)):
         unread = {"--pod": pod, "--node": node, "--policy": policy, "--now": now}
-        if given := ", ".join(option for option, value in unread.items() if value):
-            raise PolicySchedError(f"a selector over devices does not go together with {given}")
-        slices = [one for one in _objects(cluster, 0) if isinstance(one, ResourceSlice)]
-        write_report(evaluated_on_devices(expression, slices), output)
+        write_report(_on_devices(expression, cluster, unread), output)
         return OK
+    _require_section(section)
+    seen = time.time_ns() if now is None else moment(now)
+    cache = Cache()
+    load_cluster(cache, _objects([*node, *cluster], seen))
+    source = None if policy is None else _source(policy, max_cost_limit)
+    info = None if pod is None else _pod(pod, seen)
+    write_report(evaluated(expression, section, source, cache, info, seen), output)
+    return OK
+
+
+def _on_devices(expression: str, cluster: Sequence[str], unread: Mapping[str, object]) -> Report:
+    """Evaluate a selector on each device. Raises PolicySchedError for options it does not read."""
+    if given := ", ".join(option for option, value in unread.items() if value):
+        raise PolicySchedError(f"a selector over devices does not go together with {given}")
+    slices = [one for one in _objects(cluster, 0) if isinstance(one, ResourceSlice)]
+    return evaluated_on_devices(expression, slices)
+
+
+def _require_section(section: str) -> None:
+    """Raise PolicySchedError for a name that no section has."""
     sections = policy_environment().sections
     if section != ANY and section not in sections:
         hint = did_you_mean(section, (SELECTOR, *sections))
         raise PolicySchedError(f'there is no section "{section}"{hint}')
-    seen = time.time_ns() if now is None else moment(now)
-    cache = Cache()
-    load_cluster(cache, _objects([*node, *cluster], seen))
-    found = evaluated(
-        expression,
-        section,
-        None if policy is None else _source(policy, max_cost_limit),
-        cache,
-        None if pod is None else _pod(pod, seen),
-        seen,
-    )
-    write_report(found, output)
-    return OK
 
 
 def _objects(paths: Sequence[str], now: int) -> list[ApiObject]:

@@ -19,11 +19,13 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation, locate_selectors
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import Pod, PodInfo, counted
+from policy_sched.model import ApiObject, Pod, PodInfo, counted
 from policy_sched.report import json_text
+from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, read_policies
 from policy_sched.simulate import (
     Application,
+    Applied,
     explain_after_queue,
     explain_now,
     load_cluster,
@@ -73,36 +75,46 @@ def explain(  # noqa: PLR0913  # the options of the verb
     require_files(cluster)
     files = (policy or PolicyFlags()).files()
     cluster_files = read_files(cluster)
-    objects, problems = cluster_files.objects, cluster_files.problems
     plans, warnings = read_policies(files)
-    write_diagnostics([*problems, *warnings], sys.stderr)
-    scheduler = assemble(plans, seed=seed, objects=objects, now=clock(now))
-    set_creation_times(objects, scheduler.handle.now())
-    pods = [one for one in objects if isinstance(one, Pod)]
-    wanted = _find(pod, pods)
-    pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
-    infos = waiting_with(wanted, pods, pending)
+    write_diagnostics([*cluster_files.problems, *warnings], sys.stderr)
+    scheduler = assemble(plans, seed=seed, objects=cluster_files.objects, now=clock(now))
+    infos, info = _waiting(scheduler, cluster_files.objects, pod)
     act = explain_after_queue if after_queue else explain_now
-    info = next(one for one in infos if one.uid == PodInfo.of(wanted).uid)
-    shown = scheduler.cache.nodes.n if output == "annotations" else top
     with progress("deciding"):
+        shown = scheduler.cache.nodes.n if output == "annotations" else top
         found = act(scheduler, infos, info.uid, shown)
-    own = [
-        one
-        for one in Application(scheduler, plans).report([info])
-        if one.profile == info.scheduler_name
-    ]
-    found.unmatched = [one.policy for one in own if not one.matched]
-    found.failed_scores = {
-        one.policy: f"fails on {one.failed:,} of {counted(one.nodes, 'node')}, which score 0:"
-        f" {one.error}"
-        for one in own
-        if one.failed
-    }
+    _add_policies(found, Application(scheduler, plans).report([info]), info.scheduler_name)
     if found.claims is not None:
-        locate_selectors(found.claims, cluster_files.places, objects)
+        locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
     _write(found, output)
     return OK
+
+
+def _waiting(
+    scheduler: Scheduler, objects: Sequence[ApiObject], name: str
+) -> tuple[list[PodInfo], PodInfo]:
+    """Load the cluster; return the waiting pods, and among them the one that is explained."""
+    set_creation_times(objects, scheduler.handle.now())
+    pods = [one for one in objects if isinstance(one, Pod)]
+    wanted = _find(name, pods)
+    pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
+    infos = waiting_with(wanted, pods, pending)
+    uid = PodInfo.of(wanted).uid
+    return infos, next(one for one in infos if one.uid == uid)
+
+
+def _add_policies(found: Explanation, applied: Sequence[Applied], profile: str) -> None:
+    """Add the policies of the pod's profile that do not match it, and the scores that fail."""
+    for one in applied:
+        if one.profile != profile:
+            continue
+        if not one.matched:
+            found.unmatched.append(one.policy)
+        if one.failed:
+            nodes = counted(one.nodes, "node")
+            found.failed_scores[one.policy] = (
+                f"fails on {one.failed:,} of {nodes}, which score 0: {one.error}"
+            )
 
 
 def _write(found: Explanation, output: str) -> None:

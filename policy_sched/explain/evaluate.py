@@ -16,8 +16,15 @@ import numpy as np
 
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.language import FIRST_ERROR, CostPart, breakdown, compile_expression, names_read
-from policy_sched.language.check import check_beside, diagnostic
+from policy_sched.language import (
+    FIRST_ERROR,
+    CostPart,
+    Expression,
+    breakdown,
+    compile_expression,
+    names_read,
+)
+from policy_sched.language.check import Checked, check_beside, diagnostic
 from policy_sched.language.codegen import Functions
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
 from policy_sched.language.ir import Cost, Site
@@ -129,8 +136,46 @@ def evaluated(
     Raises PolicyError with the problems of the expression or of the policy's definitions, and
     PolicySchedError if it reads a pod or nodes and there are none.
     """
-    beside = source or PolicySource("")
-    policy, problems = check_beside(Text(text, FILE), section, beside)
+    checked, expression, part = _compiled(text, section, source or PolicySource(""))
+    live = cache.nodes.live_count
+    _require(expression.reads.pod, pod, by_row=expression.by_row, nodes=live)
+    given = pod or PodInfo.of(Pod())
+    kind = checked.core.type
+    functions = expression.bind(cache.nodes, cache.pods).functions
+    scores = section == "score" and kind == DOUBLE
+    values = []
+    for row in _rows(cache, by_row=expression.by_row):
+        node = cache.nodes.names[row] if expression.by_row else ""
+        try:
+            value, fault = _of_row(functions, expression, given, now, row)
+        except LimitError as error:
+            values.append(NodeValue(node, None, "PS503", str(error)))
+            continue
+        if scores and not fault:
+            fault = _no_score(value)
+        if fault is not None:
+            values.append(NodeValue(node, None, f"PS{FIRST_ERROR + fault.kind}", _words(fault)))
+            continue
+        if kind == STRING and not isinstance(value, str):
+            value = cache.nodes.strings.text(value)
+        values.append(NodeValue(node, value))
+    return Evaluated(
+        text=text,
+        type=kind,
+        range="" if expression.range is None or kind in _TIMES else str(expression.range),
+        cost=expression.program.kept,
+        renewed=expression.program.full,
+        part=part,
+        values=tuple(values),
+        nodes=max(USUAL_NODES, live),
+    )
+
+
+def _compiled(
+    text: str, section: str, source: PolicySource
+) -> tuple[Checked, Expression, CostPart]:
+    """Check and compile an expression, with its cost. Raises PolicyError with its problems."""
+    policy, problems = check_beside(Text(text, FILE), section, source)
     if policy is None:
         raise PolicyError(problems)
     (checked,) = policy.match_conditions
@@ -141,55 +186,23 @@ def evaluated(
     try:
         with one_evaluation():
             expression = compile_expression(checked.core, *given)
-            part = breakdown(checked.core, *given)
+            return checked, expression, breakdown(checked.core, *given)
     except Refusal as refusal:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
         raise PolicyError([diagnostic(problem, checked.text)]) from None
-    _require(expression.reads.pod, pod, by_row=expression.by_row, nodes=cache.nodes.live_count)
-    functions = expression.bind(cache.nodes, cache.pods).functions
-    kind = checked.core.type
-    strings = cache.nodes.strings
-    values = []
-    for row in _rows(cache, by_row=expression.by_row):
-        name = cache.nodes.names[row] if expression.by_row else ""
-        try:
-            out = _of_row(functions, pod or PodInfo.of(Pod()), now, row)
-        except LimitError as error:
-            values.append(NodeValue(name, None, "PS503", str(error)))
-            continue
-        site = expression.sites[out[1]] if expression.can_fail else None
-        if site is not None and site.kind:
-            values.append(NodeValue(name, None, f"PS{FIRST_ERROR + site.kind}", _words(site)))
-            continue
-        value = out[0]
-        fault = _no_score(value) if section == "score" and kind == DOUBLE else 0
-        if fault:
-            words = KINDS[fault].replace("_", " ")
-            values.append(NodeValue(name, None, f"PS{FIRST_ERROR + fault}", words))
-            continue
-        if kind == STRING and not isinstance(value, str):
-            value = strings.text(value)
-        values.append(NodeValue(name, value))
-    return Evaluated(
-        text=text,
-        type=kind,
-        range="" if expression.range is None or kind in _TIMES else str(expression.range),
-        cost=expression.program.kept,
-        renewed=expression.program.full,
-        part=part,
-        values=tuple(values),
-        nodes=max(USUAL_NODES, cache.nodes.live_count),
-    )
 
 
-def _of_row(functions: Functions, pod: PodInfo, now: int, row: int) -> tuple[Any, ...]:
-    """Return the value and the error of one row. Raises LimitError if the value is too large."""
+def _of_row(
+    functions: Functions, expression: Expression, pod: PodInfo, now: int, row: int
+) -> tuple[Any, Site | None]:
+    """Return the value of one row, or its error. Raises LimitError if the value is too large."""
     with np.errstate(all="ignore"):
         out = functions.scalar(pod, Activation(now=now), row)
     refill()
     weigh(out[0])
-    return out
+    site = expression.sites[out[1]] if expression.can_fail else None
+    return out[0], site if site is not None and site.kind else None
 
 
 def _refuse_others(names: set[str]) -> None:
@@ -213,11 +226,11 @@ def _rows(cache: Cache, *, by_row: bool) -> Sequence[int]:
     return [int(row) for row in np.flatnonzero(live)]
 
 
-def _no_score(value: float) -> int:
-    """Return the kind of error of a double that cannot be a score; 0 of others."""
+def _no_score(value: float) -> Site | None:
+    """Return the error of a double that cannot be a score; None of others."""
     if not math.isfinite(value):
-        return NOT_FINITE
-    return 0 if abs(value) < 2.0**63 else OVERFLOW
+        return Site(NOT_FINITE, "", None)
+    return None if abs(value) < 2.0**63 else Site(OVERFLOW, "", None)
 
 
 def _words(site: Site) -> str:
