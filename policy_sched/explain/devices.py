@@ -98,15 +98,6 @@ class RequestStep:
 
 
 @dataclass(slots=True)
-class ClaimStep:
-    """A claim that is allocated, and the nodes that reach its devices."""
-
-    claim: str
-    devices: list[str]
-    nodes: list[str]
-
-
-@dataclass(slots=True)
 class ClaimChangeStep:
     """A change with which the claims would be allocated, and on how many nodes."""
 
@@ -126,7 +117,7 @@ class ClaimSteps:
     """All that is reported of a pod's claims."""
 
     requests: list[RequestStep]
-    allocated: list[ClaimStep]
+    allocated: list[AllocatedClaim]
     changes: list[ClaimChangeStep]
 
 
@@ -134,7 +125,7 @@ def claim_steps(found: ClaimsExplained, rejecting: Collection[str]) -> ClaimStep
     """Return the report for the nodes that reject the pod for its claims."""
     return ClaimSteps(
         [_request(one, rejecting) for one in found.requests],
-        [_claim(one) for one in found.allocated if set(rejecting) - set(one.nodes)],
+        [one for one in found.allocated if set(rejecting) - set(one.nodes)],
         [_change(one) for one in found.changes],
     )
 
@@ -167,10 +158,6 @@ def _refused(why: Refusal, count: int) -> RefusedStep:
 
 def _order(one: RefusedStep) -> tuple[int, str]:
     return ["updated", "invalid", "allocated", "selector", *_WORDS].index(one.why), str(one)
-
-
-def _claim(one: AllocatedClaim) -> ClaimStep:
-    return ClaimStep(one.claim, list(one.devices), list(one.nodes))
 
 
 def _change(one: ClaimChange) -> ClaimChangeStep:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from policy_sched.framework import Code, Handle, rows_with
 from policy_sched.framework.evaluate import Nominations
 from policy_sched.language import CompiledPolicy, RuleError
 from policy_sched.language.check import check_policy
-from policy_sched.language.diagnostics import PolicySource
+from policy_sched.language.diagnostics import PolicySource, Text
 from policy_sched.language.runtime import Activation
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.plugins.rules import Scored, bind
@@ -329,25 +329,22 @@ def _file(source: PolicySource) -> str:
 
     A ``preemption`` section has texts of the shipped policy where it leaves something open.
     """
-    score, before, preemption = source.score, source.pre_filter, source.preemption
-    texts = [
-        *source.match_conditions,
-        *(rule.expression for rule in (*source.pre_enqueue, *source.filter)),
-        *(key.expression for key in source.queue_sort),
-        *(one.expression for one in source.variables),
-    ]
-    texts += [score.expression] if score else []
-    steps = (source.reserve, source.permit, source.pre_bind, source.bind, source.post_bind)
-    texts += [step.expression for step in steps if step]
-    texts += [before.node_names] if before and before.node_names else []
-    texts += [preemption.eligible, preemption.victim] if preemption else []
-    placement = source.placement
-    texts += [one for one in (placement.domain, placement.score) if one] if placement else []
-    texts += [key.expression for key in preemption.victim_order] if preemption else []
-    texts += [key.expression for key in preemption.node_order] if preemption else []
+    texts = _texts(source)
     files = [text.file for text in texts if text.locate is not None]
     shipped = str(default_policies() / "policy.yaml")
     return next((file for file in files if file != shipped), files[0] if files else "")
+
+
+def _texts(value: object) -> Iterator[Text]:
+    """Yield the texts in a policy's source, section by section."""
+    if isinstance(value, Text):
+        yield value
+    elif is_dataclass(value):
+        for part in fields(value):
+            yield from _texts(getattr(value, part.name))
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _texts(one)
 
 
 def percent(found: Sequence[LocationCoverage]) -> float:

@@ -14,7 +14,7 @@ reaches the condition and it is true there, the other if some element reaches it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -175,12 +175,7 @@ class PolicyProbes:
 
     def __iter__(self) -> Iterator[Probe]:
         """Yield all probes, those within others too."""
-        sections = (
-            self.match, self.variables, self.gates, self.order, self.narrowing, self.filter,
-            self.score_match, self.score, self.normalize, self.domains, self.steps, self.timeouts,
-            self.eligible, self.victims, self.node_order,
-        )  # fmt: skip
-        stack = [probe for section in sections for probe in section]
+        stack = [probe for section in fields(self) for probe in getattr(self, section.name)]
         while stack:
             probe = stack.pop()
             yield probe
@@ -244,16 +239,8 @@ class _Prober:
         match core:
             case Cond(test=test, then=then, otherwise=otherwise):
                 probe = self._probe(test, text, path, "both")
-                return (
-                    Probe(
-                        probe.location,
-                        probe.criterion,
-                        probe.expression,
-                        probe.inner,
-                        self._inner(then, text, path),
-                        self._inner(otherwise, text, path),
-                    ),
-                )
+                true, false = self._inner(then, text, path), self._inner(otherwise, text, path)
+                return (replace(probe, if_true=true, if_false=false),)
             case And(args=args) | Or(args=args):
                 return self._chain(args, text, path, all_true=isinstance(core, And))
             case Macro(operand=operand):
@@ -281,16 +268,7 @@ class _Prober:
             return ()
         first = self._probe(args[0], text, path, "both")
         rest = self._chain(args[1:], text, path, all_true=all_true)
-        return (
-            Probe(
-                first.location,
-                first.criterion,
-                first.expression,
-                first.inner,
-                rest if all_true else (),
-                () if all_true else rest,
-            ),
-        )
+        return (replace(first, if_true=rest) if all_true else replace(first, if_false=rest),)
 
 
 def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
