@@ -7,6 +7,7 @@ from policy_sched.embedded.admission import pod_strategy
 from policy_sched.embedded.admission.admission import (
     add_default_tolerations,
     admit_pod,
+    admit_pod_group,
     admit_priority_class,
     admit_runtime,
     check_name,
@@ -32,6 +33,7 @@ __all__ = [
     "add_default_tolerations",
     "added_containers",
     "admit_pod",
+    "admit_pod_group",
     "admit_priority_class",
     "admit_runtime",
     "already_exists",

@@ -111,6 +111,40 @@ def admit_priority_class(resource: Resource, data: Plain, classes: Iterable[Prio
     data.setdefault("preemptionPolicy", PREEMPTS)
 
 
+def admit_pod_group(
+    resource: Resource, data: Plain, priorities: Priorities, workload: Plain | None
+) -> None:
+    """Set the priority of a pod group. Raises ApiError if it is refused.
+
+    ``workload``: the workload that it references. (The admissions Priority, and
+    PodGroupWorkloadExists of 1.36.)
+    """
+    spec, name = data["spec"], data["metadata"]["name"]
+    reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
+    if reference:
+        of, template = reference.get("workloadName"), reference.get("podGroupTemplateName")
+        if workload is None:
+            raise forbidden(resource, name, f'PodGroup rejected: Workload "{of}" not found')
+        templates = workload.get("spec", {}).get("podGroupTemplates") or ()
+        if all(one.get("name") != template for one in templates):
+            why = f'PodGroup rejected: PodGroupTemplate "{template}" not found in Workload "{of}"'
+            raise forbidden(resource, name, why)
+    pod = Pod()
+    pod.spec.priority_class_name = given = spec.get("priorityClassName") or ""
+    if not priorities.admit(pod):
+        raise forbidden(resource, name, f"no PriorityClass with name {given} was found")
+    if pod.spec.priority_class_name:
+        computed = pod.spec.priority
+        if spec.get("priority") not in (None, computed):
+            why = (
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod"
+                f" group spec; priority admission controller computed {computed} from the given"
+                " PriorityClass name"
+            )
+            raise forbidden(resource, name, why)
+        spec["priorityClassName"], spec["priority"] = pod.spec.priority_class_name, computed
+
+
 def complete(resource: Resource, data: Plain) -> None:
     """Complete a new object of another kind, in place."""
     meta = data["metadata"]

@@ -20,11 +20,13 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import (
+    GROUP,
     NAMESPACE,
     NODE,
     POD,
     PRIORITY_CLASS,
     RUNTIME_CLASS,
+    WORKLOAD,
     ApiError,
     Key,
     Resource,
@@ -43,6 +45,7 @@ from policy_sched.embedded.admission import (
     add_default_tolerations,
     added_containers,
     admit_pod,
+    admit_pod_group,
     admit_priority_class,
     admit_runtime,
     already_exists,
@@ -364,13 +367,23 @@ class ObjectStore:
             if len(self._objects.get(POD, ())) >= MOST_PODS:
                 name = data["metadata"]["name"]
                 raise forbidden(found, name, f"the cluster has {MOST_PODS} pods, its limit")
-            if self._priorities is None:
-                self._priorities = Priorities(self._classes())
-            admit_pod(found, data, self._priorities, self.now())
+            admit_pod(found, data, self._known_priorities(), self.now())
+        elif found.key == GROUP:
+            data["spec"] = data.get("spec") or {}
+            reference = (data["spec"].get("podGroupTemplateRef") or {}).get("workload") or {}
+            namespace, name = data["metadata"]["namespace"], reference.get("workloadName") or ""
+            workload = self.find(WORKLOAD, namespace, name)
+            referenced = None if workload is None else workload.data
+            admit_pod_group(found, data, self._known_priorities(), referenced)
         elif found.key == PRIORITY_CLASS:
             admit_priority_class(found, data, self._classes())
         else:
             complete(found, data)
+
+    def _known_priorities(self) -> Priorities:
+        if self._priorities is None:
+            self._priorities = Priorities(self._classes())
+        return self._priorities
 
     def _runtime_class(self, name: str) -> RuntimeClass | None:
         stored = self.find(RUNTIME_CLASS, "", name)

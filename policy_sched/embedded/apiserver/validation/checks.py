@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import Resource, Stored
-from policy_sched.embedded.apiserver.validation import devices, objects, workloads
+from policy_sched.embedded.apiserver.validation import devices, objects, pod_groups, workloads
 from policy_sched.embedded.apiserver.validation.problems import Problems, check_metadata
 from policy_sched.embedded.apiserver.validation.workloads import Change, Check
 from policy_sched.manifests import Plain
@@ -36,6 +36,8 @@ _CHECKS: Final[dict[str, Check]] = {
     "DeviceClass": devices.check_device_class,
     "ResourceClaim": devices.check_claim,
     "ResourceClaimTemplate": devices.check_claim_template,
+    "PodGroup": pod_groups.check_pod_group,
+    "Workload": pod_groups.check_workload,
 }
 """By kind; metadata are checked of all."""
 _CHANGES: Final[dict[str, Change]] = {
@@ -49,6 +51,8 @@ _CHANGES: Final[dict[str, Change]] = {
     "PriorityClass": objects.change_priority_class,
     "PersistentVolumeClaim": objects.change_claim,
     "StorageClass": objects.change_storage_class,
+    "PodGroup": pod_groups.change_spec,
+    "Workload": pod_groups.change_spec,
 }
 _NAMES: Final = {"Namespace": formats.label, "Service": formats.rfc1035_label}
 """Kinds whose names are not subdomains."""

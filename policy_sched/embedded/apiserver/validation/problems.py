@@ -64,6 +64,12 @@ class Problems:
         """A value has too many bytes."""
         self._add(at, "FieldValueTooLong", "Too long", f"may not be more than {most} bytes")
 
+    def too_many(self, at: str, count: int, most: int) -> None:
+        """A list has too many items."""
+        noun = "item" if most == 1 else "items"
+        why = f"must have at most {most} {noun}"
+        self._add(at, "FieldValueTooMany", f"Too many: {count}", why)
+
     def each(self, at: str, value: object, words: Iterable[str]) -> None:
         """A value is invalid for each of some reasons."""
         for why in words:

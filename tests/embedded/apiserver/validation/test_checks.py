@@ -34,6 +34,7 @@ KINDS: dict[str, Kind] = {
         kind: ("resource.k8s.io/v1", kind)
         for kind in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
     },
+    **{kind: ("scheduling.k8s.io/v1alpha2", kind) for kind in ("PodGroup", "Workload")},
 }  # fmt: skip
 
 
