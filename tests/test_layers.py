@@ -17,6 +17,7 @@ LAYERS = (
     "cli",
     "bench lsp deploy",
     "diff policytest",
+    "experiments",
     "simulate",
     "instance",
     "explain",

@@ -33,9 +33,11 @@ from policy_sched.cli.output.junit_tap_sarif import (
     failures,
 )
 from policy_sched.cli.output.report import write_report
+from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.load import files_of_ours
+from policy_sched.source import Marked
 
 Output = Literal["text", "json", "github", "junit", "tap", "sarif", "gitlab"]
 
@@ -64,8 +66,8 @@ def check(  # noqa: PLR0913  # one parameter for each option
     Parameters
     ----------
     paths
-        Policy, PolicyTest and KubeSchedulerConfiguration files, manifests with device classes or
-        resource claims, directories of them, or - for standard input.
+        Policy, PolicyTest, Experiment and KubeSchedulerConfiguration files, manifests with device
+        classes or resource claims, directories of them, or - for standard input.
     output
         text: position, line and caret; json; github: annotations for a pull request; junit, tap:
         a test per file; sarif: version 2.1.0; gitlab: Code Quality of a merge request.
@@ -133,6 +135,7 @@ def _checked(
         stdin=sys.stdin,
         refuse_others=refuse_others,
         max_cost_limit=max_cost_limit,
+        experiments=_experiment,
     )
     if not snapshot:
         return checked(each=parallel_map)
@@ -150,6 +153,13 @@ def _checked(
     checkup = checked(lint, devices=device_names(manifests.objects))
     found = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
     return replace(checkup, diagnostics=found)
+
+
+def _experiment(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of an Experiment, of the files that it names, too."""
+    from policy_sched.experiments import experiment_problems  # noqa: PLC0415  150 ms of imports
+
+    return experiment_problems(marked)
 
 
 def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:

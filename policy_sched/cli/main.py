@@ -62,6 +62,10 @@ VERBS = {
         "policy_sched.cli.diff:diff",
         "Compare two policy sets, and show which pods would go elsewhere.",
     ),
+    "sweep": (
+        "policy_sched.cli.sweep:sweep",
+        "Run every variant of an Experiment with every seed, and write tables.",
+    ),
     "lsp": (
         "policy_sched.cli.lsp:serve",
         "Run the language server: problems, completion, hover, formatting.",

@@ -1,12 +1,4 @@
-"""Compares the placements of two policy sets on a cluster, with one seed or with several.
-
-Theory of operation of the statistics. Two sides that are run with the same seed are a pair, and a
-comparison uses the differences of the pairs: effects of a seed on both sides cancel out. The
-interval for a mean comes from the bootstrap: samples of the same size are drawn with replacement,
-and the interval covers the middle 95 % of their means. A small sample varies less than its
-population, so the interval is widened by sqrt(n / (n - 1)). The draws have a fixed seed: the same
-values give the same interval.
-"""
+"""Compares the placements of two policy sets on a cluster, with one seed or with several."""
 
 from __future__ import annotations
 
@@ -24,6 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
+from policy_sched.experiments import Estimate, Paired, estimate, paired
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
@@ -37,80 +30,6 @@ from policy_sched.simulate import (
     resource_names,
     run_queue,
 )
-
-LEVEL: Final = 0.95
-"""Confidence of the intervals."""
-RESAMPLES: Final = 10_000
-ENOUGH: Final = 6
-"""The fewest pairs for a difference: five pairs all have the same sign by chance in 6 of
-100 cases."""
-
-
-class Significance(StrEnum):
-    """The significance of a mean difference."""
-
-    EQUAL = "equal"
-    """No pair differs."""
-    NOISE = "noise"
-    """The interval contains 0: other seeds may change the sign."""
-    TOO_FEW = "too few seeds"
-    """The interval does not contain 0, and there are fewer than `ENOUGH` pairs."""
-    DIFFERENT = "different"
-    """The interval does not contain 0, or the difference is the same in all pairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean and its interval; with a single value, both ends are the mean."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """The means of two sides, the mean difference (new - old), and its significance."""
-
-    old: float
-    new: float
-    difference: Estimate
-    verdict: Significance
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of at least one value, and its bootstrap interval."""
-    sample = np.array(values, np.float64)
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1 or np.all(sample == sample[0]):
-        return Estimate(mean, mean, mean)
-    draws = np.random.default_rng(0).integers(0, sample.size, (RESAMPLES, sample.size))
-    tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    low, high = np.quantile(sample[draws].mean(axis=1), tails).tolist()
-    wider = math.sqrt(sample.size / (sample.size - 1))
-    return Estimate(mean, mean + (low - mean) * wider, mean + (high - mean) * wider)
-
-
-def paired(old: Sequence[float], new: Sequence[float]) -> Paired:
-    """Compare two sides, value by value."""
-    differences = [b - a for a, b in zip(old, new, strict=True)]
-    count = len(differences)
-    found = estimate(differences)
-    means = math.fsum(old) / count, math.fsum(new) / count
-    return Paired(*means, found, _verdict(differences, found))
-
-
-def _verdict(differences: Sequence[float], found: Estimate) -> Significance:
-    if not any(differences):
-        return Significance.EQUAL
-    if len(differences) == 1:
-        return Significance.TOO_FEW
-    if found.low <= 0 <= found.high:
-        return Significance.NOISE
-    if found.low == found.high or len(differences) >= ENOUGH:
-        return Significance.DIFFERENT
-    return Significance.TOO_FEW
-
 
 PLACED: Final = "pods placed"
 

@@ -8,14 +8,13 @@ from typing import Final
 
 from policy_sched.diff.placement_diff import (
     Cause,
-    Estimate,
     Measure,
     Move,
     PlacementDiff,
     SeedsDiff,
     Side,
-    Significance,
 )
+from policy_sched.experiments import Estimate, Significance
 from policy_sched.model import counted
 from policy_sched.report import Document, table
 from policy_sched.simulate import policy_document, policy_lines

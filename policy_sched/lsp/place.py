@@ -173,6 +173,8 @@ def section_of(path: tuple[str, ...]) -> Section | None:
         return policy_environment().section(DEFINITION) if path[-1] == "expression" else None
     if path[-1] in ("message", "onError", "order", "params", "name"):
         return None
+    if names[0] == "measures" and path[-1] not in ("expression", "nodes", "percentOf"):
+        return None
     sections = policy_environment().sections
     found = sections.get(".".join(names))
     return found if found is not None else sections.get(names[0]) if len(names) > 1 else None

@@ -17,6 +17,7 @@ from pygls.workspace.position_codec import ServerTextPosition, ServerTextRange
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.experiments import open_experiment_problems
 from policy_sched.language import Entry
 from policy_sched.lsp.place import definition
 from policy_sched.lsp.suggestion import Kind
@@ -134,7 +135,12 @@ def _register_edits(server: LanguageServer) -> None:
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         document = server.workspace.get_text_document(params.text_document.uri)
         lines = params.range.start.line, params.range.end.line
-        check = partial(check_open, _name(document), beside=_beside(document))
+        check = partial(
+            check_open,
+            _name(document),
+            beside=_beside(document),
+            experiments=open_experiment_problems,
+        )
         found = fixes(document.source, *lines, check)
         return [_action(document, fix) for fix in found]
 
@@ -152,7 +158,7 @@ def _publish(server: LanguageServer, uri: str) -> None:
     """Publish all problems of a document's current text."""
     document = server.workspace.get_text_document(uri)
     name = _name(document)
-    problems = check_open(name, document.source, _beside(document))
+    problems = check_open(name, document.source, _beside(document), open_experiment_problems)
     found = [_diagnostic(document, one) for one in problems]
     server.text_document_publish_diagnostics(
         lsp.PublishDiagnosticsParams(uri, found, document.version)

@@ -34,12 +34,19 @@ from policy_sched.lsp.place import (
     word_before,
 )
 from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
-from policy_sched.profiles.models import CONFIGURATION_FILE, POLICY_FILE, TEST_FILE, schemas
+from policy_sched.profiles.models import (
+    CONFIGURATION_FILE,
+    EXPERIMENT_FILE,
+    POLICY_FILE,
+    TEST_FILE,
+    schemas,
+)
 
 _FILES: Final = {
     "Policy": POLICY_FILE,
     "KubeSchedulerConfiguration": CONFIGURATION_FILE,
     "PolicyTest": TEST_FILE,
+    "Experiment": EXPERIMENT_FILE,
 }
 
 

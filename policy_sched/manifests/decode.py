@@ -139,6 +139,7 @@ MOST_INT32: Final = 2**31 - 1
 _OWN_KINDS: Final = {
     "KubeSchedulerConfiguration": "a scheduler configuration is given with --config",
     "Policy": "policies are given with --policies",
+    "Experiment": "experiments are run by `policy-sched sweep`",
     "PolicyTest": "scenarios are run by `policy-sched test`",
 }
 """Kinds of files that are not manifests, and the options they belong to."""

@@ -5,11 +5,13 @@ One shot or over virtual time, without an API server.
 
 from policy_sched.simulate.one_shot import (
     MAIN_RESOURCES,
+    VirtualClient,
     explain_after_queue,
     explain_now,
     load_cluster,
     resource_names,
     run_queue,
+    turned_away,
     waiting_with,
 )
 from policy_sched.simulate.report import (
@@ -20,8 +22,13 @@ from policy_sched.simulate.report import (
     policy_document,
     policy_lines,
 )
-from policy_sched.simulate.timeline import Retry, play, waits
-from policy_sched.simulate.timeline_result import never_placed
+from policy_sched.simulate.timeline import Retry, Timeline, play, waits
+from policy_sched.simulate.timeline_result import (
+    PodTimeline,
+    TimelineResult,
+    duration_text,
+    never_placed,
+)
 from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
 from policy_sched.simulate.workloads import ExpansionError, expand
 
@@ -30,9 +37,14 @@ __all__ = [
     "Application",
     "Applied",
     "ExpansionError",
+    "PodTimeline",
     "Retry",
     "Run",
+    "Timeline",
+    "TimelineResult",
+    "VirtualClient",
     "applied_text",
+    "duration_text",
     "expand",
     "explain_after_queue",
     "explain_now",
@@ -46,6 +58,7 @@ __all__ = [
     "policy_lines",
     "resource_names",
     "run_queue",
+    "turned_away",
     "waiting_with",
     "waits",
 ]

@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
+from random import Random
 from typing import Final, Literal, TypeAlias
 
 from policy_sched.model import (
@@ -34,7 +35,7 @@ from policy_sched.model import (
 )
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND
-from policy_sched.scheduler import Outcome, Preempt, node_seen, pod_gone, pod_seen
+from policy_sched.scheduler import Outcome, Preempt, Scheduler, node_seen, pod_gone, pod_seen
 from policy_sched.scheduler.setup import EPOCH, assemble
 from policy_sched.simulate.one_shot import (
     ENDED,
@@ -92,30 +93,41 @@ def play(
     ``advance`` is called with the number of pods that arrived. Raises PolicySchedError if a
     decision cannot be executed.
     """
-    known = list(objects)
     started = time.perf_counter()
-    timeline = _Timeline(known, plans, seed, advance, retry)
+    timeline = Timeline(list(objects), plans, seed, advance, retry=retry)
     timeline.run(until)
     return timeline.result(time.perf_counter() - started)
 
 
-class _Timeline:
-    """A simulation in progress."""
+class Timeline:
+    """A simulation in progress.
+
+    ``placed`` and ``evicted`` are numbers of pods so far.
+    """
 
     def __init__(
         self,
         objects: Sequence[ApiObject],
         plans: Sequence[CompiledPlan],
-        seed: int,
-        advance: Callable[[int], None],
-        retry: Retry,
+        seed: int = 0,
+        advance: Callable[[int], None] = lambda _more: None,
+        *,
+        retry: Retry = "Backoff",
+        ties: Random | None = None,
     ) -> None:
+        self.placed = self.evicted = 0
         self._start = _start(objects)
         self._clock = VirtualClock(self._start)
         self._client = VirtualClient()
         timing = TIMING if retry == "AtOnce" else None
         self._scheduler = assemble(
-            plans, seed=seed, objects=objects, client=self._client, now=self._clock, timing=timing
+            plans,
+            seed=seed,
+            objects=objects,
+            client=self._client,
+            now=self._clock,
+            timing=timing,
+            ties=ties,
         )
         self._retries = Retries(self._scheduler) if retry == "AtOnce" else None
         self._client.objects = self._scheduler.handle.objects
@@ -160,8 +172,33 @@ class _Timeline:
         self._number += 1
         heapq.heappush(self._heap, (max(at, self._clock.ns), kind, self._number, what))
 
-    def run(self, until: int | None = None) -> None:
-        """Simulate to the end, or for a number of nanoseconds."""
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler that decides."""
+        return self._scheduler
+
+    @property
+    def now(self) -> int:
+        """The time, in nanoseconds since 1970."""
+        return self._clock.ns
+
+    @property
+    def arrived(self) -> Sequence[PodInfo]:
+        """The pods that have arrived, in their order."""
+        return self._arrived
+
+    @property
+    def running(self) -> int:
+        """The number of pods that run."""
+        return len(self._running)
+
+    def run(
+        self, until: int | None = None, stops: Callable[[Timeline], bool] = lambda _now: False
+    ) -> None:
+        """Simulate to the end, or for a number of nanoseconds.
+
+        ``stops`` is called after each instant at which something happened, and ends the run.
+        """
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
@@ -175,6 +212,8 @@ class _Timeline:
             while self._decides() or self._helps_others():
                 pass
             self._take_note()
+            if stops(self):
+                return
 
     def _next(self) -> int | None:
         """Return the time of the next event; None at the end."""
@@ -264,6 +303,7 @@ class _Timeline:
         now = self._last = self._clock.ns
         life = self._lives[pod.uid]
         life.bound, life.node = now, node
+        self.placed += 1
         info = PodInfo.of(bound_form(pod.pod, node, now))
         pod_seen(self._scheduler, info)
         self._runs(info, now)
@@ -286,6 +326,7 @@ class _Timeline:
         self._expect(until, _Kind.END, info.uid)
         info = self._running[victim.uid] = PodInfo.of(leaving_form(info.pod, now))
         pod_seen(self._scheduler, info)
+        self.evicted += 1
         life = self._lives.get(info.uid)
         if life is not None:
             life.evicted = True

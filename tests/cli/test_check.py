@@ -101,7 +101,7 @@ def test_a_path_without_policies_is_reported(
     Path("empty.yaml").touch()
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert run(["check", "folder", "empty.yaml", "-"]) == 1
-    what = "error PS704: there is no policy, configuration, policy test or device selector in this"
+    what = "error PS704: there is no policy, configuration, test, experiment or selector in this"
     assert capsys.readouterr().out == (
         f"-:1:1: {what} file\n"
         f"empty.yaml:1:1: {what} file\n"

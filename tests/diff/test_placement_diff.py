@@ -14,10 +14,10 @@ from policy_sched.diff.placement_diff import (
     PLACED,
     Cause,
     PlacementDiff,
-    Significance,
     compare_placements,
     compare_seeds,
 )
+from policy_sched.experiments import Significance
 from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.factory import read

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 RULES = HERE.parent / "language" / "rules"
 ENTRIES = yaml.safe_load((HERE / "problems.yaml").read_text(encoding="utf-8"))
 #: Codes that no file alone has: they need a scheduler that runs.
-ELSEWHERE = ("PS711", "PS712", "PS713")
+ELSEWHERE = ("PS711", "PS712", "PS713", "PS714")
 RUNNING = HERE.parent / "instance" / "test_running_problems.py"
 
 

@@ -82,6 +82,7 @@ class CheckedPolicy:
     requeue: CheckedRequeue | None = None
     preemption: CheckedPreemption | None = None
     placement: CheckedPlacement | None = None
+    measures: tuple[Checked, ...] = ()
     cost_limit: int = MAX_RULE_COST
 
 
@@ -147,6 +148,7 @@ def _check_policy(
             check.optional(source.placement.score, "placement.score"),
             source.placement.on_error,
         ),
+        measures=check.texts(tuple(one.expression for one in source.measures), "measures"),
         cost_limit=source.cost_limit,
     )
     if not scores and _normalizes_doubles(source.score, policy.score):

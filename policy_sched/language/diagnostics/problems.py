@@ -284,4 +284,5 @@ class PolicySource:
     requeue: RequeueSource | None = None
     preemption: PreemptionSource | None = None
     placement: PlacementSource | None = None
+    measures: tuple[VariableSource, ...] = ()
     cost_limit: int = MAX_RULE_COST

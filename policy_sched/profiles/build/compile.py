@@ -65,6 +65,7 @@ def _without_problems(form: _Form) -> CompiledPolicy:
 
 def policy_hash(source: PolicySource) -> PluginHash:
     """Return the hashes of a policy; scores and the order of the queue reject no pod."""
+    source = replace(source, measures=())  # they decide nothing
     placement = source.placement
     if placement is not None:
         placement = replace(placement, score=None, on_error=None)

@@ -24,6 +24,7 @@ from policy_sched.profiles.load import (
     LoadedPolicy,
     beyond_ceiling,
     duplicate_names,
+    experiment_shape,
     files_below,
     load,
     load_file,
@@ -31,7 +32,7 @@ from policy_sched.profiles.load import (
     policy_source,
 )
 from policy_sched.profiles.models import MISSING_KEY, default_policies, path_text
-from policy_sched.source import SourceFile, read_text
+from policy_sched.source import Marked, SourceFile, read_text
 
 _NAMES: Final = frozenset(
     {(), ("spec",), ("spec", "params"), ("spec", "variables"), ("spec", "functions")}
@@ -44,6 +45,10 @@ Further = Callable[
     [LoadedPolicy, PolicySource, CheckedPolicy, Sequence[Mapping[str, Any]]], list[Diagnostic]
 ]
 """From a policy, its source, its checked form and the arguments that configurations give it."""
+
+
+CheckExperiment = Callable[[Marked], list[Diagnostic]]
+"""Returns every problem of a document that is an Experiment."""
 
 
 CheckOne = Callable[[LoadedPolicy], tuple[list[Diagnostic], float]]
@@ -86,6 +91,7 @@ def check_all(  # noqa: PLR0913 - most are keywords
     refuse_others: bool = True,
     max_cost_limit: int = MAX_ANNOTATED_COST,
     devices: DeviceNames | None = None,
+    experiments: CheckExperiment = experiment_shape,
 ) -> Checkup:
     """Return every problem of the policies and configurations in ``paths``, in file order.
 
@@ -97,8 +103,9 @@ def check_all(  # noqa: PLR0913 - most are keywords
     ``further``: further checks of policies without errors. ``each``: how policies are gone
     through. ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     ``devices``: the names that selectors over devices may read, all if there is no snapshot.
+    ``experiments`` checks an Experiment; only its shape unless given.
     """
-    check = _Check(further, each, devices)
+    check = _Check(further, each, devices, experiments)
     read: dict[FilePath, LoadedFile] = {}
     for path in dict.fromkeys(paths):
         stream = stdin if path == STDIN else None
@@ -132,19 +139,25 @@ def _nothing_in(path: str) -> Diagnostic:
     """Return that a path holds nothing to check: a slip would look like success."""
     folder = FilePath(path).is_dir()
     where = "directory" if folder else "file"
-    message = f"there is no policy, configuration, policy test or device selector in this {where}"
+    message = f"there is no policy, configuration, test, experiment or selector in this {where}"
     hint = f"files that are read in a directory: {', '.join(SUFFIXES)}" if folder else ""
     return Diagnostic(path, 1, 1, MISSING_KEY, message, hint)
 
 
-def check_open(path: str, text: str, beside: Sequence[str] = ()) -> list[Diagnostic]:
+def check_open(
+    path: str,
+    text: str,
+    beside: Sequence[str] = (),
+    experiments: CheckExperiment = experiment_shape,
+) -> list[Diagnostic]:
     """Return every problem of a file that an editor has open, as its text is there.
 
     Documents of other kinds are passed over. A configuration may name the policies in the files
-    and directories ``beside`` it; errors of those are not reported.
+    and directories ``beside`` it; errors of those are not reported. ``experiments`` as in
+    `check_all`.
     """
     file = load(SourceFile(path, text))
-    check = _Check()
+    check = _Check(experiments=experiments)
     if file.configs:
         names = {policy.name for policy in file.policies}
         check.others = tuple(one for one in load_policies(beside)[0] if one.name not in names)
@@ -158,6 +171,7 @@ class _Check:
     further: Further | None = None
     each: CheckEach = one_by_one
     devices: DeviceNames | None = None
+    experiments: CheckExperiment = experiment_shape
     others: tuple[LoadedPolicy, ...] = ()
     found: list[Diagnostic] = field(default_factory=list)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -170,6 +184,8 @@ class _Check:
             self.found += file.all_problems
             for document in file.documents:
                 self.found += selector_problems(document.selectors, self.devices)
+                if document.experiment:
+                    self.found += self.experiments(document.marked)
         self.found += duplicate_names(policies)
         work = partial(_timed, configs=configs, further=self.further)
         for policy, (found, seconds) in zip(policies, self.each(work, policies), strict=True):

@@ -26,14 +26,20 @@ from policy_sched.profiles.load import (
     rule_text,
     with_rule_texts,
 )
+from policy_sched.profiles.models import EXPERIMENT_KIND, Document, Experiment, Path, Policy
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import POLICY_KIND as KIND
-from policy_sched.profiles.models import Path, Policy
 from policy_sched.source import Marked, SourceFile, content_end, content_start, diagnostic
 
 CHANGED: Final = "PS701"
 _Edit = tuple[int, int, str]
 _STEP: Final = 2
+MAX_MEASURES: Final = 100
+"""Measures of an experiment whose rules are printed anew."""
+_WITH_RULES: Final[dict[tuple[str, str], type[Document]]] = {
+    (API_VERSION, KIND): Policy,
+    (API_VERSION, EXPERIMENT_KIND): Experiment,
+}
 
 
 def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
@@ -48,9 +54,8 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
     edits: list[_Edit] = []
     size = 0
     for marked in documents:
-        if kind_of(marked.value) == (API_VERSION, KIND):
-            rules: list[Path] = []
-            with_rule_texts(marked.value, marked, rules)
+        if kind_of(marked.value) in _WITH_RULES:
+            _, rules = _rules_of(marked)
             size += rule_text(marked, rules)
             if size > MAX_RULE_TEXT:
                 place = DocumentPosition(path, marked)
@@ -60,12 +65,24 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
             problems += refused
     if problems:
         return text, sorted(problems)
-    shown = in_order(path, _edited(file.text, edits), Policy, (API_VERSION, KIND))
+    shown = _edited(file.text, edits)
+    for kind, model in _WITH_RULES.items():
+        shown = in_order(path, shown, model, kind)
     shown = shown if shown.endswith("\n") or not shown else shown + "\n"
     if _meaning(path, shown) != _meaning(path, file.text):
         message = "the file cannot be formatted without changing its meaning"
         return text, [diagnostic(file, 0, CHANGED, message, hint="write it without aliases")]
     return shown, []
+
+
+def _rules_of(marked: Marked) -> tuple[Any, list[Path]]:
+    """Return a document's data and the paths of its rules; an experiment's are in its measures."""
+    rules: list[Path] = []
+    if kind_of(marked.value) == (API_VERSION, EXPERIMENT_KIND):
+        at: Path = ("spec", "measures")
+        each = ((*at, i, key) for i in range(MAX_MEASURES) for key in ("nodes", "percentOf"))
+        return marked.value, [path for path in each if marked.node(path) is not None]
+    return with_rule_texts(marked.value, marked, rules), rules
 
 
 def _edited(text: str, edits: list[_Edit]) -> str:
@@ -151,8 +168,7 @@ def _meaning(path: str, text: str) -> list[Any]:
         return [problems]
     found = []
     for marked in documents:
-        rules: list[Path] = []
-        value = with_rule_texts(marked.value, marked, rules)
+        value, rules = _rules_of(marked)
         found.append(_with_one_form(value, set(rules), ()))
     return found
 

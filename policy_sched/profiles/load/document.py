@@ -25,6 +25,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.diagnostics import Locate, nearest
 from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.profiles.models import (
+    EXPERIMENT_KIND,
     TEST_KINDS,
     TOO_LARGE,
     Document,
@@ -314,7 +315,7 @@ def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> Problem:
 
 
 STDIN: Final = "-"
-_KINDS: Final = frozenset({KIND, *TEST_KINDS, models.KIND})
+_KINDS: Final = frozenset({KIND, EXPERIMENT_KIND, *TEST_KINDS, models.KIND})
 _STATED: Final = re.compile(
     rf"""^["']?apiVersion["']?\s*:\s*["']?(?:{"|".join(map(re.escape, GROUPS))})""", re.MULTILINE
 )

@@ -35,6 +35,7 @@ from policy_sched.profiles.load.policies import (
 )
 from policy_sched.profiles.models import (
     API_VERSION,
+    EXPERIMENT_KIND,
     GROUP,
     KIND,
     POLICY_API_VERSION,
@@ -71,7 +72,8 @@ class LoadedDocument:
     """One document: its data, and its model if it is of a kind that is read.
 
     A model with errors is mended as far as possible. ``recognized``: the document is of such a
-    kind, or has a problem because it is not.
+    kind, or has a problem because it is not. ``experiment``: it is an Experiment, whose problems
+    `check` finds.
     """
 
     marked: Marked
@@ -79,6 +81,7 @@ class LoadedDocument:
     policy: LoadedPolicy | None = None
     config: LoadedConfig | None = None
     selectors: tuple[DeviceSelectorText, ...] = ()
+    experiment: bool = False
     recognized: bool = True
 
 
@@ -156,6 +159,8 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
     )
     if kind in TEST_KINDS and Kinds.POLICIES in kinds:
         return LoadedDocument(marked, tuple(test_problems(marked)) if everything else ())
+    if kind == EXPERIMENT_KIND and Kinds.POLICIES in kinds and named:
+        return LoadedDocument(marked, experiment=True)
     if everything and has_device_objects(marked.value):
         selectors, problems = device_selectors(marked)
         return LoadedDocument(marked, tuple(problems), selectors=tuple(selectors))

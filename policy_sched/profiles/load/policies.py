@@ -32,11 +32,14 @@ from policy_sched.profiles.models import (
     BAD_VALUE,
     DUPLICATE,
     DURATION_PATTERN,
+    EXPERIMENT_FILE,
+    EXPERIMENT_KIND,
     MISSING_KEY,
     POLICY_FILE,
     TEST_FILE,
     TOO_LARGE,
     WRONG_TYPE,
+    Experiment,
     FilterRule,
     Path,
     Permit,
@@ -150,6 +153,7 @@ _SECTIONS: Final = (
     "bind",
     "postBind",
     "placement",
+    "measures",
 )
 
 
@@ -328,6 +332,23 @@ def test_problems(marked: Marked) -> list[Diagnostic]:
     _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
     shape = DocumentPosition(marked.file.path, marked).diagnostics(problems)
     return [*shape, *problems_of_config(marked)]
+
+
+def read_experiment(value: object, marked: Marked) -> tuple[Experiment | None, list[Problem]]:
+    """Read a document as an Experiment, and return every problem of its shape.
+
+    ``value``: the document's data, with values for its parameters. None if it cannot be mended.
+    """
+    if kind_of(value) != (API_VERSION, EXPERIMENT_KIND):
+        return None, [kind_problem(marked.value, ((API_VERSION, EXPERIMENT_KIND),))]
+    model, problems, _ = read_model(value, Experiment, EXPERIMENT_FILE)
+    return model, without_followers(problems)
+
+
+def experiment_shape(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of the shape of a document that is an Experiment."""
+    place = DocumentPosition(marked.file.path, marked)
+    return place.diagnostics(read_experiment(marked.value, marked)[1])
 
 
 def problems_of_config(marked: Marked) -> list[Diagnostic]:

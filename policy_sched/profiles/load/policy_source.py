@@ -103,6 +103,10 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
         post_bind=text.section(StepSource, spec.post_bind, "postBind"),
         placement=text.section(PlacementSource, spec.placement, "placement"),
         requeue=text.section(RequeueSource, spec.requeue, "requeue"),
+        measures=tuple(
+            VariableSource(one.name, text("measures", i, "expression"))
+            for i, one in enumerate(spec.measures)
+        ),
     )
 
 

@@ -110,6 +110,8 @@ GROUP: Final = "policysched.dev/"
 KIND: Final = "Policy"
 TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
+EXPERIMENT_KIND: Final = "Experiment"
+"""The kind that ``policy-sched sweep`` reads; policies skip it, too."""
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
 IDENTIFIER_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -230,6 +232,15 @@ class Score(Document):
     """What an error in the expression means; default Zero."""
 
 
+class StatedMeasure(Document):
+    """A value by which experiments judge placements; it decides nothing."""
+
+    name: Identifier
+    """Name by which an Experiment refers to it."""
+    expression: Expression
+    """Value of a node; the values of all nodes are summed."""
+
+
 class PolicySpec(Document):
     """The sections of a policy; each is optional."""
 
@@ -267,6 +278,8 @@ class PolicySpec(Document):
     """Which nodes the pods of a group go to together."""
     requeue: Requeue | None = None
     """When a pod that this policy rejected is tried again."""
+    measures: Many[StatedMeasure] = ()
+    """Values over nodes by which experiments judge placements."""
 
 
 class Policy(Document):

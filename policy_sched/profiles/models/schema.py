@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from policy_sched.profiles.models.defaults import schemas_directory
+from policy_sched.profiles.models.experiment import Experiment
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     SECOND,
     KubeSchedulerConfiguration,
@@ -31,6 +32,7 @@ _REF: Final = "#/definitions/{model}"
 CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
 POLICY_FILE: Final = "policy.schema.json"
 TEST_FILE: Final = "policytest.schema.json"
+EXPERIMENT_FILE: Final = "experiment.schema.json"
 
 
 def attribute_docs(model: type[Document]) -> dict[str, str]:
@@ -165,12 +167,18 @@ def test_schema() -> Schema:
     return schema
 
 
+def experiment_schema() -> Schema:
+    """Return the schema of an Experiment document."""
+    return _print(Experiment)
+
+
 def schemas() -> dict[str, str]:
     """Return the text of every schema file by its name."""
     printed = {
         CONFIGURATION_FILE: configuration_schema(),
         POLICY_FILE: policy_schema(),
         TEST_FILE: test_schema(),
+        EXPERIMENT_FILE: experiment_schema(),
     }
     return {
         name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

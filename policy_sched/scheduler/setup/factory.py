@@ -72,13 +72,22 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
     now: Callable[[], int] | None = None,
     cached: bool = True,
     timing: Timing | None = None,
+    ties: Random | None = None,
 ) -> Scheduler:
     """Return a scheduler with an empty cache that runs compiled plans; see `build`.
 
     ``cached=False`` evaluates every pod from scratch. ``timing``: the queue's durations.
+    ``ties`` breaks ties in place of the seed.
     """
     return assemble_with_assembly(
-        plans, seed=seed, objects=objects, client=client, now=now, cached=cached, timing=timing
+        plans,
+        seed=seed,
+        objects=objects,
+        client=client,
+        now=now,
+        cached=cached,
+        timing=timing,
+        ties=ties,
     )[0]
 
 
@@ -92,10 +101,12 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     cached: bool = True,
     timing: Timing | None = None,
     runner: Callable[[Pipeline], Runner] = Runner,
+    ties: Random | None = None,
 ) -> tuple[Scheduler, Assembly]:
     """Return a scheduler as `assemble` does, and what makes its profiles at a reload.
 
     ``timing``: the queue's durations. ``runner`` makes what runs a pipeline.
+    ``ties`` breaks ties in place of the seed.
     """
     cache = Cache()
     known = ApiObjects(objects, cache.nodes.journal)
@@ -114,5 +125,6 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     built = assembly.build(plans)
     assembly.settle(built)
     queue = build_queue(built.profiles, handle.now, timing)
-    # A seed makes ties repeatable; nothing here is a secret.
-    return Scheduler(handle, queue, built.profiles, Random(seed)), assembly  # noqa: S311
+    if ties is None:
+        ties = Random(seed)  # noqa: S311 - a seed makes ties repeatable; nothing here is a secret
+    return Scheduler(handle, queue, built.profiles, ties), assembly

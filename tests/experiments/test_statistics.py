@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.diff.placement_diff import Estimate, Significance, estimate, paired
+from policy_sched.experiments.statistics import Estimate, Significance, estimate, paired
 
 #: Pods that a policy placed more than another one on a real cluster, with six seeds.
 OPENB = (-8.0, -2.0, 6.0, -19.0, 14.0, -25.0)

@@ -1,0 +1,109 @@
+"""The verb ``sweep``: an experiment in, tables and figures of its runs out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from policy_sched.cli.output.diagnostics import (
+    FAILED,
+    OK,
+    require_files,
+    write_diagnostics,
+    write_hints,
+)
+from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.report import write_report
+from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.experiments import (
+    Store,
+    Sweep,
+    SweepReport,
+    engine_of,
+    read_sweep,
+    run_tasks,
+    tables,
+    write_tables,
+)
+
+Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative="", show_default=False)]
+Workers = Annotated[int | None, Parameter(name=["--jobs", "-j"], validator=Number(gte=1))]
+
+
+def sweep(  # noqa: PLR0913  # the options of the verb
+    experiment: Annotated[str, Parameter(name="EXPERIMENT")],
+    /,
+    *,
+    jobs: Workers = None,
+    engine: str | None = None,
+    results: str | None = None,
+    settings: Settings = (),
+    parquet: Annotated[bool, Parameter(negative="")] = False,
+    output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
+) -> int:
+    """Run every variant of an Experiment with every seed, and write tables of what was measured.
+
+    A run whose result is there already is not run again: results are kept by a hash of everything
+    that goes into a run. The tables are the same bytes whatever the number of workers.
+
+    Parameters
+    ----------
+    experiment
+        A file with an Experiment.
+    jobs
+        Processes, one for each core unless given; with 1 everything runs in this one.
+    engine
+        dask://HOST:PORT runs on a Dask cluster (pip install 'policy-sched[dask]').
+    results
+        The folder of results: NAME-results unless given, with the experiment's name.
+    settings
+        A parameter of the experiment, as in trace=default; once for each.
+    parquet
+        Write the tables as Parquet, too (pip install 'policy-sched[parquet]').
+    output
+        text or json: what is printed.
+    """
+    prepared = read(experiment, settings)
+    store = Store(Path(results or f"{prepared.name}-results"))
+    workers = jobs or len(os.sched_getaffinity(0))
+    notes: list[str] = []
+    chosen = engine_of(engine, workers, notes.append)
+    with progress("running", len(prepared.tasks)) as advance:
+        outcome = run_tasks(prepared, prepared.tasks, store, chosen, advance)
+    write_hints(notes)
+    write_tables(tables(prepared.spec, outcome.results), store.folder, parquet=parquet)
+    report = SweepReport(
+        prepared.name,
+        prepared.spec,
+        outcome.results,
+        outcome.failures,
+        str(store.folder),
+        outcome.found,
+    )
+    write_report(report, output)
+    return FAILED if outcome.failures else OK
+
+
+def read(path: str, settings: Sequence[str]) -> Sweep:
+    """Return an experiment that can be run. Raises PolicyError with every problem."""
+    require_files([path])
+    found, problems = read_sweep(path, given(settings))
+    if found is None:
+        raise PolicyError(problems)
+    write_diagnostics(problems, sys.stderr)
+    return found
+
+
+def given(settings: Sequence[str]) -> Mapping[str, str]:
+    """Return the values of --set by name. Raises PolicySchedError."""
+    pairs = [one.partition("=") for one in settings]
+    wrong = next((one for one, pair in zip(settings, pairs, strict=True) if not pair[1]), None)
+    if wrong is not None:
+        raise PolicySchedError(f"--set {wrong}: write NAME=VALUE")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,53 @@
+"""Experiments: many runs of a workload with variants of the policies, and what they show.
+
+An Experiment is read and compiled (reading, variants, inputs, measures, sweep), its runs are done
+by an engine and kept by their keys (runs, engine, running, results), and become tables, statistics
+and figures (statistics, report, figures, html). tune searches for the best variant.
+"""
+
+from policy_sched.experiments.engine import Engine, engine_of
+from policy_sched.experiments.report import SweepReport
+from policy_sched.experiments.results import Store, Table, tables, write_tables
+from policy_sched.experiments.running import Outcome, run_tasks
+from policy_sched.experiments.statistics import (
+    LEVEL,
+    Distribution,
+    Estimate,
+    Paired,
+    Significance,
+    distribution,
+    estimate,
+    paired,
+)
+from policy_sched.experiments.sweep import (
+    Sweep,
+    Task,
+    experiment_problems,
+    open_experiment_problems,
+    read_sweep,
+)
+
+__all__ = [
+    "LEVEL",
+    "Distribution",
+    "Engine",
+    "Estimate",
+    "Outcome",
+    "Paired",
+    "Significance",
+    "Store",
+    "Sweep",
+    "SweepReport",
+    "Table",
+    "Task",
+    "distribution",
+    "engine_of",
+    "estimate",
+    "experiment_problems",
+    "open_experiment_problems",
+    "paired",
+    "read_sweep",
+    "run_tasks",
+    "tables",
+    "write_tables",
+]

@@ -1,0 +1,186 @@
+"""Runs the tasks of a sweep: in this process, in a pool of processes, or on a Dask cluster.
+
+Theory of operation. A pool's workers are new processes (spawn); each gets the inputs once, and then
+numbers of runs. No more runs are handed out than there are workers, so those that were under way
+are known when a worker dies. Each of them is then run again in a worker of its own, and the one
+that kills its worker again has failed; all others go on. Dask hands runs out itself, repeats those
+of workers that died, and gives up one that killed three. What a run gives depends on its inputs
+alone, so the engine and the number of workers change nothing in the results.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.inputs import Inputs
+from policy_sched.experiments.runs import RunResult, RunVariant, run
+from policy_sched.profiles.models import ExperimentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run has no result."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A run to be done: any number of the caller's, the variant, and the seed."""
+
+    number: int
+    variant: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all runs share."""
+
+    inputs: Inputs
+    spec: ExperimentSpec
+    variants: Mapping[str, RunVariant]
+
+    def run(self, order: Order) -> RunResult | Failure:
+        """Run one order; what it raises is its failure."""
+        try:
+            return run(self.inputs, self.spec, self.variants[order.variant], order.seed)
+        except PolicySchedError as error:
+            return Failure(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - whatever a run raises stops no other run
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return Failure(f"{type(error).__name__}: {error} ({where.name})")
+
+
+Answer = tuple[Order, RunResult | Failure]
+Note = Callable[[str], None]
+"""Told about workers that died."""
+
+
+def in_this_process(work: Work, orders: Sequence[Order]) -> Iterator[Answer]:
+    """Yield the result of each order, in their order."""
+    for order in orders:
+        yield order, work.run(order)
+
+
+_WORK: dict[str, Work] = {}
+"""What this process, a worker, got at its start."""
+
+
+def _begin(data: bytes) -> None:
+    _WORK["work"] = pickle.loads(data)  # noqa: S301 - from the process that started this one
+    gc.freeze()
+
+
+def _in_worker(order: Order) -> RunResult | Failure:
+    return _WORK["work"].run(order)
+
+
+def in_processes(work: Work, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Answer]:
+    """Yield the results of orders as they come."""
+    data = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+    left, alone = deque(orders), deque[Order]()
+    suspects: set[int] = set()
+    while left or alone:
+        queue, count = (alone, 1) if alone else (left, workers)
+        under_way: dict[Future[RunResult | Failure], Order] = {}
+        context = get_context("spawn")
+        with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(data,)) as pool:
+            try:
+                yield from _handed_out(pool, queue, count, under_way)
+                continue
+            except BrokenProcessPool:
+                pass
+        for order in under_way.values():
+            if order.number in suspects:
+                yield order, Failure("its worker was killed, and so was the next that tried it")
+                continue
+            suspects.add(order.number)
+            note(f"a worker was killed; {order.variant}, seed {order.seed} is run again")
+            alone.append(order)
+
+
+def _handed_out(
+    pool: ProcessPoolExecutor,
+    queue: deque[Order],
+    count: int,
+    under_way: dict[Future[RunResult | Failure], Order],
+) -> Iterator[Answer]:
+    """Yield results; no more runs than workers are under way. Raises BrokenProcessPool."""
+    while queue or under_way:
+        while queue and len(under_way) < count:
+            order = queue.popleft()
+            under_way[pool.submit(_in_worker, order)] = order
+        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=lambda one: under_way[one].number):
+            result = future.result()
+            yield under_way.pop(future), result
+
+
+def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Answer]:
+    """Yield the results of orders as a Dask cluster gives them."""
+    from distributed import Client, KilledWorker, as_completed  # noqa: PLC0415  an extra
+
+    try:
+        client = Client(address, set_as_default=False)
+    except OSError as error:
+        raise PolicySchedError(f"--engine {address}: {error}") from None
+    with client:
+        shared = client.scatter(
+            pickle.dumps(work, pickle.HIGHEST_PROTOCOL), broadcast=True, hash=False
+        )
+        futures = {client.submit(_for_dask, shared, order, pure=False): order for order in orders}
+        for future in as_completed(futures):
+            order = futures[future]
+            try:
+                yield order, future.result()
+            except KilledWorker:
+                message = "three workers were killed while they ran it"
+                note(f"{order.variant}, seed {order.seed}: {message}")
+                yield order, Failure(message)
+
+
+def _for_dask(data: bytes, order: Order) -> RunResult | Failure:
+    key = str(hash(data))
+    if key not in _WORK:
+        _WORK.clear()
+        _WORK[key] = pickle.loads(data)  # noqa: S301 - from the process that hands runs out
+    return _WORK[key].run(order)
+
+
+Engine = Callable[[Work, Sequence[Order]], Iterator[Answer]]
+"""Does orders, and yields their results as they come."""
+
+
+def engine_of(name: str | None, workers: int, note: Note) -> Engine:
+    """Return the engine of the options --engine and -j. Raises PolicySchedError."""
+    if name is None:
+        if workers == 1:
+            return in_this_process
+        return lambda work, orders: in_processes(work, orders, min(workers, len(orders)), note)
+    scheme, _, address = name.partition("://")
+    if scheme != "dask" or not address:
+        raise PolicySchedError(f"--engine {name}: write dask://HOST:PORT")
+    require("distributed", "dask")
+    return lambda work, orders: on_dask(work, orders, f"tcp://{address}", note)
+
+
+def require(module: str, extra: str) -> Any:
+    """Return a module of an extra. Raises PolicySchedError with the command that installs it."""
+    import importlib  # noqa: PLC0415  only where an extra is used
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        message = f"{module} is not installed: pip install 'policy-sched[{extra}]'"
+        raise PolicySchedError(message) from None

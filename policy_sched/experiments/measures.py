@@ -1,0 +1,297 @@
+"""Measures: values of a cluster while a run goes on, and of its pods at the end.
+
+Theory of operation. A rule over node is compiled once, and its values are kept for each row of the
+node table. At an event only the rows are evaluated that changed since the last one, and the values
+are summed. So a measure costs no more than the decision that it measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import STRUCTURE, NodeTable, PodTable
+from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.reading import Loaded, rule_text
+from policy_sched.experiments.variants import CompiledVariant
+from policy_sched.language import Expression, compile_expression
+from policy_sched.language.check import check_beside, diagnostic
+from policy_sched.language.diagnostics import PolicySource, Problem, Text
+from policy_sched.language.lower import Refusal
+from policy_sched.language.runtime import Activation
+from policy_sched.language.values import one_evaluation
+from policy_sched.model import Pod, PodInfo
+from policy_sched.profiles.models import BAD_VALUE, Path, did_you_mean
+
+_NO_POD: Final = PodInfo.of(Pod())
+_NO_CYCLE: Final = Activation()
+_FEW: Final = 8
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRules:
+    """The compiled rules of a measure: what is summed over nodes, and what that is divided by."""
+
+    of: Expression
+    per: Expression | None = None
+
+
+def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, MeasureRules]:
+    """Return the rules of the measures by name, with the params that a variant has.
+
+    What is wrong is added to the problems of the experiment.
+    """
+    found: dict[str, MeasureRules] = {}
+    for i, measure in enumerate(loaded.spec.measures):
+        if measure.nodes is None and measure.measure is None:
+            continue
+        at: Path = ("spec", "measures", i)
+        source = _source(loaded, variant, measure.policy, (*at, "policy"))
+        if source is None:
+            continue
+        text = _stated(loaded, source, measure.measure, at)
+        if measure.nodes is not None:
+            text = rule_text(loaded, (*at, "nodes"), measure.nodes)
+        per = None
+        if measure.percent_of is not None:
+            divisor = rule_text(loaded, (*at, "percentOf"), measure.percent_of)
+            per = _compiled(loaded, divisor, source)
+        rule = None if text is None else _compiled(loaded, text, source)
+        if rule is not None and (per is not None or measure.percent_of is None):
+            found[measure.name] = MeasureRules(rule, per)
+    return found
+
+
+def _source(
+    loaded: Loaded, variant: CompiledVariant, name: str | None, at: Path
+) -> PolicySource | None:
+    if name is None:
+        return PolicySource("")
+    source = variant.policies.get(name)
+    if source is None:
+        known = sorted(variant.policies)
+        hint = did_you_mean(name, known) or f"policies of {variant.name}: {', '.join(known)}"
+        loaded.problem(at, BAD_VALUE, f"variant {variant.name} has no policy {name}", hint)
+    return source
+
+
+def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: Path) -> Text | None:
+    if name is None:
+        return None
+    stated = {one.name: one.expression for one in source.measures}
+    if name not in stated:
+        known = f"measures: {', '.join(stated)}" if stated else "it states none"
+        hint = did_you_mean(name, stated) or known
+        message = f"policy {source.name} states no measure {name}"
+        loaded.problem((*at, "measure"), BAD_VALUE, message, hint)
+    return stated.get(name)
+
+
+def _compiled(loaded: Loaded, text: Text, source: PolicySource) -> Expression | None:
+    """Return a rule over node, None if something is wrong with it."""
+    policy, problems = check_beside(text, "measures", source)
+    loaded.diagnostics += [one for one in problems if one not in loaded.diagnostics]
+    if policy is None:
+        return None
+    (checked,) = policy.match_conditions
+    variables = [(name, variable.core) for name, variable in policy.variables]
+    given = (policy.params, policy.params_type, policy.functions, variables)
+    try:
+        with one_evaluation():
+            return compile_expression(checked.core, *given)
+    except Refusal as refusal:
+        span = refusal.span
+        problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
+        found = diagnostic(problem, checked.text)
+        loaded.diagnostics += [] if found in loaded.diagnostics else [found]
+        return None
+
+
+class SumOverNodes:
+    """The sum of a rule's values over the nodes of a table, kept up to date.
+
+    Raises PolicySchedError if the rule fails on a node.
+    """
+
+    def __init__(self, name: str, rule: Expression, table: NodeTable, pods: PodTable) -> None:
+        self._name = name
+        self._rule = rule
+        self._table = table
+        self._bound = rule.bind(table, pods)
+        self._values = np.zeros(0, np.float64)
+        self._version = -1
+        self._sum = 0.0
+
+    def __call__(self) -> float:
+        """Return the sum now."""
+        journal = self._table.journal
+        if journal.version == self._version:
+            return self._sum
+        changes = None if self._version < 0 else journal.since(self._version)
+        self._version = journal.version
+        if changes is None or changes.kind & STRUCTURE:
+            self._refill()
+        elif len(changes.rows) <= _FEW:
+            for row in changes.rows:
+                if self._table.names[row]:
+                    self._values[row] = self._one(row)
+        else:
+            rows = np.array([row for row in changes.rows if self._table.names[row]], np.intp)
+            self._values[rows] = self._many(rows)
+        self._sum = float(self._values.sum())
+        return self._sum
+
+    def _refill(self) -> None:
+        rows = np.array(sorted(self._table.row_of.values()), np.intp)
+        self._values = np.zeros(self._table.n, np.float64)
+        if rows.size:
+            self._values[rows] = self._many(rows)
+
+    def _one(self, row: int) -> float:
+        value, error = self._bound.scalar(_NO_POD, _NO_CYCLE, row)
+        if error:
+            raise self._failed(row, error)
+        return float(value)
+
+    def _many(self, rows: Rows) -> NDArray[np.float64]:
+        values, errors = self._bound.vector(_NO_POD, _NO_CYCLE, rows)
+        for row, error in zip(rows.tolist(), errors, strict=True):
+            if error:
+                raise self._failed(row, error)
+        return np.array(values, np.float64)
+
+    def _failed(self, row: int, error: int) -> PolicySchedError:
+        node = self._table.names[row]
+        return PolicySchedError(f"measure {self._name} has no value on node {node} (PS{error})")
+
+
+def percent(part: float, whole: float) -> float:
+    """Return a part in percent; 0 of nothing."""
+    return 100.0 * part / whole if whole else 0.0
+
+
+Level = Callable[[], float]
+"""Returns a value of the cluster as it is now."""
+
+
+def of_nodes(name: str, rules: MeasureRules, table: NodeTable, pods: PodTable) -> Level:
+    """Return the value of a measure over nodes."""
+    part = SumOverNodes(name, rules.of, table, pods)
+    if rules.per is None:
+        return part
+    whole = SumOverNodes(name, rules.per, table, pods)
+    return lambda: percent(part(), whole())
+
+
+def of_allocation(resource: str, table: NodeTable) -> Level:
+    """Return what pods request of a resource, in percent of what nodes have."""
+    return lambda: percent(table.total_requested(resource), table.total_allocatable(resource))
+
+
+@dataclass(slots=True)
+class Series:
+    """The values of measures at the events of a run. ``times``: nanoseconds, for virtual time.
+
+    ``x``: where each event stands on the curve's axis.
+    """
+
+    names: tuple[str, ...]
+    times: list[int]
+    x: list[float]
+    values: list[list[float]]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Series:
+        """Return a series without events."""
+        return cls(tuple(names), [], [], [[] for _ in names])
+
+    def note(self, time: int, x: float, values: Iterator[float]) -> None:
+        """Add an event; of several events at one time the last one counts."""
+        if self.times and self.times[-1] == time and time >= 0:
+            self.x[-1] = x
+            for column, value in zip(self.values, values, strict=True):
+                column[-1] = value
+            return
+        self.times.append(time)
+        self.x.append(x)
+        for column, value in zip(self.values, values, strict=True):
+            column.append(value)
+
+    def summary(self, number: int, how: str, end: int) -> float | None:
+        """Return what stands for the run: Last, Mean, Max, or Integral (over seconds)."""
+        values = np.array(self.values[number], np.float64)
+        if not values.size:
+            return None
+        if how == "Last":
+            return float(values[-1])
+        if how == "Max":
+            return float(values.max())
+        timed = self.times[-1] >= 0
+        if not timed:
+            return float(values.mean())
+        seconds = np.diff(np.array([*self.times, max(end, self.times[-1])], np.int64)) / 1e9
+        total, span = float((values * seconds).sum()), float(seconds.sum())
+        if how == "Integral":
+            return total
+        return total / span if span else float(values[-1])
+
+    def by_points(self, step: float, how: str) -> dict[str, list[float]]:
+        """Return the points of a curve: each event counts at the point that is nearest to it.
+
+        The point is the same as that of Python's round: halves go to the even neighbour.
+        """
+        places = np.rint(np.array(self.x, np.float64) / step).astype(np.int64)
+        points, where, counts = np.unique(places, return_inverse=True, return_counts=True)
+        last = np.zeros(points.size, np.int64)
+        last[where] = np.arange(places.size)
+        found: dict[str, list[float]] = {"x": [_plain(point * step) for point in points.tolist()]}
+        for name, column in zip(self.names, self.values, strict=True):
+            values = np.array(column, np.float64)
+            if how == "Last":
+                found[name] = values[last].tolist()
+            else:
+                found[name] = (np.bincount(where, values, points.size) / counts).tolist()
+        return found
+
+    def by_time(self, start: int, end: int, step: int, how: str) -> dict[str, list[float]]:
+        """Return the points of a curve over time: hours since the start."""
+        count = max(1, -(-(end - start) // step))
+        edges = start + step * np.arange(count + 1, dtype=np.int64)
+        edges[-1] = max(end, start + 1)
+        times = np.array([start, *self.times], np.int64)
+        found: dict[str, list[float]] = {"x": ((edges[:-1] - start) / 3.6e12).tolist()}
+        for name, column in zip(self.names, self.values, strict=True):
+            values = np.array([0.0, *column], np.float64)
+            if how == "Last":
+                at = np.searchsorted(times, edges[1:], side="left") - 1
+                found[name] = values[at].tolist()
+                continue
+            total = np.concatenate(([0.0], np.cumsum(values[:-1] * (np.diff(times) / 1e9))))
+            first = np.searchsorted(times, edges, side="right") - 1
+            until = total[first] + values[first] * ((edges - times[first]) / 1e9)
+            found[name] = (np.diff(until) / (np.diff(edges) / 1e9)).tolist()
+        return found
+
+
+def _plain(value: float) -> float:
+    return float(round(value, 9))
+
+
+def of_times(seconds: Sequence[float], how: str) -> float | None:
+    """Return Mean, Max or a percentile of lengths of time; None of none.
+
+    A percentile is the shortest time that so many percent do not exceed.
+    """
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    if how == "Mean":
+        return float(np.mean(ordered))
+    if how == "Max":
+        return ordered[-1]
+    return ordered[-(-len(ordered) * int(how[1:]) // 100) - 1]

@@ -1,0 +1,152 @@
+"""What a sweep found, as text and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from policy_sched.experiments.results import (
+    Results,
+    by_variant,
+    comparisons,
+    values_of,
+)
+from policy_sched.experiments.statistics import Paired, Significance, distribution
+from policy_sched.experiments.sweep import Task
+from policy_sched.model import counted
+from policy_sched.profiles.models import ExperimentSpec, Measure
+from policy_sched.report import Document, table
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """The results of an experiment, and the runs that have none.
+
+    ``folder``: where the tables are. ``found``: how many results were there already.
+    """
+
+    name: str
+    spec: ExperimentSpec
+    results: Results
+    failures: Sequence[tuple[Task, str]]
+    folder: str
+    found: int = 0
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the report as text."""
+        variants = by_variant(self.results)
+        runs = counted(len(self.results), "run")
+        yield f"{self.name}: {runs} of {counted(len(variants), 'variant')}"
+        if self.results:
+            yield ""
+            yield from self._means()
+            yield from self._comparisons()
+        if self.failures:
+            yield ""
+            yield f"{counted(len(self.failures), 'run')} without a result:"
+            yield from (f"  {task.variant}, seed {task.seed}: {why}" for task, why in self.failures)
+        yield ""
+        yield f"tables are in {self.folder}"
+
+    def _means(self) -> Iterator[str]:
+        rows = [["VARIANT", "MEASURE", "RUNS", "MEAN", "MEDIAN", "25 %", "75 %"]]
+        for variant, runs in by_variant(self.results).items():
+            for measure in self.spec.measures:
+                values = values_of(runs, measure.name)
+                if values:
+                    one = distribution(values)
+                    shown = (one.mean, one.median, one.p25, one.p75)
+                    rows.append([variant, named(measure), str(one.count), *map(number_text, shown)])
+        yield from table(rows, range(2, 7))
+
+    def _comparisons(self) -> Iterator[str]:
+        rows = [["VARIANT", "MEASURE", "DIFFERENCE", "95 % INTERVAL", ""]]
+        first = ""
+        for baseline, variant, name, pairs, found in comparisons(self.spec, self.results):
+            first = baseline
+            measure = next(one for one in self.spec.measures if one.name == name)
+            interval = found.difference
+            rows.append(
+                [
+                    variant,
+                    named(measure),
+                    f"{interval.mean:+.4g}",
+                    f"{interval.low:+.4g} .. {interval.high:+.4g}",
+                    verdict_text(found, measure, pairs),
+                ]
+            )
+        if len(rows) > 1:
+            yield ""
+            yield f"Differences from {first}, over equal seeds:"
+            yield from table(rows, range(2, 4))
+
+    def document(self) -> Document:
+        """Return the report as plain data."""
+        return {
+            "name": self.name,
+            "runs": len(self.results),
+            "summary": [
+                {"variant": variant, "measure": measure.name, **_distribution(values)}
+                for variant, runs in by_variant(self.results).items()
+                for measure in self.spec.measures
+                if (values := values_of(runs, measure.name))
+            ],
+            "comparison": [
+                {
+                    "baseline": first,
+                    "variant": variant,
+                    "measure": measure,
+                    "pairs": pairs,
+                    "difference": found.difference.mean,
+                    "low": found.difference.low,
+                    "high": found.difference.high,
+                    "verdict": str(found.verdict),
+                }
+                for first, variant, measure, pairs, found in comparisons(self.spec, self.results)
+            ],
+            "failures": [
+                {"variant": task.variant, "seed": task.seed, "message": why}
+                for task, why in self.failures
+            ],
+        }
+
+
+def _distribution(values: Sequence[float]) -> dict[str, float]:
+    one = distribution(values)
+    return {
+        "runs": one.count,
+        "mean": one.mean,
+        "median": one.median,
+        "p25": one.p25,
+        "p75": one.p75,
+    }
+
+
+def named(measure: Measure) -> str:
+    """Return a measure's name with its unit."""
+    unit = measure.unit or ("%" if measure.allocation or measure.percent_of else "")
+    unit = unit or ("s" if measure.time else "")
+    return f"{measure.name} ({unit})" if unit else measure.name
+
+
+def number_text(value: float) -> str:
+    """Return a number with at most six digits, and no exponent where it has no more before."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.5g}"
+
+
+def verdict_text(found: Paired, measure: Measure, pairs: int) -> str:
+    """Return what a comparison says, in words."""
+    match found.verdict:
+        case Significance.EQUAL:
+            return "equal in every pair"
+        case Significance.NOISE:
+            return "noise: other seeds may change the sign"
+        case Significance.TOO_FEW:
+            return f"too few seeds to tell: {counted(pairs, 'pair')}"
+        case Significance.DIFFERENT:
+            if measure.better is None:
+                return "different"
+            higher = found.difference.mean > 0
+            return "better" if higher == (measure.better == "Higher") else "worse"

@@ -1,0 +1,269 @@
+"""The results of a sweep: one file for each run by its key, and tables of all of them.
+
+Theory of operation. A run's file is written as soon as the run has ended, beside its place first,
+so there is never half of one. A file with the key of a run is its result.
+Tables are made anew from the files, in the order of the experiment, so they are the same bytes
+however the runs came about.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.engine import require
+from policy_sched.experiments.runs import RunResult
+from policy_sched.experiments.statistics import Paired, distribution, paired
+from policy_sched.experiments.sweep import Task
+from policy_sched.profiles.models import ExperimentSpec
+
+RUNS: Final = "runs"
+_CELL = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of a result, with their columns' names."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[list[_CELL]]
+
+    def csv(self) -> str:
+        """Return the table as CSV; a float has all digits that tell it from others."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([["" if cell is None else cell for cell in row] for row in self.rows])
+        return text.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The folder of results."""
+
+    folder: Path
+
+    def known(self, key: str) -> RunResult | None:
+        """Return the result of a run; None if it has none, or its file cannot be read."""
+        try:
+            plain = json.loads(self._file(key).read_text(encoding="utf-8"))
+            return RunResult(plain["values"], plain["curve"], plain["pods"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, key: str, result: RunResult) -> None:
+        """Write the result of a run. Raises PolicySchedError if that is not possible."""
+        text = json.dumps(asdict(result), ensure_ascii=False, separators=(",", ":"))
+        write(self._file(key), text.encode())
+
+    def _file(self, key: str) -> Path:
+        return self.folder / RUNS / f"{key}.json"
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file so that no half of it is ever seen. Raises PolicySchedError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(data)
+        os.replace(beside, path)
+    except OSError as error:
+        raise PolicySchedError(f"{path}: {error.strerror}") from None
+
+
+Results = Sequence[tuple[Task, RunResult]]
+
+
+def tables(spec: ExperimentSpec, results: Results) -> list[Table]:
+    """Return all tables of the results, which are in the experiment's order."""
+    found = [runs_table(spec, results), summary_table(spec, results)]
+    if len({task.variant for task, _ in results}) > 1:
+        found.append(comparison_table(spec, results))
+    if spec.curve is not None:
+        found += [curves_table(spec, results), bands_table(spec, results)]
+    if "Pods" in spec.record:
+        found.append(_pods_table(results))
+    return found
+
+
+def runs_table(spec: ExperimentSpec, results: Results) -> Table:
+    """Return the values of each run."""
+    axes = axis_names(results)
+    names = [measure.name for measure in spec.measures]
+    rows: list[list[_CELL]] = [
+        [task.variant, *(cell(task.axes.get(axis)) for axis in axes), task.seed, task.key]
+        + [result.values.get(name) for name in names]
+        for task, result in results
+    ]
+    return Table("runs", ("variant", *axes, "seed", "key", *names), rows)
+
+
+def cell(value: Any) -> _CELL:
+    """Return a value of an axis as a cell."""
+    plain = value is None or isinstance(value, str | int | float | bool)
+    return value if plain else json.dumps(value, sort_keys=True)
+
+
+def axis_names(results: Results) -> tuple[str, ...]:
+    """Return the names of the axes."""
+    return tuple(dict.fromkeys(name for task, _ in results for name in task.axes))
+
+
+def by_variant(results: Results) -> dict[str, dict[int, RunResult]]:
+    """Return the results by variant and seed."""
+    found: dict[str, dict[int, RunResult]] = {}
+    for task, result in results:
+        found.setdefault(task.variant, {})[task.seed] = result
+    return found
+
+
+def values_of(runs: Mapping[int, RunResult], name: str) -> list[float]:
+    """Return the values of a measure over the seeds, those that there are."""
+    found = (result.values.get(name) for result in runs.values())
+    return [value for value in found if value is not None]
+
+
+def summary_table(spec: ExperimentSpec, results: Results) -> Table:
+    """Return the distribution of each measure over the seeds, by variant."""
+    rows: list[list[_CELL]] = []
+    for variant, runs in by_variant(results).items():
+        for measure in spec.measures:
+            values = values_of(runs, measure.name)
+            if values:
+                one = distribution(values)
+                rows.append(
+                    [variant, measure.name, one.count, one.mean, one.median, one.p25, one.p75]
+                )
+    return Table("summary", ("variant", "measure", "runs", "mean", "median", "p25", "p75"), rows)
+
+
+def comparisons(
+    spec: ExperimentSpec, results: Results
+) -> Iterator[tuple[str, str, str, int, Paired]]:
+    """Yield baseline, variant, measure, number of pairs, and the comparison over equal seeds."""
+    variants = by_variant(results)
+    first = next(iter(variants), "")
+    for variant, runs in variants.items():
+        for measure in spec.measures if variant != first else ():
+            pairs = [
+                (old, new)
+                for seed, result in runs.items()
+                if seed in variants[first]
+                and (old := variants[first][seed].values.get(measure.name)) is not None
+                and (new := result.values.get(measure.name)) is not None
+            ]
+            if pairs:
+                old_values, new_values = zip(*pairs, strict=True)
+                found = paired(old_values, new_values)
+                yield first, variant, measure.name, len(pairs), found
+
+
+def comparison_table(spec: ExperimentSpec, results: Results) -> Table:
+    """Return the paired differences of each variant from the first one."""
+    columns = ("baseline", "variant", "measure", "pairs", "baseline_mean", "mean", "difference")
+    rows: list[list[_CELL]] = [
+        [
+            first,
+            variant,
+            measure,
+            pairs,
+            found.old,
+            found.new,
+            found.difference.mean,
+            found.difference.low,
+            found.difference.high,
+            str(found.verdict),
+        ]
+        for first, variant, measure, pairs, found in comparisons(spec, results)
+    ]
+    return Table("comparison", (*columns, "low", "high", "verdict"), rows)
+
+
+def curves_table(spec: ExperimentSpec, results: Results) -> Table:
+    """Return the points of every run's curve."""
+    names = curve_names(spec)
+    rows: list[list[_CELL]] = []
+    for task, result in results:
+        columns = [result.curve[name] for name in ("x", *names)]
+        rows += ([task.variant, task.seed, *point] for point in zip(*columns, strict=True))
+    return Table("curves", ("variant", "seed", "x", *names), rows)
+
+
+def curve_names(spec: ExperimentSpec) -> list[str]:
+    """Return the measures that curves have: those over events."""
+    return [measure.name for measure in spec.measures if measure.time is None]
+
+
+def bands_table(spec: ExperimentSpec, results: Results) -> Table:
+    """Return the distribution over the seeds at each point of the curves."""
+    rows: list[list[_CELL]] = []
+    for variant, runs in by_variant(results).items():
+        for name in curve_names(spec):
+            for x, values in points(runs, name):
+                one = distribution(values)
+                rows.append([variant, name, x, one.count, one.mean, one.median, one.p25, one.p75])
+    columns = ("variant", "measure", "x", "runs", "mean", "median", "p25", "p75")
+    return Table("bands", columns, rows)
+
+
+def points(runs: Mapping[int, RunResult], name: str) -> Iterator[tuple[float, list[float]]]:
+    """Yield each point of a measure's curves, with the values of the runs that have it."""
+    found: dict[float, list[float]] = {}
+    for result in runs.values():
+        for x, value in zip(result.curve["x"], result.curve[name], strict=True):
+            found.setdefault(x, []).append(value)
+    yield from sorted(found.items())
+
+
+def _pods_table(results: Results) -> Table:
+    columns = tuple(
+        dict.fromkeys(name for _, result in results for one in result.pods for name in one)
+    )
+    rows: list[list[_CELL]] = [
+        [task.variant, task.seed, *(one.get(name) for name in columns)]
+        for task, result in results
+        for one in result.pods
+    ]
+    return Table("pods", ("variant", "seed", *columns), rows)
+
+
+def write_tables(found: Sequence[Table], folder: Path, *, parquet: bool) -> list[Path]:
+    """Write the tables as CSV, and as Parquet if asked for; return the files."""
+    files = []
+    for table in found:
+        file = folder / f"{table.name}.csv"
+        write(file, table.csv().encode())
+        files.append(file)
+        if parquet:
+            file = file.with_suffix(".parquet")
+            write(file, parquet_of(table))
+            files.append(file)
+    return files
+
+
+def parquet_of(table: Table) -> bytes:
+    """Return a table as Parquet. Raises PolicySchedError without pyarrow."""
+    arrow, form = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
+    columns = {
+        name: arrow.array([row[i] for row in table.rows], from_pandas=True)
+        if _of_one_kind(row[i] for row in table.rows)
+        else arrow.array([None if row[i] is None else str(row[i]) for row in table.rows])
+        for i, name in enumerate(table.columns)
+    }
+    sink = arrow.BufferOutputStream()
+    form.write_table(arrow.table(columns), sink)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _of_one_kind(cells: Iterator[_CELL]) -> bool:
+    kinds = {float if type(one) is int else type(one) for one in cells if one is not None}
+    return len(kinds) <= 1

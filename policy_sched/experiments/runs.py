@@ -1,0 +1,391 @@
+"""One run: a variant and a seed on the inputs of an experiment; pure, and the same every time.
+
+Theory of operation. Pods that arrive without time have one attempt each, in their order: one that
+fits nowhere is gone, victims of preemption leave at once. Otherwise the run is a simulation over
+virtual time. After each event the measures are noted; at the end they become points of curves and a
+value each. Whatever a run raises is its failure, and stops no other run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.cluster import Cache
+from policy_sched.experiments.inputs import (
+    SEED,
+    START,
+    Inputs,
+    ranked,
+    renamed,
+    without_departure,
+)
+from policy_sched.experiments.measures import (
+    Level,
+    MeasureRules,
+    Series,
+    of_allocation,
+    of_nodes,
+    of_times,
+)
+from policy_sched.manifests import set_creation_times
+from policy_sched.model import ApiObject, Node, Pod, PodInfo
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.models import ExperimentSpec, Measure
+from policy_sched.scheduler import Preempt, Scheduler, pod_gone
+from policy_sched.scheduler.setup import EPOCH, assemble
+from policy_sched.simulate import (
+    Timeline,
+    TimelineResult,
+    VirtualClient,
+    load_cluster,
+    turned_away,
+)
+
+_SECOND: Final = 1_000_000_000
+_HOUR: Final = 3600 * _SECOND
+NO_TIME: Final = -1
+"""The time of events where no time passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunVariant:
+    """What decides in a run, and what its measures' rules are."""
+
+    name: str
+    plans: tuple[CompiledPlan, ...]
+    rules: Mapping[str, MeasureRules]
+
+
+@dataclass(slots=True)
+class RunResult:
+    """The result of a run: plain data.
+
+    ``values`` by measure, None for none; ``curve`` has the column ``x`` and one for each measure
+    over events; ``pods``: the records of all pods, if they are asked for.
+    """
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    curve: dict[str, list[float]] = field(default_factory=dict)
+    pods: list[dict[str, Any]] = field(default_factory=list)
+
+
+class LowestRank(Random):
+    """Breaks ties by the order of nodes: always the first of them."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Return the first number of a range."""
+        del step
+        return 0 if stop is None else start
+
+
+def run(inputs: Inputs, spec: ExperimentSpec, variant: RunVariant, seed: int) -> RunResult:
+    """Run a variant with a seed.
+
+    Raises PolicySchedError if a decision cannot be executed or a measure has no value.
+    """
+    column = spec.tie_break.column.replace(SEED, str(seed))
+    given = ranked(inputs, column)
+    ties = LowestRank() if spec.tie_break.order == "Given" else None
+    pods = arriving(given, spec, seed)
+    arrivals = spec.workload.arrivals
+    if arrivals is not None and arrivals.every is None:
+        return _Attempts(given, spec, variant, seed, ties).run(pods)
+    return _timed(given, spec, variant, (seed, ties, pods))
+
+
+# The pods that arrive.
+
+
+def arriving(inputs: Inputs, spec: ExperimentSpec, seed: int) -> list[Pod]:
+    """Return the pods in the order of their arrival; pods that arrive again have other names."""
+    arrivals, pods = spec.workload.arrivals, inputs.pods
+    if not spec.workload.departures:
+        pods = tuple(map(without_departure, pods))
+    if arrivals is None:
+        return list(pods)
+    if arrivals.file is not None:
+        order: Sequence[int] = inputs.arrivals[arrivals.column.replace(SEED, str(seed))]
+    else:
+        order = _sampled(inputs, spec, Random(seed))  # noqa: S311 - a seed makes it repeatable
+    found: list[Pod] = []
+    times: Counter[int] = Counter()
+    for place, number in enumerate(order):
+        pod, before = pods[number], times[number]
+        times[number] += 1
+        if before:
+            pod = renamed(pod, f"-{before + 1}")
+        if arrivals.every is not None:
+            created = START + timedelta(microseconds=place * arrivals.every // 1000)
+            metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=created)
+            pod = msgspec.structs.replace(pod, metadata=metadata)
+        found.append(pod)
+    return found
+
+
+def _sampled(inputs: Inputs, spec: ExperimentSpec, rng: Random) -> list[int]:
+    arrivals = spec.workload.arrivals
+    assert arrivals is not None, "the caller has them"
+    order = list(range(len(inputs.pods)))
+    if arrivals.order != "Given":
+        order.sort(key=lambda number: inputs.pods[number].metadata.name)
+    if arrivals.order == "Shuffled":
+        rng.shuffle(order)
+    if arrivals.inflate is None:
+        return order
+    resource = arrivals.inflate.resource
+    requests = [PodInfo.of(pod).requests.get(resource, 0) for pod in inputs.pods]
+    target = arrivals.inflate.percent * _capacity(inputs, resource) / 100
+    total = sum(requests)
+    while total > target and order:
+        total -= requests[order.pop(rng.randrange(len(order)))]
+    while sum(requests):
+        number = rng.randrange(len(requests))
+        if total + requests[number] > target:
+            break
+        total += requests[number]
+        order.append(number)
+    return order
+
+
+def _capacity(inputs: Inputs, resource: str) -> int:
+    """Return what the nodes have of a resource, in the scheduler's units."""
+    cache = Cache()
+    load_cluster(cache, (one for one in inputs.cluster if isinstance(one, Node)))
+    return cache.nodes.total_allocatable(resource)
+
+
+# Without time.
+
+
+class _Attempts:
+    """A run in which no time passes: each pod has one attempt when it arrives."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        spec: ExperimentSpec,
+        variant: RunVariant,
+        seed: int,
+        ties: Random | None,
+    ) -> None:
+        objects = [*inputs.cluster, *inputs.others]
+        set_creation_times(objects, EPOCH)
+        self._spec = spec
+        self._client = VirtualClient()
+        self._scheduler = assemble(
+            variant.plans, seed=seed, objects=objects, client=self._client, ties=ties
+        )
+        self._client.objects = self._scheduler.handle.objects
+        load_cluster(self._scheduler.cache, objects)
+        self._arrived = self._placed = self._evicted = 0
+        self._requested = 0
+        self._infos: dict[str, PodInfo] = {}
+        counts: dict[str, Level] = {
+            "Arrived": lambda: self._arrived,
+            "Placed": lambda: self._placed,
+            "Unplaced": lambda: self._arrived - self._placed,
+            "Pending": lambda: len(self._scheduler.queue),
+            "Running": lambda: self._placed - self._evicted,
+            "Evicted": lambda: self._evicted,
+        }
+        self._levels = levels(spec, variant, self._scheduler, counts)
+
+    def run(self, pods: Sequence[Pod]) -> RunResult:
+        """Try all pods, and return the result."""
+        spec, series, stop = self._spec, Series.of(list(self._levels)), self._spec.stop
+        set_creation_times(pods, EPOCH)
+        measured = list(self._levels.values())
+        where = self._axis()
+        for pod in pods:
+            info = PodInfo.of(pod)
+            self._arrives(info)
+            series.note(NO_TIME, where(info), (level() for level in measured))
+            if stop.arrived is not None and self._arrived >= stop.arrived:
+                break
+            if stop.unplaced is not None and self._arrived - self._placed >= stop.unplaced:
+                break
+        result = RunResult(values=_values(spec, series, 0))
+        if spec.curve is not None:
+            result.curve = series.by_points(spec.curve.step, spec.curve.value)
+        if "Pods" in spec.record:
+            result.pods = list(self._records())
+        return result
+
+    def _axis(self) -> Callable[[PodInfo], float]:
+        """Return the function from a pod that arrived to its place on the curve's axis."""
+        curve = self._spec.curve
+        if curve is None or curve.arrived is None:
+            return lambda _info: self._arrived
+        resource = curve.arrived
+        whole = self._scheduler.cache.nodes.total_allocatable(resource)
+
+        def share(info: PodInfo) -> float:
+            self._requested += info.requests.get(resource, 0)
+            return 100.0 * self._requested / whole if whole else 0.0
+
+        return share
+
+    def _arrives(self, info: PodInfo) -> None:
+        scheduler, client = self._scheduler, self._client
+        self._arrived += 1
+        self._infos[info.uid] = info
+        if turned_away(scheduler, info) is not None:
+            return
+        while (found := scheduler.schedule_one()) is not None:
+            retry = False
+            for outcome in (found, *found.others):
+                decision = outcome.decision
+                if isinstance(decision, Preempt) and client.leaving:
+                    for victim in client.leaving:
+                        pod_gone(scheduler, self._infos.get(victim.uid, victim).on(decision.node))
+                        self._evicted += 1
+                    client.leaving.clear()
+                    scheduler.queue.activate([outcome.pod.uid])
+                    retry = True
+                elif not outcome.node and scheduler.queue.get(outcome.pod.uid) is not None:
+                    pod_gone(scheduler, outcome.pod)
+            self._placed += len(client.bound)
+            client.bound.clear()
+            client.nominated.clear()
+            if not retry and not scheduler.queue.active():
+                break
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        nodes = self._client.bindings
+        for number, (uid, info) in enumerate(self._infos.items()):
+            yield {"position": number, "pod": info.key, "node": nodes.get(uid, "")}
+
+
+def levels(
+    spec: ExperimentSpec,
+    variant: RunVariant,
+    scheduler: Scheduler,
+    counts: Mapping[str, Level],
+) -> dict[str, Level]:
+    """Return the measures that have a value at every event, by name."""
+    table, pods = scheduler.cache.nodes, scheduler.cache.pods
+    found: dict[str, Level] = {}
+    for measure in spec.measures:
+        if measure.allocation is not None:
+            found[measure.name] = of_allocation(measure.allocation, table)
+        elif measure.pods is not None:
+            found[measure.name] = counts[measure.pods]
+        elif measure.time is None:
+            found[measure.name] = of_nodes(measure.name, variant.rules[measure.name], table, pods)
+    return found
+
+
+def _values(spec: ExperimentSpec, series: Series, end: int) -> dict[str, float | None]:
+    """Return the values of measures over events."""
+    return {
+        measure.name: series.summary(
+            series.names.index(measure.name), measure.summary or "Last", end
+        )
+        for measure in spec.measures
+        if measure.time is None
+    }
+
+
+# Over virtual time.
+
+
+def _timed(
+    inputs: Inputs,
+    spec: ExperimentSpec,
+    variant: RunVariant,
+    how: tuple[int, Random | None, Sequence[Pod]],
+) -> RunResult:
+    """Run over virtual time. ``how``: the seed, what breaks ties, and the pods that arrive."""
+    seed, ties, pods = how
+    objects: list[ApiObject] = [*inputs.cluster, *inputs.others, *pods]
+    timeline = Timeline(objects, variant.plans, seed, retry=spec.workload.retry, ties=ties)
+    counts: dict[str, Level] = {
+        "Arrived": lambda: len(timeline.arrived),
+        "Placed": lambda: timeline.placed,
+        "Unplaced": lambda: len(timeline.arrived) - timeline.placed,
+        "Pending": lambda: len(timeline.scheduler.queue),
+        "Running": lambda: timeline.running,
+        "Evicted": lambda: timeline.evicted,
+    }
+    measured = levels(spec, variant, timeline.scheduler, counts)
+    series, stop, curve = Series.of(list(measured)), spec.stop, spec.curve
+    resource = None if curve is None else curve.arrived
+    requested, seen = 0, 0
+
+    def noted(now: Timeline) -> bool:
+        nonlocal requested, seen
+        for info in now.arrived[seen:]:
+            requested += 0 if resource is None else info.requests.get(resource, 0)
+            seen += 1
+        x: float = seen
+        if resource is not None:
+            whole = now.scheduler.cache.nodes.total_allocatable(resource)
+            x = 100.0 * requested / whole if whole else 0.0
+        series.note(now.now, x, (level() for level in measured.values()))
+        if stop.arrived is not None and seen >= stop.arrived:
+            return True
+        return stop.unplaced is not None and seen - now.placed >= stop.unplaced
+
+    timeline.run(stop.after, noted)
+    played = timeline.result(0.0)
+    result = RunResult(values=_values(spec, series, played.end))
+    result.values.update(_times(spec.measures, played))
+    result.values = {one.name: result.values[one.name] for one in spec.measures}
+    if curve is not None and curve.time:
+        step = round(curve.step * _HOUR)
+        result.curve = series.by_time(played.start, played.end, step, curve.value)
+    elif curve is not None:
+        result.curve = series.by_points(curve.step, curve.value)
+    if "Pods" in spec.record:
+        result.pods = list(_records(played))
+    return result
+
+
+def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, float | None]:
+    """Return the measures of time, in seconds."""
+    found: dict[str, float | None] = {}
+    for measure in measures:
+        if measure.time == "Makespan":
+            found[measure.name] = (played.end - played.start) / _SECOND
+        elif measure.time is not None:
+            ends = [
+                life.bound if measure.time == "Waiting" else life.ended
+                for life in played.lives
+                if measure.time == "Waiting" or not life.evicted
+            ]
+            begins = [
+                life.created
+                for life in played.lives
+                if measure.time == "Waiting" or not life.evicted
+            ]
+            lengths = [
+                (end - begin) / _SECOND
+                for begin, end in zip(begins, ends, strict=True)
+                if end is not None
+            ]
+            found[measure.name] = of_times(lengths, measure.summary or "Mean")
+    return found
+
+
+def _records(played: TimelineResult) -> Iterator[dict[str, Any]]:
+    def since_start(time: int | None) -> float | str:
+        return "" if time is None else (time - played.start) / _SECOND
+
+    for number, life in enumerate(played.lives):
+        yield {
+            "position": number,
+            "pod": life.pod,
+            "node": life.node,
+            "created": since_start(life.created),
+            "bound": since_start(life.bound),
+            "ended": since_start(life.ended),
+            "evicted": life.evicted,
+            "attempts": life.attempts,
+        }

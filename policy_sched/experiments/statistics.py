@@ -1,0 +1,108 @@
+"""Statistics of runs: means with bootstrap intervals, quartiles, and paired differences.
+
+Theory of operation. Two sides that are run with the same seed are a pair, and a comparison uses the
+differences of the pairs: effects of a seed on both sides cancel out. The interval for a mean comes
+from the bootstrap: samples of the same size are drawn with replacement, and the interval covers the
+middle 95 % of their means. A small sample varies less than its population, so the interval is
+widened by sqrt(n / (n - 1)). The draws have a fixed seed: the same values give the same interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+LEVEL: Final = 0.95
+"""Confidence of the intervals."""
+RESAMPLES: Final = 10_000
+ENOUGH: Final = 6
+"""The fewest pairs for a difference: five pairs all have the same sign by chance in 6 of
+100 cases."""
+
+
+class Significance(StrEnum):
+    """The significance of a mean difference."""
+
+    EQUAL = "equal"
+    """No pair differs."""
+    NOISE = "noise"
+    """The interval contains 0: other seeds may change the sign."""
+    TOO_FEW = "too few seeds"
+    """The interval does not contain 0, and there are fewer than `ENOUGH` pairs."""
+    DIFFERENT = "different"
+    """The interval does not contain 0, or the difference is the same in all pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and its interval; with a single value, both ends are the mean."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The means of two sides, the mean difference (new - old), and its significance."""
+
+    old: float
+    new: float
+    difference: Estimate
+    verdict: Significance
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Mean, median, and quartiles of some values."""
+
+    count: int
+    mean: float
+    median: float
+    p25: float
+    p75: float
+
+
+def distribution(values: Sequence[float]) -> Distribution:
+    """Return the distribution of at least one value."""
+    p25, median, p75 = np.percentile(np.array(values, np.float64), (25, 50, 75)).tolist()
+    return Distribution(len(values), math.fsum(values) / len(values), median, p25, p75)
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of at least one value, and its bootstrap interval."""
+    sample = np.array(values, np.float64)
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1 or np.all(sample == sample[0]):
+        return Estimate(mean, mean, mean)
+    draws = np.random.default_rng(0).integers(0, sample.size, (RESAMPLES, sample.size))
+    tails = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    low, high = np.quantile(sample[draws].mean(axis=1), tails).tolist()
+    wider = math.sqrt(sample.size / (sample.size - 1))
+    return Estimate(mean, mean + (low - mean) * wider, mean + (high - mean) * wider)
+
+
+def paired(old: Sequence[float], new: Sequence[float]) -> Paired:
+    """Compare two sides, value by value."""
+    differences = [b - a for a, b in zip(old, new, strict=True)]
+    count = len(differences)
+    found = estimate(differences)
+    means = math.fsum(old) / count, math.fsum(new) / count
+    return Paired(*means, found, _verdict(differences, found))
+
+
+def _verdict(differences: Sequence[float], found: Estimate) -> Significance:
+    if not any(differences):
+        return Significance.EQUAL
+    if len(differences) == 1:
+        return Significance.TOO_FEW
+    if found.low <= 0 <= found.high:
+        return Significance.NOISE
+    if found.low == found.high or len(differences) >= ENOUGH:
+        return Significance.DIFFERENT
+    return Significance.TOO_FEW

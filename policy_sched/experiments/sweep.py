@@ -1,0 +1,217 @@
+"""A prepared experiment: everything is read, checked and compiled, and every run has a key.
+
+The key of a run is a hash of everything that goes into it: the program's version, the contents of
+the files, what decides, what is measured, the seed. Names of files and of variants do not go in, so
+results are found again when those change, and not when anything else does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from policy_sched import __version__
+from policy_sched.errors import Diagnostic
+from policy_sched.experiments.inputs import (
+    SEED,
+    Inputs,
+    computed_params,
+    each_seed,
+    read_inputs,
+)
+from policy_sched.experiments.measures import compiled_measures
+from policy_sched.experiments.reading import Loaded, load_experiment, of_document
+from policy_sched.experiments.runs import RunVariant
+from policy_sched.experiments.variants import (
+    Changes,
+    CompiledVariant,
+    compiled_variant,
+    compiled_variants,
+)
+from policy_sched.profiles.load import content_hash, files_below
+from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, ExperimentSpec
+from policy_sched.source import Marked
+
+_FORM: Final = 1
+"""The form of results; another one makes other keys."""
+_NOT_IN: Final = frozenset({"files", "file", "better", "unit", "column"})
+"""Fields whose values are names, or are for people alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: a number in the experiment's order, its variant and seed, and its key."""
+
+    number: int
+    variant: str
+    axes: Mapping[str, Any]
+    seed: int
+    key: str
+
+
+@dataclass(slots=True)
+class Sweep:
+    """An experiment that can be run."""
+
+    loaded: Loaded
+    inputs: Inputs
+    seeds: tuple[int, ...]
+    variants: dict[str, RunVariant]
+    tasks: list[Task]
+    hash_of_data: str
+    computed: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The experiment's name."""
+        return self.loaded.model.metadata.name
+
+    @property
+    def spec(self) -> ExperimentSpec:
+        """What is run."""
+        return self.loaded.spec
+
+    def add(self, variant: CompiledVariant, seeds: Sequence[int]) -> list[Task]:
+        """Add a variant, and return its runs. Raises nothing; problems are the experiment's."""
+        rules = compiled_measures(self.loaded, variant)
+        self.variants[variant.name] = RunVariant(variant.name, variant.plans, rules)
+        decides = _hash_of_variant(self.spec, variant)
+        found = [
+            Task(
+                len(self.tasks) + i,
+                variant.name,
+                dict(variant.axes),
+                seed,
+                self._key(decides, seed),
+            )
+            for i, seed in enumerate(seeds)
+        ]
+        self.tasks += found
+        return found
+
+    def _key(self, decides: str, seed: int) -> str:
+        spec, inputs = self.spec, self.inputs
+        orders = []
+        if spec.workload.arrivals is not None and inputs.arrivals:
+            orders.append(inputs.arrivals[spec.workload.arrivals.column.replace(SEED, str(seed))])
+        if inputs.ranks:
+            orders.append(inputs.ranks[spec.tie_break.column.replace(SEED, str(seed))])
+        return content_hash([self.hash_of_data, decides, seed, *map(_hash_of_order, orders)])
+
+    def compiled(
+        self, name: str, axes: Mapping[str, Any], changes: Changes
+    ) -> CompiledVariant | None:
+        """Return a further variant; None if something is wrong, which is the experiment's."""
+        return compiled_variant(self.loaded, name, axes, changes, self.computed)
+
+
+def read_sweep(
+    path: str, given: Mapping[str, str] | None = None
+) -> tuple[Sweep | None, list[Diagnostic]]:
+    """Read, check and compile an experiment; ``given`` are values for its parameters.
+
+    Returns None and every problem if one of them is an error, else it and the warnings.
+    """
+    loaded, problems = load_experiment(path, given)
+    if loaded is None or not loaded.sound:
+        return None, problems
+    sweep = prepared(loaded)
+    return sweep, sorted(loaded.diagnostics)
+
+
+def experiment_problems(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of a document that is an experiment; `check` shows them.
+
+    A file that is named by a parameter may be missing, which is a warning.
+    """
+    loaded, problems = of_document(marked)
+    if loaded is None or not loaded.sound:
+        return problems
+    loaded.lenient = True
+    prepared(loaded)
+    return sorted(loaded.diagnostics)
+
+
+def open_experiment_problems(marked: Marked) -> list[Diagnostic]:
+    """Return the problems of an experiment that an editor has open; its tables are not read."""
+    loaded, problems = of_document(marked)
+    if loaded is None or not loaded.sound:
+        return problems
+    loaded.lenient = True
+    for variant in compiled_variants(loaded, {}):
+        compiled_measures(loaded, variant)
+    return sorted(loaded.diagnostics)
+
+
+def prepared(loaded: Loaded) -> Sweep | None:
+    """Read and compile everything that an experiment names; None if something is wrong."""
+    seeds = each_seed(loaded)
+    inputs = read_inputs(loaded, seeds)
+    computed = computed_params(loaded)
+    variants = compiled_variants(loaded, computed)
+    _check_names(loaded, variants)
+    for variant in variants:
+        compiled_measures(loaded, variant)
+    if not loaded.sound or inputs is None:
+        return None
+    sweep = Sweep(loaded, inputs, seeds, {}, [], _hash_of_data(loaded), computed)
+    for variant in variants:
+        sweep.add(variant, seeds)
+    return sweep
+
+
+def _check_names(loaded: Loaded, variants: Sequence[CompiledVariant]) -> None:
+    names = [variant.name for variant in variants]
+    for i, variant in enumerate(variants):
+        if variant.name in names[:i]:
+            message = f"two variants are called {variant.name}"
+            loaded.problem(variant.changes.at, DUPLICATE, message, "values of an axis differ")
+    policies = {name for variant in variants for name in variant.policies}
+    for i, one in enumerate(loaded.spec.computed):
+        if variants and one.policy not in policies:
+            at = ("spec", "computed", i, "policy")
+            loaded.problem(at, BAD_VALUE, f"no variant has a policy {one.policy}")
+
+
+def _hash_of_data(loaded: Loaded) -> str:
+    """Return a hash of what goes into every run: the files' contents, and what is measured."""
+    spec = loaded.spec.model_dump(mode="json")
+    parts = {
+        key: _without_names(spec[key])
+        for key in ("cluster", "workload", "tie_break", "curve", "measures", "stop", "record")
+    }
+    files = {
+        what: [_hash_of_file(file) for path in paths for file in files_below(FilePath(path))]
+        for what, paths in sorted(loaded.data.items())
+    }
+    whole = {"form": _FORM, "program": __version__, "spec": parts, "files": files}
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def _without_names(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_names(one) for key, one in value.items() if key not in _NOT_IN}
+    return [_without_names(one) for one in value] if isinstance(value, list) else value
+
+
+def _hash_of_file(file: FilePath) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _hash_of_order(order: Sequence[int]) -> str:
+    return hashlib.sha256(",".join(map(str, order)).encode()).hexdigest()
+
+
+def _hash_of_variant(spec: ExperimentSpec, variant: CompiledVariant) -> str:
+    """Return a hash of what decides, and of what the policies give to the measures' rules."""
+    return content_hash([variant.content_hash, *_measured_by(spec, variant)])
+
+
+def _measured_by(spec: ExperimentSpec, variant: CompiledVariant) -> Iterator[str]:
+    for measure in spec.measures:
+        if measure.policy is not None:
+            yield content_hash(variant.policies[measure.policy])

@@ -1,0 +1,292 @@
+"""The variants of an experiment: configurations, policies, params and weights, compiled.
+
+Theory of operation. A variant is the common base, an entry of ``variants`` and a value of each axis
+of the matrix, laid over each other. What it changes of a configuration is put into a copy of the
+configuration's data, which is then read and compiled as any other. Problems of files keep their
+places; those of what the experiment changes point at the experiment.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.experiments.reading import NOT_REPEATABLE, Loaded, axis_name
+from policy_sched.framework.runtime import ENTRY_POINT_GROUP
+from policy_sched.language.diagnostics import PolicySource
+from policy_sched.plugins import plugin_points
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.load import content_hash, load_policies, merge_over, policy_source
+from policy_sched.profiles.load import read_config as read_configuration
+from policy_sched.profiles.models import (
+    API_VERSION,
+    BAD_VALUE,
+    DEFAULT_PLUGINS,
+    KIND,
+    UNKNOWN_PLUGIN,
+    Path,
+    Variant,
+    did_you_mean,
+)
+from policy_sched.profiles.reload import PolicyFiles
+
+_DATA: Final = "<variant>"
+_HEAD: Final = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+}
+_POLICY_OF_NONE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What decides in a variant, before it is compiled: files, params and weights.
+
+    ``at``: where the experiment says most of it. ``places``: where it sets params and weights, by
+    plugin.
+    """
+
+    config: str | None = None
+    policies: tuple[str, ...] = ()
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    weights: Mapping[str, int] = field(default_factory=dict)
+    at: Path = ("spec",)
+    places: Mapping[str, Path] = field(default_factory=dict)
+
+    def over(self, other: Changes) -> Changes:
+        """Return the changes of both; these count where both say something."""
+        return Changes(
+            config=self.config if self.config is not None else other.config,
+            policies=tuple(dict.fromkeys((*other.policies, *self.policies))),
+            params=merge_over(other.params, self.params),
+            weights={**other.weights, **self.weights},
+            at=self.at,
+            places={**other.places, **self.places},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledVariant:
+    """A variant that can be run. ``axes``: its values of the matrix, by name of the axis."""
+
+    name: str
+    axes: Mapping[str, Any]
+    changes: Changes
+    plans: tuple[CompiledPlan, ...]
+    policies: Mapping[str, PolicySource]
+
+    @property
+    def content_hash(self) -> str:
+        """What decides, in 64 characters: variants that decide alike have the same."""
+        return content_hash([plan.content_hash for plan in self.plans])
+
+
+def compiled_variants(
+    loaded: Loaded, computed: Mapping[str, Mapping[str, Any]]
+) -> tuple[CompiledVariant, ...]:
+    """Return the variants; what is wrong is added to the problems of the experiment.
+
+    ``computed``: parameters of policies that come from tables.
+    """
+    found: list[CompiledVariant] = []
+    for name, axes, changes in _combinations(loaded):
+        one = compiled_variant(loaded, name, axes, changes, computed)
+        if one is not None:
+            found.append(one)
+    return tuple(found)
+
+
+def base_changes(loaded: Loaded) -> Changes:
+    """Return what all variants have in common, and the first of them beside it."""
+    spec = loaded.spec
+    base = _changes(loaded, spec.base, ("spec", "base"))
+    if not spec.variants:
+        return base
+    return _changes(loaded, spec.variants[0], ("spec", "variants", 0)).over(base)
+
+
+def compiled_variant(
+    loaded: Loaded,
+    name: str,
+    axes: Mapping[str, Any],
+    changes: Changes,
+    computed: Mapping[str, Mapping[str, Any]],
+) -> CompiledVariant | None:
+    """Return a variant, None if something is wrong with it."""
+    files = _files(loaded, changes, computed)
+    if files is None:
+        return None
+    compilation = files.compile()
+    for problem in compilation.problems:
+        if problem.file in (_DATA, "<configuration>"):
+            _blame(loaded, changes, problem)
+        elif problem not in loaded.diagnostics:
+            loaded.diagnostics.append(problem)
+    if compilation.failed:
+        return None
+    plans = compilation.plans
+    _refuse_outsiders(loaded, changes, plans)
+    enabled = {n: source for plan in plans for n, source in plan.plan.policies.items()}
+    others = {one.name: policy_source(one) for one in load_policies(files.policies)[0]}
+    return CompiledVariant(name, axes, changes, plans, {**others, **enabled})
+
+
+def axis_changes(axis: Any, value: Any, at: Path) -> Changes:
+    """Return what an axis changes with a value."""
+    if axis.weight is not None:
+        weight = value if isinstance(value, int) and not isinstance(value, bool) else -1
+        return Changes(weights={axis.weight: weight}, at=at, places={axis.weight: at})
+    plugin, *names = str(axis.param).split(".")
+    for name in reversed(names):
+        value = {name: value}
+    return Changes(params={plugin: value}, at=at, places={plugin: at})
+
+
+def _combinations(loaded: Loaded) -> Iterator[tuple[str, dict[str, Any], Changes]]:
+    """Yield the name, the values of the axes, and the changes of every variant."""
+    spec = loaded.spec
+    base = _changes(loaded, spec.base, ("spec", "base"))
+    listed = spec.variants or (Variant(),)
+    choices = [
+        [(axis_name(axis), value, ("spec", "matrix", i, "values", j))
+         for j, value in enumerate(axis.values)]
+        for i, axis in enumerate(spec.matrix)
+    ]  # fmt: skip
+    for i, variant in enumerate(listed):
+        at: Path = ("spec", "variants", i) if spec.variants else ("spec", "base")
+        own = _changes(loaded, variant, at).over(base) if spec.variants else base
+        for values in itertools.product(*choices):
+            changes = own
+            for axis, (_, value, place) in zip(spec.matrix, values, strict=True):
+                changes = axis_changes(axis, value, place).over(changes)
+            axes = {name: value for name, value, _ in values}
+            words = [variant.name] if variant.name else []
+            words += [f"{name}={_word(value)}" for name, value in axes.items()]
+            yield ",".join(words) or _POLICY_OF_NONE, axes, changes
+
+
+def _word(value: Any) -> str:
+    return content_hash(value)[:8] if isinstance(value, dict | list) else str(value)
+
+
+def _changes(loaded: Loaded, variant: Variant, at: Path) -> Changes:
+    config = variant.config
+    path = None if config is None else loaded.file(config, (*at, "config"))
+    found = [
+        loaded.policy_path(one, (*at, "policies", i)) for i, one in enumerate(variant.policies)
+    ]
+    places: dict[str, Path] = {name: (*at, "params", name) for name in variant.params}
+    places.update({name: (*at, "weights", name) for name in variant.weights})
+    return Changes(
+        config=path,
+        policies=tuple(one for one in found if one is not None),
+        params=dict(variant.params),
+        weights=dict(variant.weights),
+        at=at,
+        places=places,
+    )
+
+
+def _files(
+    loaded: Loaded, changes: Changes, computed: Mapping[str, Mapping[str, Any]]
+) -> PolicyFiles | None:
+    """Return the files of a variant, with what it changes put into the configuration."""
+    known = {one.name for one in load_policies(changes.policies)[0]}
+    params = {name: value for name, value in computed.items() if name in known}
+    params = merge_over(params, changes.params)
+    if not params and not changes.weights:
+        return PolicyFiles(changes.config, changes.policies)
+    value = _configuration(loaded, changes)
+    if value is None:
+        return None
+    for profile in value["profiles"]:
+        for name, args in params.items():
+            _set_args(profile, name, args)
+        for name, weight in changes.weights.items():
+            _set_weight(loaded, changes, profile, name, weight)
+    return PolicyFiles(value, changes.policies)
+
+
+def _configuration(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
+    """Return the data of a variant's configuration, None if the file has problems."""
+    value: dict[str, Any]
+    if changes.config is None:
+        names = [one.name for one in load_policies(changes.policies)[0]]
+        default = {name for name, _ in DEFAULT_PLUGINS}
+        enabled = [{"name": name} for name in dict.fromkeys(names) if name not in default]
+        profile = {"plugins": {"multiPoint": {"enabled": enabled}}} if enabled else {}
+        return {**_HEAD, "profiles": [profile]}
+    config, problems = read_configuration(changes.config)
+    loaded.diagnostics += [one for one in problems if one not in loaded.diagnostics]
+    marked = None if config is None else config.place.marked
+    if marked is None or any(one.severity is Severity.ERROR for one in problems):
+        return None
+    value = copy.deepcopy(marked.value)
+    value["profiles"] = value.get("profiles") or [{}]
+    return value
+
+
+def _set_args(profile: dict[str, Any], plugin: str, args: Mapping[str, Any]) -> None:
+    listed = profile["pluginConfig"] = list(profile.get("pluginConfig") or [])
+    for i, entry in enumerate(listed):
+        if entry.get("name") == plugin:
+            listed[i] = {**entry, "args": merge_over(entry.get("args") or {}, dict(args))}
+            return
+    listed.append({"name": plugin, "args": dict(args)})
+
+
+def _set_weight(
+    loaded: Loaded, changes: Changes, profile: dict[str, Any], plugin: str, weight: int
+) -> None:
+    """Set the weight at score where the configuration has it, or else there."""
+    if not 0 <= weight < 2**31:
+        at = changes.places.get(plugin, changes.at)
+        loaded.problem(at, BAD_VALUE, f"weight of {plugin}", "a whole number that is not negative")
+        return
+    plugins = profile["plugins"] = dict(profile.get("plugins") or {})
+    score = plugins["score"] = dict(plugins.get("score") or {})
+    if weight == 0:
+        score["disabled"] = [*(score.get("disabled") or []), {"name": plugin}]
+        score["enabled"] = [one for one in score.get("enabled") or [] if one.get("name") != plugin]
+        return
+    listed = score["enabled"] = [dict(one) for one in score.get("enabled") or []]
+    for one in listed:
+        if one.get("name") == plugin:
+            one["weight"] = weight
+            return
+    listed.append({"name": plugin, "weight": weight})
+
+
+def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic) -> None:
+    """Note a problem of what the experiment changes, at the plugin that it names."""
+    text = f"{problem.message} {problem.context}"
+    named = [name for name in changes.places if name in text]
+    at = changes.places[max(named, key=len)] if named else changes.at
+    hint = problem.hint
+    if problem.code == UNKNOWN_PLUGIN and named:
+        known = [*plugin_points(), *(n for n, _ in DEFAULT_PLUGINS)]
+        hint = did_you_mean(named[0], known) or hint
+    loaded.problem(at, problem.code, problem.message, hint)
+
+
+def _refuse_outsiders(loaded: Loaded, changes: Changes, plans: Sequence[CompiledPlan]) -> None:
+    """Refuse what may answer otherwise the next time: HTTP extenders, and Python plugins."""
+    for plan in plans:
+        if plan.plan.extenders:
+            hint = "an experiment runs without extenders"
+            message = "an HTTP extender may answer otherwise the next time"
+            loaded.problem(changes.at, NOT_REPEATABLE, message, hint)
+        for name in plan.plan.plugins:
+            if name in _outside() and name not in plan.policies:
+                hint = "write it as a policy, or leave it out"
+                message = f"the Python plugin {name} may read the clock, files or a network"
+                loaded.problem(changes.at, NOT_REPEATABLE, message, hint)
+
+
+def _outside() -> frozenset[str]:
+    return frozenset(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))

@@ -1,0 +1,133 @@
+"""What is wrong with an experiment is said before anything runs, all of it, with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.errors import Diagnostic
+from policy_sched.experiments import read_sweep
+from tests.experiments.examples import TINY, tiny
+
+
+def problems(folder: Path, changes: dict[str, Any]) -> list[Diagnostic]:
+    """Return the problems of the tiny experiment with changes."""
+    return read_sweep(tiny(folder, changes))[1]
+
+
+def test_a_sound_experiment_has_no_problems(tmp_path: Path) -> None:
+    """The example of the other tests is read without a word, and has a run for each seed."""
+    sweep, found = read_sweep(tiny(tmp_path))
+    assert found == []
+    assert sweep is not None
+    assert [(task.variant, task.seed) for task in sweep.tasks] == [
+        ("spread", 1), ("spread", 2), ("packed", 1), ("packed", 2),
+    ]  # fmt: skip
+
+
+WRONG = {
+    "misspelt": ({"mesures": []}, "spec.mesures", "did you mean 'measures'?"),
+    "no seeds": ({"seeds": []}, "at least one seed", "seeds: {count: 10}"),
+    "missing seeds": ({"seeds": None}, "spec.seeds: Required value", ""),
+    "no measure": ({"measures": []}, "at least one measure", ""),
+    "two at once": ({"curve": {"pods": True, "time": True}}, "there is pods already", "one of"),
+    "no time": ({"curve": {"time": True}}, "no time passes", "arrivals.every"),
+    "resource of time": (
+        {"measures": [{"name": "w", "time": "Waiting"}]}, "no time passes", "arrivals.every",
+    ),
+    "no file": ({"workload.rows.file": "none.csv"}, "none.csv: No such file", "relative to"),
+    "no column": ({"workload.rows.submit": "when"}, "no column when", "columns: name, cpu"),
+    "no nodes": ({"cluster": {}}, "there are no nodes", "generate"),
+    "no pods": ({"workload": {}}, "there are no pods", "rows of a table"),
+    "bad nodes": ({"cluster.generate": ["four"]}, '"four": write a number', ""),
+    "no plugin": ({"base": {"weights": {"NodeResourceFit": 2}}}, "does not exist", "did you mean"),
+    "bad argument": (
+        {"base": {"params": {"NodeResourcesFit": {"scoringStrategy": {"type": "Most"}}}}},
+        "Unsupported value",
+        "",
+    ),
+    "negative weight": ({"base": {"weights": {"NodeResourcesFit": -1}}}, "weight", "not negative"),
+    "rule": ({"measures": [{"name": "m", "nodes": "node.cpu"}]}, "cpu", ""),
+    "rule of a pod": ({"measures": [{"name": "m", "nodes": "pod.priority"}]}, "pod", ""),
+    "no policy": (
+        {"measures": [{"name": "m", "nodes": "1", "policy": "Fit"}]}, "has no policy Fit", "",
+    ),
+    "same names": (
+        {"measures": [{"name": "m", "pods": "Placed"}] * 2}, "Duplicate value: m", "another",
+    ),
+    "axis": ({"matrix": [{"weight": "NodeResourcesFit"}]}, "at least one value", ""),
+    "figure": ({"figures": [{"kind": "Bars", "measures": ["cpus"]}]}, "no measure cpus", "'cpu'"),
+    "standard input": ({"workload.rows.file": "-"}, "could not be repeated", "standard input"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_has_a_place_and_a_fix(name: str, tmp_path: Path) -> None:
+    """Each mistake is reported in the experiment's file, at a line, with what would mend it."""
+    changes, message, hint = WRONG[name]
+    found = problems(tmp_path, changes)
+    assert found, "a mistake"
+    hits = [one for one in found if message in one.message and hint in one.hint]
+    assert hits, [one.render() for one in found]
+    assert hits[0].file == str(tmp_path / "experiment.yaml")
+    assert hits[0].line > 1 or name == "missing seeds"
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    """A file with mistakes of several kinds shows all of them."""
+    found = problems(
+        tmp_path,
+        {
+            "measures": [{"name": "m", "nodes": "node.cpu"}, {"name": "n", "pods": "Placed"}],
+            "base": {"weights": {"Nothing": 2}},
+            "workload.rows.file": "none.csv",
+        },
+    )
+    text = "\n".join(one.render() for one in found)
+    assert all(word in text for word in ("none.csv", "Nothing", "m"))
+    assert len(found) >= 2
+
+
+def test_a_rule_is_underlined_where_it_is_wrong(tmp_path: Path) -> None:
+    """A mistake inside of a rule has the column of the name in the rule."""
+    text = TINY.replace(
+        "{name: cpu, allocation: cpu, better: Higher}", "{name: c, nodes: node.cpus}"
+    )
+    file = Path(tiny(tmp_path))
+    file.write_text(text, encoding="utf-8")
+    _, (found,) = read_sweep(str(file))
+    line = text.splitlines()[found.line - 1]
+    assert line[found.column - 1 :].startswith(("node.cpus", "cpus"))
+
+
+def test_an_extender_is_refused(tmp_path: Path) -> None:
+    """What an HTTP extender answers is not known the next time."""
+    (tmp_path / "config.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders:\n- {urlPrefix: 'http://127.0.0.1:1', filterVerb: filter}\n",
+        encoding="utf-8",
+    )
+    found = problems(tmp_path, {"variants": [{"name": "asks", "config": "config.yaml"}]})
+    assert [one.code for one in found] == ["PS714"]
+    assert "extender" in found[0].message
+
+
+def test_parameters_are_put_into_texts(tmp_path: Path) -> None:
+    """--set says which file is read, and a parameter without a value has its default."""
+    changes = {"parameters": {"pods": "pods.csv"}, "workload.rows.file": "${pods}"}
+    file = tiny(tmp_path, changes)
+    assert read_sweep(file)[1] == []
+    (found,) = read_sweep(file, {"pods": "other.csv"})[1]
+    assert "other.csv" in found.message
+    assert "--set" in found.hint
+    (found,) = read_sweep(file, {"pod": "other.csv"})[1]
+    assert 'no parameter "pod"' in found.message
+    assert found.hint == "did you mean 'pods'?"
+
+
+def test_an_unknown_parameter_is_a_mistake(tmp_path: Path) -> None:
+    """A text with ${NAME} needs an entry of parameters."""
+    (found,) = problems(tmp_path, {"workload.rows.file": "${pods}"})
+    assert "there is no parameter ${pods}" in found.message

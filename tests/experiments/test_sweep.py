@@ -1,0 +1,219 @@
+"""Runs of an experiment: what they give, what is run again, and what is the same bytes."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.cli.main import run
+from policy_sched.experiments import Store, Sweep, engine_of, read_sweep, run_tasks, tables
+from tests.experiments.examples import tiny
+
+
+def prepared(folder: Path, changes: dict[str, Any] | None = None) -> Sweep:
+    """Return the tiny experiment with changes."""
+    sweep, problems = read_sweep(tiny(folder, changes))
+    assert sweep is not None, [one.render() for one in problems]
+    return sweep
+
+
+def rows(folder: Path, table: str) -> list[dict[str, str]]:
+    """Return the rows of a written table."""
+    with (folder / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def sweep_in(folder: Path, file: str, *options: str) -> int:
+    """Run the verb with results in a folder."""
+    return run(["sweep", file, "-j", "1", "--results", str(folder), *options])
+
+
+def test_each_run_has_its_values(tmp_path: Path) -> None:
+    """The tables have a row for each variant and seed, and what was measured."""
+    assert sweep_in(tmp_path / "r", tiny(tmp_path)) == 0
+    found = rows(tmp_path / "r", "runs")
+    assert [(one["variant"], one["seed"]) for one in found] == [
+        ("spread", "1"), ("spread", "2"), ("packed", "1"), ("packed", "2"),
+    ]  # fmt: skip
+    # 44 cores are asked for, and there are 32: packing leaves less of them unused
+    assert all(float(one["cpu"]) <= 100 for one in found)
+    summary = {
+        (one["variant"], one["measure"]): float(one["mean"])
+        for one in rows(tmp_path / "r", "summary")
+    }
+    assert summary["packed", "cpu"] >= summary["spread", "cpu"]
+    assert {one["verdict"] for one in rows(tmp_path / "r", "comparison")} <= {
+        "equal", "noise", "too few seeds", "different",
+    }  # fmt: skip
+    assert [one["x"] for one in rows(tmp_path / "r", "curves")][:5] == [
+        "0.0",
+        "4.0",
+        "8.0",
+        "12.0",
+        "16.0",
+    ]
+
+
+def test_a_second_call_runs_nothing(tmp_path: Path) -> None:
+    """Results are found by what goes into them; a changed variant alone is run again."""
+    sweep = prepared(tmp_path)
+    store, serial = Store(tmp_path / "r"), engine_of(None, 1, print)
+    assert run_tasks(sweep, sweep.tasks, store, serial).found == 0
+    assert run_tasks(sweep, sweep.tasks, store, serial).found == 4
+    changed = prepared(
+        tmp_path,
+        {"variants": [{"name": "renamed"}, {"name": "packed", "weights": {"ImageLocality": 3}}]},
+    )
+    assert run_tasks(changed, changed.tasks, store, serial).found == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seeds": [3, 4]},
+        {"cluster.generate": ["5*cpu=8,memory=32Gi"]},
+        {"measures": [{"name": "cpu", "pods": "Placed"}]},
+        {"tieBreak": {"order": "Given"}},
+    ],
+    ids=str,
+)
+def test_whatever_goes_in_makes_another_key(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Other seeds, nodes, measures or ties are other runs."""
+    keys = {task.key for task in prepared(tmp_path).tasks}
+    assert keys.isdisjoint(task.key for task in prepared(tmp_path, changes).tasks)
+
+
+def test_what_is_for_people_is_in_no_key(tmp_path: Path) -> None:
+    """A unit or a name of a variant changes no result."""
+    keys = [task.key for task in prepared(tmp_path).tasks]
+    changes: dict[str, Any] = {
+        "measures": [
+            {"name": "cpu", "allocation": "cpu", "unit": "% of cores"},
+            {"name": "unplaced", "pods": "Unplaced"},
+        ]
+    }
+    assert [task.key for task in prepared(tmp_path, changes).tasks] == keys
+
+
+def test_a_file_of_arrivals_is_a_workload(tmp_path: Path) -> None:
+    """Pods arrive as the table says, a column for each seed; one may arrive twice."""
+    (tmp_path / "order.csv").write_text("position,1,2\n0,3,0\n1,3,1\n2,,2\n", encoding="utf-8")
+    file = tiny(tmp_path, {"workload.arrivals": {"file": "order.csv"}, "record": ["Pods"]})
+    assert sweep_in(tmp_path / "r", file) == 0
+    found = [(one["seed"], one["pod"]) for one in rows(tmp_path / "r", "pods")]
+    assert found[:5] == [
+        ("1", "default/p3"), ("1", "default/p3-2"),
+        ("2", "default/p0"), ("2", "default/p1"), ("2", "default/p2"),
+    ]  # fmt: skip
+
+
+def test_ties_go_to_the_first_node_of_an_order(tmp_path: Path) -> None:
+    """With a file of ranks the lowest rank wins among equal nodes."""
+    (tmp_path / "ranks.csv").write_text("rank,1,2\n0,3,2\n1,0,1\n2,1,0\n3,2,3\n", encoding="utf-8")
+    changes = {"tieBreak": {"order": "Given", "file": "ranks.csv"}, "record": ["Pods"]}
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    first = [one["node"] for one in rows(tmp_path / "r", "pods") if one["position"] == "0"]
+    assert first == ["node-0004", "node-0003", "node-0004", "node-0003"]
+
+
+def test_pods_are_drawn_until_the_workload_is_large_enough(tmp_path: Path) -> None:
+    """Inflation stops before the requests pass the percentage."""
+    changes = {
+        "workload.arrivals": {"inflate": {"resource": "cpu", "percent": 200}},
+        "curve": {"arrived": "cpu"},
+    }
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    ends = [float(one["x"]) for one in rows(tmp_path / "r", "curves") if one["seed"] == "1"]
+    assert 180 < max(ends) <= 200
+
+
+def test_virtual_time_has_waiting_times_and_integrals(tmp_path: Path) -> None:
+    """Pods with times and durations are simulated: they wait, leave, and use energy."""
+    changes: dict[str, Any] = {
+        "workload.rows.duration": "seconds",
+        "workload.arrivals": {"every": "10s"},
+        "curve": {"time": True, "step": 0.01},
+        "measures": [
+            {"name": "waiting", "time": "Waiting", "summary": "P90"},
+            {"name": "completion", "time": "Completion"},
+            {"name": "makespan", "time": "Makespan"},
+            {"name": "running", "pods": "Running", "summary": "Integral"},
+            {
+                "name": "cores",
+                "nodes": 'node.requested["cpu"].asApproximateFloat()',
+                "summary": "Max",
+            },
+        ],
+    }
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    found = rows(tmp_path / "r", "runs")[0]
+    # every pod ran for its seconds: 60 + 61 + ... + 75
+    assert float(found["running"]) == pytest.approx(sum(range(60, 76)))
+    assert float(found["cores"]) <= 32
+    assert float(found["makespan"]) >= 150
+    assert float(found["completion"]) >= 67.5
+    assert rows(tmp_path / "r", "curves")[0]["x"] == "0.0"
+
+
+def test_a_run_ends_where_it_is_asked_to(tmp_path: Path) -> None:
+    """After so many pods nothing more arrives."""
+    changes = {"stop": {"arrived": 5}, "measures": [{"name": "arrived", "pods": "Arrived"}]}
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    assert {one["arrived"] for one in rows(tmp_path / "r", "runs")} == {"5.0"}
+
+
+def test_a_broken_variant_loses_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that fails is named at the end, and the exit code is 1."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Halves}\nspec:\n"
+        "  params: {by: 2}\n  score: {expression: 'clamp(100 / params.by, 0, 100)'}\n"
+        "  measures:\n  - {name: halves, expression: 100 / params.by}\n",
+        encoding="utf-8",
+    )
+    changes: dict[str, Any] = {
+        "base": {"policies": ["policy.yaml"]},
+        "variants": [{"name": "two"}, {"name": "none", "params": {"Halves": {"by": 0}}}],
+        "measures": [{"name": "h", "policy": "Halves", "measure": "halves"}],
+    }
+    code = sweep_in(tmp_path / "r", tiny(tmp_path, changes))
+    out = capsys.readouterr().out
+    if code == 2:  # the rule is refused before anything runs
+        raise AssertionError(out)
+    assert code == 1
+    assert "2 runs without a result:\n  none, seed 1: measure h has no value on node" in out
+    assert [one["h"] for one in rows(tmp_path / "r", "runs")] == ["200.0", "200.0"]
+
+
+def test_a_matrix_runs_every_combination(tmp_path: Path) -> None:
+    """Axes of weights and parameters are multiplied with the variants."""
+    changes: dict[str, Any] = {
+        "variants": [],
+        "matrix": [
+            {"weight": "NodeResourcesFit", "values": [1, 0], "name": "fit"},
+            {
+                "param": "NodeResourcesFit.scoringStrategy.type",
+                "values": ["LeastAllocated", "MostAllocated"],
+            },
+        ],
+    }
+    names = list(prepared(tmp_path, changes).variants)
+    assert names[0] == "fit=1,NodeResourcesFit.scoringStrategy.type=LeastAllocated"
+    assert len(names) == 4
+
+
+def test_tables_do_not_depend_on_who_runs(tmp_path: Path) -> None:
+    """A pool of two workers gives the bytes of one process."""
+    sweep = prepared(tmp_path)
+    texts = []
+    for workers in (1, 2):
+        store = Store(tmp_path / str(workers))
+        outcome = run_tasks(sweep, sweep.tasks, store, engine_of(None, workers, print))
+        assert not outcome.failures
+        texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])
+    assert texts[0] == texts[1]
