@@ -23,7 +23,6 @@ from yaml.nodes import ScalarNode
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.diagnostics import Locate, nearest
-from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.profiles.models import (
     EXPERIMENT_KIND,
     TEST_KINDS,
@@ -34,6 +33,7 @@ from policy_sched.profiles.models import (
     did_you_mean,
     problem_at,
 )
+from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.profiles.models import kube_scheduler_configuration as models
 from policy_sched.profiles.validate import mended, shape_problems
 from policy_sched.source import (

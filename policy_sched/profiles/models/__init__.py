@@ -28,6 +28,22 @@ from policy_sched.profiles.models.defaults import (
     schemas_directory,
     settled_gates,
 )
+from policy_sched.profiles.models.experiment import (
+    Arrivals,
+    Axis,
+    Curve,
+    Experiment,
+    ExperimentSpec,
+    Figure,
+    Grouped,
+    Measure,
+    RowTemplate,
+    SearchAxis,
+    SeedRange,
+    Stop,
+    TieBreak,
+    Variant,
+)
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     API_VERSION,
     KIND,
@@ -56,22 +72,6 @@ from policy_sched.profiles.models.plugin_args import (
     ScoringStrategy,
     UtilizationShapePoint,
     VolumeBindingArgs,
-)
-from policy_sched.profiles.models.experiment import (
-    Arrivals,
-    Axis,
-    Curve,
-    Experiment,
-    ExperimentSpec,
-    Figure,
-    Grouped,
-    Measure,
-    RowTemplate,
-    SearchAxis,
-    SeedRange,
-    Stop,
-    TieBreak,
-    Variant,
 )
 from policy_sched.profiles.models.policy import API_VERSION as POLICY_API_VERSION
 from policy_sched.profiles.models.policy import (
