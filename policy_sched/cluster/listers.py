@@ -10,7 +10,7 @@ change with every pod that has one: the plugin that reads them listens, and note
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar
 
 from policy_sched.cluster.tables import STRUCTURE, Journal
 from policy_sched.model import (
@@ -46,8 +46,8 @@ class ApiObjects:
 
     def __init__(self, objects: Iterable[object] = (), journal: Journal | None = None) -> None:
         self.version = self.changes = 0
-        self._kinds: dict[type[ApiObject], dict[tuple[str, str], ApiObject]] = {}
-        self._lists: dict[type[ApiObject], tuple[ApiObject, ...]] = {}
+        self._kinds: dict[type[ApiObject], dict[tuple[str, str], Any]] = {}
+        self._lists: dict[type[ApiObject], tuple[Any, ...]] = {}
         self._journal = journal
         self._listeners: dict[type[ApiObject], list[Listener]] = {}
         for one in objects:
@@ -59,11 +59,13 @@ class ApiObjects:
         listed = self._lists.get(kind)
         if listed is None:
             listed = self._lists[kind] = tuple(self._kinds.get(kind, {}).values())
-        return cast("Sequence[T]", listed)
+        return listed
 
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none; ``namespace`` is "" where the kind has none."""
-        return cast("T | None", self._kinds.get(kind, {}).get((namespace, name)))
+        known = self._kinds.get(kind)
+        found: T | None = None if known is None else known.get((namespace, name))
+        return found
 
     def listen(self, kind: type[ApiObject], listener: Listener) -> None:
         """Tell a listener of every change of a kind from now on, after it was made."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from policy_sched.model import (
     AllocationResult,
+    Amount,
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
@@ -29,8 +30,11 @@ def allocation_result(
     share_id: Callable[[], str],
 ) -> AllocationResult:
     """Return the result of one claim. Raises AllocationError."""
-    results = tuple(_result(one, share_id) for one in taken)
-    config = _class_configs(taken, classes) + _claim_configs(claim, taken)
+    results = tuple([_result(one, share_id) for one in taken])
+    chosen = {one.request.parent: one.request for one in taken}
+    config = _class_configs(chosen, classes)
+    if claim.spec.devices.config:
+        config += _claim_configs(claim, chosen)
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=tuple(config)),
         node_selector=_node_selector(claim, taken, node),
@@ -38,9 +42,10 @@ def allocation_result(
 
 
 def _result(one: Taken, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
-    device, request = one.device.device, one.request
-    shared = one.consumed is not None
-    consumed = {name: str(amount) for name, amount in (one.consumed or {}).items()}
+    device, request, amounts = one.device.device, one.request, one.consumed
+    consumed: dict[str, Amount] = (
+        {} if not amounts else {name: str(amount) for name, amount in amounts.items()}
+    )
     return DeviceRequestAllocationResult(
         request=request.full_name,
         driver=one.device.id.driver,
@@ -50,36 +55,34 @@ def _result(one: Taken, share_id: Callable[[], str]) -> DeviceRequestAllocationR
         tolerations=request.tolerations,
         binding_conditions=device.binding_conditions or None,
         binding_failure_conditions=device.binding_failure_conditions,
-        share_id=share_id() if shared else None,
-        consumed_capacity=dict(consumed),
+        share_id=None if amounts is None else share_id(),
+        consumed_capacity=consumed,
     )
 
 
-def _chosen(taken: Sequence[Taken]) -> dict[str, Request]:
-    """Return the requests that got devices, by the name of the request, in order."""
-    return {one.request.parent: one.request for one in taken}
-
-
-def _class_configs(taken: Sequence[Taken], classes: Classes) -> list[DeviceAllocationConfiguration]:
+def _class_configs(
+    chosen: Mapping[str, Request], classes: Classes
+) -> list[DeviceAllocationConfiguration]:
+    """Return the configs of the classes of requests that got devices, by name and in order."""
     names: dict[str, list[str]] = {}
-    for request in _chosen(taken).values():
+    for request in chosen.values():
         names.setdefault(request.class_name, []).append(request.full_name)
     found: list[DeviceAllocationConfiguration] = []
     for class_name, requests in names.items():
         device_class = classes(class_name)
-        found.extend(
-            DeviceAllocationConfiguration(
-                source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
-            )
-            for config in (() if device_class is None else device_class.spec.config)
-        )
+        if device_class is not None and device_class.spec.config:
+            found += [
+                DeviceAllocationConfiguration(
+                    source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
+                )
+                for config in device_class.spec.config
+            ]
     return found
 
 
 def _claim_configs(
-    claim: ResourceClaim, taken: Sequence[Taken]
+    claim: ResourceClaim, chosen: Mapping[str, Request]
 ) -> list[DeviceAllocationConfiguration]:
-    chosen = _chosen(taken)
     found = []
     for config in claim.spec.devices.config:
         entry = DeviceAllocationConfiguration(

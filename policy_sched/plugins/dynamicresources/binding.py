@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,9 +52,10 @@ class Reservation:
         """Note what a claim got."""
         self._results[uid_of(claim)] = claim, result
 
-    def results(self) -> Iterator[tuple[ResourceClaim, AllocationResult]]:
-        """Yield what claims got."""
-        yield from self._results.values()
+    @property
+    def results(self) -> Collection[tuple[ResourceClaim, AllocationResult]]:
+        """What claims got."""
+        return self._results.values()
 
     def result(self, claim: ResourceClaim) -> AllocationResult | None:
         """Return what a claim got; None if it was allocated before."""
@@ -108,26 +109,22 @@ class Binding:
     def _write(self, reservation: Reservation, pod: PodInfo) -> Writing[Status]:
         try:
             for index, claim in enumerate(reservation.user):
-                if not is_reserved(claim, pod):
-                    reservation.user[index] = yield from self._one(reservation, claim, pod)
+                if is_reserved(claim, pod):
+                    continue
+                # It is in flight no more, whether writing it works or not.
+                try:
+                    current = self._claims.get(*key_of(claim)) or claim
+                    result = reservation.result(claim)
+                    found = yield from written(current, pod, result, self._handle.now())
+                    self._claims.assume(found)
+                finally:
+                    self._claims.release(claim)
+                reservation.user[index] = found
             if reservation.special is not None:
                 yield from self._special(reservation, pod)
         except ClusterError as error:
             return Status(Code.ERROR, (str(error),))
         return SUCCESS
-
-    def _one(
-        self, reservation: Reservation, claim: ResourceClaim, pod: PodInfo
-    ) -> Writing[ResourceClaim]:
-        """Write one claim; it is in flight no more, whether that worked or not."""
-        try:
-            current = self._claims.get(*key_of(claim)) or claim
-            result = reservation.result(claim)
-            found = yield from written(current, pod, result, self._handle.now())
-            self._claims.assume(found)
-        finally:
-            self._claims.release(claim)
-        return found
 
     def _special(self, reservation: Reservation, pod: PodInfo) -> Writing[None]:
         """Make the claim for extended resources, write it, and tell the pod's node of it."""
@@ -167,9 +164,9 @@ class Binding:
         claims = list(reservation.user)
         if reservation.special is not None and reservation.variant is not None:
             claims.append(reservation.special)
+        if not any(map(conditional, claims)):
+            return SUCCESS  # an allocation stays as it was written
         claims = [self._claims.get(*key_of(claim)) or claim for claim in claims]
-        if not any(conditional(claim) for claim in claims):
-            return SUCCESS
         note = f"waiting for binding conditions for device on node {node}"
         self._handle.client.record_event(
             pod, "Normal", "BindingConditionsPending", "Scheduling", note

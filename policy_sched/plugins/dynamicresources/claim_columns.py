@@ -35,15 +35,17 @@ from policy_sched.plugins.dynamicresources.requests import (
     EXACT_COUNT,
     MAX_DEVICES,
     AllocationError,
-    Request,
 )
 from policy_sched.plugins.dynamicresources.resource_claims import uid_of
 
 _MOST_SHAPES: Final = 64
 #: Statuses of rows that have a number; those of errors come behind these, and are used again.
 _MAX_CODES: Final = 30_000
+#: Up to so many rows are answered one by one.
+_FEW: Final = 8
 _NEVER: Final = -1
-Alternatives = Sequence[tuple[Request, RequestColumn]]
+Alternatives = Sequence[tuple[RequestColumn, int]]
+"""The columns of alternatives, and how many devices each wants."""
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
 
@@ -76,25 +78,44 @@ class Statuses:
         return [self.listed[code] for code in codes.tolist()]
 
 
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """How many devices claims of a shape need at least.
+
+    ``wanted``: columns with how many of their devices; ``alternatives``: of which one is enough.
+    ``failing``: the columns of selectors that fail somewhere. ``simple``: whether enough devices
+    are an answer; ``only`` is the request then, where there is one alone.
+    """
+
+    columns: tuple[RequestColumn, ...]
+    wanted: tuple[tuple[RequestColumn, int], ...]
+    alternatives: tuple[tuple[tuple[RequestColumn, int], ...], ...]
+    failing: tuple[RequestColumn, ...]
+    simple: bool
+    only: RequestColumn | None
+
+
 class _Column:
     """The answers for one shape: ``codes`` of rows at the generations ``seen``.
 
-    ``found``: by row, the generation at which a search found something, and what.
+    ``found``: by row, the generation at which a search found something, and what. ``bounds`` are
+    those at the time ``layout``.
     """
 
-    __slots__ = ("codes", "found", "seen")
+    __slots__ = ("bounds", "codes", "found", "layout", "seen")
 
     def __init__(self) -> None:
         self.codes: Codes = np.empty(0, np.int16)
         self.seen: NDArray[np.int64] = np.empty(0, np.int64)
         self.found: dict[int, tuple[int, Found]] = {}
+        self.bounds: _Bounds | None = None
+        self.layout: Hashable = None
 
     def fit(self, rows: int) -> None:
         """Make room for so many rows."""
         missing = rows - len(self.seen)
-        if missing > 0:
-            self.codes = np.concatenate((self.codes, np.zeros(missing, np.int16)))
-            self.seen = np.concatenate((self.seen, np.full(missing, _NEVER, np.int64)))
+        self.codes = np.concatenate((self.codes, np.zeros(missing, np.int16)))
+        self.seen = np.concatenate((self.seen, np.full(missing, _NEVER, np.int64)))
 
 
 class ClaimColumns:
@@ -157,26 +178,27 @@ class ClaimColumns:
             column = _Column()
             if shape is not None:
                 self._columns[shape] = column
-        column.fit(self._table.n)
+        if len(column.seen) < len(self._table.names):
+            column.fit(self._table.n)
         return column
 
     def _refresh(self, column: _Column, begun: PodSearch, found: Gathered, stale: Numbers) -> None:
         """Answer rows anew."""
-        searched, stop = stale, begun.stop()
-        requests = self._requests(found)
-        if requests is not None:
-            enough, sure = self._enough(requests, found, stale)
-            sure &= not stop()
-            devices = self._devices
-            codes = np.where(
-                devices.invalid[stale],
-                self._statuses.number(INVALID),
-                self._statuses.number(NOT_ALLOCATED),
-            )
-            column.codes[stale] = np.where(enough, 0, codes)
-            column.seen[stale[sure]] = devices.generation[stale[sure]]
-            searched = stale[~sure]
-        for row in searched.tolist():
+        bounds, stop = self._bounds(column, found), begun.stop()
+        if bounds is None or stale.size <= _FEW:
+            for row in stale.tolist():
+                if bounds is None or stop() or not self._answer_row(column, bounds, row):
+                    self._search_row(column, begun, row)
+            return
+        enough, sure = self._enough(bounds, stale)
+        devices, statuses = self._devices, self._statuses
+        if stop():
+            sure[:] = False
+        invalid = devices.invalid[stale]
+        codes = np.where(invalid, statuses.number(INVALID), statuses.number(NOT_ALLOCATED))
+        column.codes[stale] = np.where(enough, 0, codes)
+        column.seen[stale[sure]] = devices.generation[stale[sure]]
+        for row in stale[~sure].tolist():
             self._search_row(column, begun, row)
 
     def _search_row(self, column: _Column, begun: PodSearch, row: int) -> None:
@@ -187,7 +209,20 @@ class ClaimColumns:
         if got is not None:
             column.found[row] = generation, got
 
-    # Rows at once.
+    # Without a search.
+
+    def _bounds(self, column: _Column, found: Gathered) -> _Bounds | None:
+        """Return how many devices a node needs; None where a claim is more than that."""
+        devices = self._devices
+        layout = devices.epoch, len(devices.views)
+        if column.layout != layout:
+            requests = self._requests(found)
+            column.bounds = None if requests is None else _bounds(requests, found)
+            column.layout = layout
+        if column.bounds is not None:
+            for one in column.bounds.columns:
+                self._search.requests.refresh(one)
+        return column.bounds
 
     def _requests(self, found: Gathered) -> list[Alternatives] | None:
         """Return the alternatives of each request with their columns.
@@ -205,42 +240,59 @@ class ClaimColumns:
                 for request in alternatives:
                     if isinstance(request, AllocationError) or request.mode != EXACT_COUNT:
                         return None
-                    columns.append((request, self._search.requests.of(request)))
+                    columns.append((self._search.requests.of(request), request.count))
                 requests.append(columns)
         return requests
 
-    def _enough(
-        self, requests: Sequence[Alternatives], found: Gathered, rows: Numbers
-    ) -> tuple[Flags, Flags]:
+    def _enough(self, bounds: _Bounds, rows: Numbers) -> tuple[Flags, Flags]:
         """Return on which rows there are enough devices, and of which rows that is the answer."""
         devices = self._devices
         unsure = devices.searched[rows]
+        for column in bounds.failing:
+            unsure |= devices.partial[rows] | (column.count(column.failing, rows) > 0)
         enough = np.ones(rows.size, np.bool_)
-        for alternatives in requests:
-            fits = np.zeros(rows.size, np.bool_)
-            for request, column in alternatives:
-                if column.fails:
-                    failing = column.count(column.failing, rows) > 0
-                    unsure = unsure | failing | devices.partial[rows]
-                if len(alternatives) > 1:
-                    fits |= column.count(column.suits, rows) >= request.count
-            if len(alternatives) > 1:
-                enough &= fits
-        single = [alternatives[0] for alternatives in requests if len(alternatives) == 1]
-        alike: dict[Hashable, list[tuple[Request, RequestColumn]]] = {}
-        for request, column in single:
-            alike.setdefault(request.key, []).append((request, column))
-        for group in alike.values():
-            column, counts = group[0][1], [request.count for request, _ in group]
-            wanted = sum(counts) if column.exclusive else max(counts)
-            enough &= column.count(column.suits, rows) >= wanted
-        simple = (
-            len(single) == len(requests)
-            and not any(plan.claim.spec.devices.constraints for plan in found.plans)
-            and all(len(group) == 1 or group[0][1].exclusive for group in alike.values())
-            and _independent([group[0][1] for group in alike.values()])
-        )
-        return enough, ~unsure if simple else ~unsure & ~enough
+        for column, count in bounds.wanted:
+            enough &= column.count(column.suits, rows) >= count
+        for alternatives in bounds.alternatives:
+            fits = [column.count(column.suits, rows) >= count for column, count in alternatives]
+            enough &= np.logical_or.reduce(fits)
+        return enough, ~unsure if bounds.simple else ~unsure & ~enough
+
+    def _answer_row(self, column: _Column, bounds: _Bounds, row: int) -> bool:
+        """Answer one row, if that can be done without a search; return whether it can."""
+        devices = self._devices
+        if devices.searched[row]:
+            return False
+        for one in bounds.failing:
+            if devices.partial[row] or one.on(row, one.failing).size:
+                return False
+        enough = True
+        for one, count in bounds.wanted:
+            if one.on(row, one.suits).size < count:
+                enough = False
+        for alternatives in bounds.alternatives:
+            enough = enough and any(c.on(row, c.suits).size >= count for c, count in alternatives)
+        if enough and not bounds.simple:
+            return False
+        code = 0
+        if not enough:
+            code = self._statuses.number(INVALID if devices.invalid[row] else NOT_ALLOCATED)
+        column.codes[row] = code
+        column.seen[row] = devices.generation[row]
+        return True
+
+    def passes(self, found: Gathered, row: int) -> bool:
+        """Return whether Filter accepts a row."""
+        if found.shape is None:
+            return not self.codes(found, np.array([row], np.intp)).any()
+        devices = self._devices
+        devices.sync()
+        column = self._column(found.shape)
+        if column.seen[row] != devices.generation[row]:
+            bounds = self._bounds(column, found)
+            if bounds is None or not self._answer_row(column, bounds, row):
+                self._search_row(column, self._search.begin(found), row)
+        return not column.codes[row]
 
     # Allocated claims.
 
@@ -290,7 +342,16 @@ class ClaimColumns:
         kept = column.found.get(row)
         if kept is not None and kept[0] == generation and kept[1].variant is None:
             return Found([plan.claim for plan in found.plans], kept[1].taken)
-        got = self._search.begin(found).find(row)
+        bounds = self._bounds(column, found)
+        if (
+            bounds is not None
+            and bounds.only is not None
+            and not bounds.failing
+            and not self._devices.searched[row]
+        ):
+            got = self._search.first(found.plans[0], bounds.only, row)
+        else:
+            got = self._search.begin(found).find(row)
         if got is not None:
             column.found[row] = generation, got
         return got
@@ -323,11 +384,37 @@ _NO_FLAGS: Final[Flags] = np.empty(0, np.bool_)
 _NO_GENERATIONS: Final[NDArray[np.int64]] = np.empty(0, np.int64)
 
 
-def _independent(columns: Sequence[RequestColumn]) -> bool:
-    """Tell whether devices for one request are never devices for another, nor share counters."""
-    if any(column.counts for column in columns):
-        return False
-    return not any(bool((one.suits & other.suits).any()) for one, other in combinations(columns, 2))
+def _bounds(requests: Sequence[Alternatives], found: Gathered) -> _Bounds:
+    """Return the bounds of requests.
+
+    Enough devices are an answer where no two requests want one device, whatever is taken.
+    """
+    alike: dict[Hashable, list[tuple[RequestColumn, int]]] = {}
+    several = []
+    for alternatives in requests:
+        if len(alternatives) > 1:
+            several.append(tuple(alternatives))
+        else:
+            alike.setdefault(id(alternatives[0][0]), []).append(alternatives[0])
+    wanted = []
+    simple = not several and not any(p.claim.spec.devices.constraints for p in found.plans)
+    for group in alike.values():
+        column, counts = group[0][0], [count for _, count in group]
+        simple = simple and not column.counts and (len(group) == 1 or column.exclusive)
+        wanted.append((column, sum(counts) if column.exclusive else max(counts)))
+    for one, other in combinations([column for column, _ in wanted], 2):
+        simple = simple and not (one.suits & other.suits).any()
+    columns = tuple(
+        {id(column): column for alternatives in requests for column, _ in alternatives}.values()
+    )
+    return _Bounds(
+        columns,
+        tuple(wanted),
+        tuple(several),
+        tuple(column for column in columns if column.fails),
+        simple,
+        columns[0] if simple and len(requests) == 1 else None,
+    )
 
 
 def named_nodes(selector: NodeSelector) -> tuple[str, ...] | None:

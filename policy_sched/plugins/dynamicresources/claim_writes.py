@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -173,11 +174,32 @@ def written(
                 raise WriteError(text) from error
             assert isinstance(found, ResourceClaim), "the request was for a claim"
             current = found
+        if current.metadata.deletion_timestamp is not None:
+            raise WriteError(f"claim {name} got deleted in the meantime")
+        if result is not None and current.status.allocation is not None:
+            raise WriteError(f"claim {name} got allocated elsewhere in the meantime")
+        what = ""
         try:
-            return (yield from _write_once(current, pod, result, now))
+            if result is not None and FINALIZER not in current.metadata.finalizers:
+                what = "add finalizer"
+                finalizers = (*current.metadata.finalizers, FINALIZER)
+                found = yield with_finalizers(current, finalizers)
+                assert isinstance(found, ResourceClaim), "it was patched"
+                current = found
+            if result is None and current.status.allocation is None:
+                raise WriteError(f"claim {name} got deallocated elsewhere in the meantime")
+            if is_reserved(current, pod):
+                return current
+            what = "add reservation" if result is None else "add allocation and reservation"
+            found = yield _reservation(current, pod, result, now)
         except ClusterError as error:
-            if attempt == TRIES or not _is_conflict(error):
+            if not what or isinstance(error, WriteError):
                 raise
+            if attempt == TRIES or not _is_conflict(error):
+                raise WriteError(f"{what} to claim {name}: {error}") from error
+        else:
+            assert isinstance(found, ResourceClaim), "it was patched"
+            return found
     raise AssertionError("the last try returns or raises")
 
 
@@ -204,50 +226,22 @@ def given_back(claim: ResourceClaim, pod: PodInfo) -> Writing[Status]:
     return Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
 
 
-def _write_once(
+def _reservation(
     claim: ResourceClaim, pod: PodInfo, result: AllocationResult | None, now: int
-) -> Writing[ResourceClaim]:
-    name = claim_name(claim)
-    status = claim.status
-    if claim.metadata.deletion_timestamp is not None:
-        raise WriteError(f"claim {name} got deleted in the meantime")
-    if result is not None:
-        if status.allocation is not None:
-            raise WriteError(f"claim {name} got allocated elsewhere in the meantime")
-        if FINALIZER not in claim.metadata.finalizers:
-            try:
-                found = yield with_finalizers(claim, (*claim.metadata.finalizers, FINALIZER))
-            except ClusterError as error:
-                raise _named(f"add finalizer to claim {name}", error) from error
-            assert isinstance(found, ResourceClaim), "it was patched"
-            claim = found
-    allocation = result or status.allocation
-    if allocation is None:
-        raise WriteError(f"claim {name} got deallocated elsewhere in the meantime")
-    if is_reserved(claim, pod):
-        return claim
+) -> ObjectRequest:
+    """Return the request that adds a pod, and what was allocated for it, to a claim's status."""
+    allocation = result or claim.status.allocation
+    assert allocation is not None, "the claim is allocated"
     body: dict[str, Any] = {}
     if result is not None:
         body["allocation"] = plain(result)
     if allocation.allocation_timestamp is None:
-        stamp = {"allocationTimestamp": _timestamp(now)}
+        stamp = {"allocationTimestamp": _timestamp(now // 10**9)}
         body["allocation"] = {**body.get("allocation", {}), **stamp}
     consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
-    body["reservedFor"] = [*plain(claim.status.reserved_for), consumer]
-    try:
-        found = yield _request(claim, {"metadata": _version(claim), "status": body}, "status")
-    except ClusterError as error:
-        what = "add allocation and reservation" if result is not None else "add reservation"
-        raise _named(f"{what} to claim {name}", error) from error
-    assert isinstance(found, ResourceClaim), "it was patched"
-    return found
-
-
-def _named(what: str, error: ClusterError) -> WriteError:
-    """Return an error with what was to be done; a conflict stays one."""
-    found = WriteError(f"{what}: {error}")
-    found.__cause__ = error
-    return found
+    reserved = claim.status.reserved_for
+    body["reservedFor"] = [*plain(reserved), consumer] if reserved else [consumer]
+    return _request(claim, {"metadata": _version(claim), "status": body}, "status")
 
 
 def _is_conflict(error: BaseException | None) -> bool:
@@ -258,5 +252,6 @@ def _is_conflict(error: BaseException | None) -> bool:
     return False
 
 
-def _timestamp(now: int) -> str:
-    return datetime.fromtimestamp(now // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+@lru_cache(maxsize=8)
+def _timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -100,9 +100,10 @@ def eligible(resource: str) -> bool:
 
 def wanted(pod: PodInfo, served: Mapping[str, DeviceClass]) -> bool:
     """Tell whether a pod requests a resource that a class serves."""
-    return any(
-        amount and name in served and eligible(name) for name, amount in pod.requests.items()
-    )
+    requests = pod.requests
+    if served.keys().isdisjoint(requests):
+        return False
+    return any(amount and name in served and eligible(name) for name, amount in requests.items())
 
 
 def left_over(pod: PodInfo, claims: list[ResourceClaim]) -> ResourceClaim | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import SUCCESS, Code, Status
-from policy_sched.model import DeviceClass, PodInfo, ResourceClaim, ResourceSlice
+from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
 from policy_sched.plugins.dynamicresources.binding_conditions import conditional
 from policy_sched.plugins.dynamicresources.devices import node_selector_fault
 from policy_sched.plugins.dynamicresources.extended_resources import (
@@ -76,7 +76,7 @@ class Gatherer:
         self._served = extended.names()
         self._last: tuple[PodInfo | None, int, int, Gathered | None] = (None, 0, 0, None)
         self._specs: dict[bytes, int] = {}
-        self._plans: tuple[object, object, dict[int, ClaimPlan]] = (None, None, {})
+        self._plans: tuple[int, dict[int, ClaimPlan]] = (-1, {})
 
     def concerns(self, pod: PodInfo) -> bool:
         """Tell whether a pod has anything to do with devices."""
@@ -126,26 +126,34 @@ class Gatherer:
                     return found
                 found.clocked = found.clocked or bool(conditional(claim))
                 continue
-            found.status = self._unusable(claim)
-            if not found.status.ok:
+            if uid_of(claim) in self._claims.in_flight:
+                name = claim_name(claim)
+                found.status = _no(f"resource claim {name} is in the process of being allocated")
                 return found
             number = self._spec_number(claim)
-            found.plans.append(self._plan(claim, number))
+            plan = self._plan(claim, number)
+            if isinstance(plan, Status):
+                found.status = plan
+                return found
+            found.plans.append(plan)
             shapes.append(number)
         found.plans_shape = self._shape(found, shapes)
         if len(found.plans) == len(found.user):
             found.shape = found.plans_shape
         return found
 
-    def _plan(self, claim: ResourceClaim, number: int) -> ClaimPlan:
-        classes, slices = self._objects.of(DeviceClass), self._objects.of(ResourceSlice)
-        of_classes, of_slices, plans = self._plans
-        if of_classes is not classes or of_slices is not slices or len(plans) > _MOST_PLANS:
+    def _plan(self, claim: ResourceClaim, number: int) -> ClaimPlan | Status:
+        """Return the plan of a claim, or why it cannot be allocated."""
+        version, plans = self._plans
+        if version != self._objects.version or len(plans) > _MOST_PLANS:
             plans = {}
-            self._plans = classes, slices, plans
+            self._plans = self._objects.version, plans
         known = plans.get(number)
         if known is not None:
             return known.for_claim(claim)
+        unusable = self._unusable(claim)
+        if not unusable.ok:
+            return unusable
         plan = plans[number] = ClaimPlan.of(claim, self.device_class)
         return plan
 
@@ -166,8 +174,6 @@ class Gatherer:
     def _unusable(self, claim: ResourceClaim) -> Status:
         """Return why a claim cannot be allocated, Success if it can."""
         name = claim_name(claim)
-        if uid_of(claim) in self._claims.in_flight:
-            return _no(f"resource claim {name} is in the process of being allocated")
         for request in claim.spec.devices.requests:
             if request.exactly is None and not request.first_available:
                 text = f"resource claim {name}, request {request.name}: unknown request type"

@@ -17,6 +17,7 @@ from policy_sched.plugins.dynamicresources.allocator import (
     Taken,
 )
 from policy_sched.plugins.dynamicresources.binding_conditions import Readiness, readiness
+from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.devices import NodeView, selects
 from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResourceError,
@@ -26,7 +27,7 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
 )
 from policy_sched.plugins.dynamicresources.gathered import UNRESOLVABLE, Gathered
 from policy_sched.plugins.dynamicresources.pools import NodePools, PoolError
-from policy_sched.plugins.dynamicresources.request_columns import RequestColumns
+from policy_sched.plugins.dynamicresources.request_columns import RequestColumn, RequestColumns
 from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan, Request
 from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
@@ -71,6 +72,22 @@ class NodeSearch:
         self.binding_timeout = binding_timeout
         self.requests = RequestColumns(claims.devices, claims.state)
         self.cancelled: Callable[[], str] = lambda: ""
+
+    def first(self, plan: ClaimPlan, column: RequestColumn, row: int) -> Found | None:
+        """Return the first devices for the only request of a claim; None if there are too few."""
+        ((request,),) = plan.requests
+        assert isinstance(request, Request), "the request is not wrong"
+        numbers = column.on(row, column.suits)[: request.count].tolist()
+        if len(numbers) < request.count:
+            return None
+        views, consumed = self.claims.devices.views, self.claims.state.consumed
+        taken = []
+        for device in [views[number] for number in numbers]:
+            amounts = None
+            if device.shareable:
+                amounts = consumption(device, request.capacity, consumed.get(device.id))
+            taken.append(Taken(request, device, amounts))
+        return Found([plan.claim], [taken])
 
     def begin(self, found: Gathered) -> PodSearch:
         """Begin to ask for a pod."""

@@ -29,6 +29,7 @@ from policy_sched.framework import (
     PostFilterResult,
     PreFilterResult,
     RawScores,
+    RowRule,
     Rows,
     Scope,
     Scores,
@@ -128,6 +129,7 @@ class DynamicResources:
             proved=True,
             keys=keys,
             node_by_node=True,
+            row_filter=RowRule(self._passes, None, "out"),
             gates=_has_claims,
         )
 
@@ -182,6 +184,10 @@ class DynamicResources:
         return FilterResult(
             codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
         )
+
+    def _passes(self, pod: PodInfo, _cycle: object, row: int) -> bool:
+        """Return Filter's answer for one row."""
+        return self._columns.passes(self._gatherer.of(pod), row)
 
     @hookimpl
     def post_filter(
@@ -265,7 +271,7 @@ class DynamicResources:
         if reservation is None:
             return Status(Code.ERROR, ("claim allocation not found for node",))
         state.write(reservation)
-        for claim, result in reservation.results():
+        for claim, result in reservation.results:
             self._claims.reserve(_reserved_form(claim, result))
         return SUCCESS
 

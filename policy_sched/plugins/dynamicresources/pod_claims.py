@@ -60,4 +60,5 @@ def is_owned(claim: ResourceClaim, pod: PodInfo) -> bool:
 
 def is_reserved(claim: ResourceClaim, pod: PodInfo) -> bool:
     """Tell whether a pod may use a claim already."""
-    return any(one.uid == pod.uid for one in claim.status.reserved_for)
+    consumers = claim.status.reserved_for
+    return bool(consumers) and any(one.uid == pod.uid for one in consumers)

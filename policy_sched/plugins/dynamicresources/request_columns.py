@@ -166,3 +166,7 @@ class RequestColumns:
                     self._selectors[text] = SelectorColumn(text)
         found.refresh(self._selectors)
         return found
+
+    def refresh(self, column: RequestColumn) -> None:
+        """Bring columns up to date."""
+        column.refresh(self._selectors)

@@ -44,6 +44,8 @@ class _Use:
 
     devices: tuple[DeviceId, ...] = ()
     shares: tuple[tuple[DeviceId, Mapping[str, int]], ...] = ()
+    of: AllocationResult | None = None
+    """The allocation."""
 
 
 _NO_USE = _Use()
@@ -89,7 +91,7 @@ def _use(allocation: AllocationResult | None) -> _Use:
         else:
             amounts = {name: nanos(value) for name, value in result.consumed_capacity.items()}
             shares.append((device, amounts))
-    return _Use(tuple(devices), tuple(shares))
+    return _Use(tuple(devices), tuple(shares), allocation)
 
 
 class ResourceClaims:
@@ -170,9 +172,10 @@ class ResourceClaims:
         assumed = self._assumed.get(key)
         if assumed is not None and (new is None or not _newer(assumed, claim)):
             del self._assumed[key]
-        if isinstance(old, ResourceClaim) and uid_of(old) != uid_of(claim):
+            assumed = None
+        if isinstance(old, ResourceClaim) and old.metadata.uid != claim.metadata.uid:
             self._changed(None, old)
-        self._changed(None if new is None else self.get(*key), claim)
+        self._changed(None if new is None else assumed or claim, claim)
 
     def _changed(self, claim: ResourceClaim | None, was: ResourceClaim | None = None) -> None:
         """Count what a claim takes now; ``was`` names it if it is gone."""
@@ -183,20 +186,21 @@ class ResourceClaims:
         counted = self.in_flight.get(uid, claim)
         allocation = None if counted is None else counted.status.allocation
         before = self._uses.get(uid, _NO_USE)
-        if allocation is None and before is _NO_USE:
+        if allocation is before.of:
             return
         use = _use(allocation)
-        if use == before:
-            return
         if use is _NO_USE:
             self._uses.pop(uid, None)
         else:
             self._uses[uid] = use
+        if use.devices == before.devices and use.shares == before.shares:
+            return
         self._taken.change(use, 1)
         self._taken.change(before, -1)
-        self._note(
-            {*use.devices, *before.devices, *(d for u in (use, before) for d, _ in u.shares)}
-        )
+        changed = {*use.devices, *before.devices}
+        if use.shares or before.shares:
+            changed.update(device for one in (use, before) for device, _ in one.shares)
+        self._note(changed)
 
     def _slice_seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """The watch shows a slice, or that it has gone."""
@@ -253,7 +257,8 @@ def _matches(device: DeviceView, expressions: Sequence[str]) -> bool:
 
 def key_of(claim: ResourceClaim) -> Key:
     """Return namespace and name of a claim."""
-    return claim.metadata.namespace or "default", claim.metadata.name
+    meta = claim.metadata
+    return meta.namespace or "default", meta.name
 
 
 def uid_of(claim: ResourceClaim) -> str:
