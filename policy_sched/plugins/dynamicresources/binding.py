@@ -88,7 +88,7 @@ class Binding:
     def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Write everything; the answer comes when all is written and all conditions hold."""
         writing = self._write(reservation, pod)
-        first = Run(self._handle.client, writing, PendingStatus()).start()
+        first = Run(self._handle.client, writing).start()
         if isinstance(first, Status):
             return first if not first.ok else self._await(reservation, pod, node)
         waiting: list[PendingStatus] = []

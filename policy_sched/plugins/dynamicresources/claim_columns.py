@@ -221,7 +221,8 @@ class ClaimColumns:
             column.layout = layout
         if column.bounds is not None:
             for one in column.bounds.columns:
-                self._search.requests.refresh(one)
+                if one.shares_seen != devices.share_version:
+                    self._search.requests.refresh(one)
         return column.bounds
 
     def _requests(self, found: Gathered) -> list[Alternatives] | None:

@@ -50,20 +50,24 @@ class Run:
 
     client: Client
     writing: Writing[Status]
-    pending: PendingStatus
+    pending: PendingStatus | None = None
     status: Status | None = None
 
     def start(self) -> Status | PendingStatus:
         """Send the first request; return the answer if everything was answered at once."""
         self._step(None, None)
-        return self.pending if self.status is None else self.status
+        if self.status is not None:
+            return self.status
+        self.pending = PendingStatus()
+        return self.pending
 
     def _step(self, answer: ApiObject | None, error: ClusterError | None) -> None:
         try:
             request = self.writing.send(answer) if error is None else self.writing.throw(error)
         except StopIteration as stopped:
             self.status = stopped.value
-            self.pending.finish(stopped.value)
+            if self.pending is not None:
+                self.pending.finish(stopped.value)
             return
         self.client.send(request, self._step)
 
@@ -162,7 +166,6 @@ def written(
 
     Without ``result`` the claim was allocated before. ``now``: nanoseconds since 1970.
     """
-    name = claim_name(claim)
     current = claim
     for attempt in range(1, TRIES + 1):
         if attempt > 1:
@@ -170,14 +173,14 @@ def written(
             try:
                 found = yield ObjectRequest("get", ResourceClaim, namespace, short)
             except ClusterError as error:
-                text = f"get updated claim {name} after conflict: {error}"
+                text = f"get updated claim {claim_name(claim)} after conflict: {error}"
                 raise WriteError(text) from error
             assert isinstance(found, ResourceClaim), "the request was for a claim"
             current = found
         if current.metadata.deletion_timestamp is not None:
-            raise WriteError(f"claim {name} got deleted in the meantime")
+            raise WriteError(f"claim {claim_name(claim)} got deleted in the meantime")
         if result is not None and current.status.allocation is not None:
-            raise WriteError(f"claim {name} got allocated elsewhere in the meantime")
+            raise WriteError(f"claim {claim_name(claim)} got allocated elsewhere in the meantime")
         what = ""
         try:
             if result is not None and FINALIZER not in current.metadata.finalizers:
@@ -187,7 +190,9 @@ def written(
                 assert isinstance(found, ResourceClaim), "it was patched"
                 current = found
             if result is None and current.status.allocation is None:
-                raise WriteError(f"claim {name} got deallocated elsewhere in the meantime")
+                raise WriteError(
+                    f"claim {claim_name(claim)} got deallocated elsewhere in the meantime"
+                )
             if is_reserved(current, pod):
                 return current
             what = "add reservation" if result is None else "add allocation and reservation"
@@ -196,7 +201,7 @@ def written(
             if not what or isinstance(error, WriteError):
                 raise
             if attempt == TRIES or not _is_conflict(error):
-                raise WriteError(f"{what} to claim {name}: {error}") from error
+                raise WriteError(f"{what} to claim {claim_name(claim)}: {error}") from error
         else:
             assert isinstance(found, ResourceClaim), "it was patched"
             return found

@@ -40,7 +40,8 @@ class DeviceTable:
     ``shares`` counts the claims that have a share; ``blocked`` is whether a taint keeps claims
     away that do not tolerate it; ``counting`` is whether it consumes counters; ``row`` is the only
     row that reaches it, NO_ROW where there may be several.
-    Over rows: ``generation``; ``searched`` is whether the node's pools cannot be told without
+    Over rows: ``generation``; ``candidates`` are the numbers of the devices that may be tried
+    there, in upstream's order; ``searched`` is whether the node's pools cannot be told without
     an error, so that it must be searched; ``invalid`` is whether one of its pools is invalid;
     ``partial`` is whether it reaches a slice with devices of other nodes: these are looked at,
     too, so a selector may fail there.
@@ -68,11 +69,12 @@ class DeviceTable:
         self.searched: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.invalid: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.partial: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.share_version = 0
+        """How often the shares of a device changed since the epoch began."""
         self._share_changes: list[int] = []
-        self._dropped = 0
         self._numbers: dict[DeviceId, tuple[int, ...]] = {}
         self._known: list[Node | None] = []
-        self._candidates: list[NDArray[np.intp]] = []
+        self.candidates: list[NDArray[np.intp]] = []
         self._pools: list[NodePools] = []
         self._rows_of_pool: dict[PoolId, set[int]] = {}
         self._flat: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
@@ -127,7 +129,7 @@ class DeviceTable:
         missing = nodes.n - len(self._known)
         if missing:
             self._known += [None] * missing
-            self._candidates += [_NONE] * missing
+            self.candidates += [_NONE] * missing
             self._pools += [NodePools() for _ in range(missing)]
             self.generation = np.concatenate((self.generation, np.zeros(missing, np.int64)))
             self.searched = np.concatenate((self.searched, np.zeros(missing, np.bool_)))
@@ -160,10 +162,10 @@ class DeviceTable:
         for row in rows:
             for pool in self._pools[row]:
                 self._rows_of_pool.get(pool.id, set()).discard(row)
-            before = self._candidates[row]
+            before = self.candidates[row]
             self.row[before[self.row[before] == row]] = NO_ROW
             self.generation[row] = self._generation
-            self._pools[row], self._candidates[row] = self._reached(row, fresh)
+            self._pools[row], self.candidates[row] = self._reached(row, fresh)
         if fresh:
             self._extend()
         for row in rows:
@@ -246,28 +248,19 @@ class DeviceTable:
                 if shares or self.shares[number]:
                     self.shares[number] = shares
                     self._share_changes.append(number)
+                    self.share_version += 1
             for row in self._rows_of_pool.get((device.driver, device.pool), ()):
                 self.generation[row] = self._generation
 
         if len(self._share_changes) > _MOST_NOTED:
-            self._dropped += len(self._share_changes)
-            self._share_changes = []
-
-    @property
-    def share_version(self) -> int:
-        """How often the shares of a device changed since the epoch began."""
-        return self._dropped + len(self._share_changes)
+            self._share_changes.clear()
 
     def shares_changed_since(self, version: int) -> Sequence[int] | None:
         """Return the numbers of devices whose shares changed; None if that is too long ago."""
-        start = version - self._dropped
-        return None if start < 0 else self._share_changes[start:]
+        missed = self.share_version - version
+        return None if missed > len(self._share_changes) else self._share_changes[-missed:]
 
     # What rows reach.
-
-    def candidates(self, row: int) -> NDArray[np.intp]:
-        """Return the numbers of the devices that may be tried on a row, in upstream's order."""
-        return self._candidates[row]
 
     def pools(self, row: int) -> NodePools:
         """Return the pools that a row reaches; none where ``searched`` says so."""
@@ -280,9 +273,9 @@ class DeviceTable:
     def count(self, devices: NDArray[np.bool_], rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return how many of the devices (by number) rows may try."""
         if self._flat is None:
-            lengths = [part.size for part in self._candidates]
+            lengths = [part.size for part in self.candidates]
             ends = np.concatenate((_ZERO, np.cumsum(lengths, dtype=np.intp)))
-            self._flat = np.concatenate(self._candidates), ends
+            self._flat = np.concatenate(self.candidates), ends
         numbers, ends = self._flat
         sums = np.concatenate((_ZERO, np.cumsum(devices[numbers], dtype=np.intp)))
         found: NDArray[np.intp] = (sums[ends[1:]] - sums[ends[:-1]])[rows]

@@ -139,7 +139,9 @@ class DynamicResources:
         return events.of(self._claims.get)
 
     def _key(self, pod: PodInfo) -> Hashable:
-        if not pod.may_use_devices or not self._gatherer.concerns(pod):
+        if not pod.may_use_devices:
+            return None
+        if not pod.pod.spec.resource_claims and not self._gatherer.concerns(pod):
             return None
         found = self._gatherer.of(pod)
         if found.shape is not None and found.shape not in self._named:
@@ -219,7 +221,7 @@ class DynamicResources:
         if not free:
             return _done("still not schedulable")
         claim = free[0] if len(free) == 1 else self._handle.random.choice(free)
-        given = Run(self._handle.client, given_back(claim, pod), PendingStatus()).start()
+        given = Run(self._handle.client, given_back(claim, pod)).start()
         return PostFilterResult(given) if isinstance(given, Status) else _done(DEALLOCATED)
 
     @hookimpl
@@ -259,7 +261,7 @@ class DynamicResources:
     @hookimpl
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         """Allocate devices on the node for the claims that have none."""
-        if not self._gatherer.concerns(pod):
+        if not _has_claims(pod) and not self._gatherer.concerns(pod):
             return SUCCESS
         found = self._gatherer.of(pod)
         if found.empty or not found.status.ok:

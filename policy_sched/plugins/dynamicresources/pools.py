@@ -126,6 +126,7 @@ class SliceIndex:
         self._counters: dict[PoolId, list[SliceView]] = {}
         self._gathered: dict[str, tuple[Mapping[str, str], NodePools]] = {}
         self._nodes_of: dict[PoolId, set[str]] = {}
+        self._only_node: dict[PoolId, str | None] = {}
         for one in slices:
             self._add(SliceView(one, parsed(one)), None)
         self._flagged: dict[PoolId, Pool] = {}
@@ -146,6 +147,7 @@ class SliceIndex:
             self._add(after, before)
         if before is not None:
             self._remove(before)
+        self._only_node.clear()
         views = [view for view in (before, after) if view is not None]
         flags = [self._flag(pool_id) for pool_id in {view.pool for view in views}]
         if any(flags) or any(map(_is_wide, views)):
@@ -261,8 +263,11 @@ class SliceIndex:
 
     def only_node(self, pool_id: PoolId) -> str | None:
         """Return the only node that reaches devices of a pool; None if there may be several."""
-        nodes = {view.slice.spec.node_name for view in self.pools.get(pool_id, ()) if view.devices}
-        return nodes.pop() if len(nodes) == 1 else None
+        if pool_id not in self._only_node:
+            views = self.pools.get(pool_id, ())
+            nodes = {view.slice.spec.node_name for view in views if view.devices}
+            self._only_node[pool_id] = nodes.pop() if len(nodes) == 1 else None
+        return self._only_node[pool_id]
 
 
 def _is_wide(view: SliceView) -> bool:

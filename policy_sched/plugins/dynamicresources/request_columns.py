@@ -40,7 +40,8 @@ class RequestColumn:
         self._request = request
         self._table = table
         self._state = state
-        self._shares_seen = table.share_version
+        self.shares_seen = table.share_version
+        """The table's share_version that the columns are up to date with."""
         self._fits: dict[Hashable, bool] = {}
         self._sharing = False
         self._selected: Flags = np.empty(0, np.bool_)
@@ -57,10 +58,10 @@ class RequestColumn:
         table = self._table
         if len(self.offered) < len(table.views):
             self._extend(selectors)
-        if self._shares_seen == table.share_version:
+        if self.shares_seen == table.share_version:
             return
-        changed = table.shares_changed_since(self._shares_seen)
-        self._shares_seen = table.share_version
+        changed = table.shares_changed_since(self.shares_seen)
+        self.shares_seen = table.share_version
         if not self._sharing:
             return
         if changed is None:
@@ -127,7 +128,7 @@ class RequestColumn:
 
     def on(self, row: int, devices: Flags) -> NDArray[np.intp]:
         """Return the numbers of such devices that a row may try, in upstream's order."""
-        numbers = self._table.candidates(row)
+        numbers = self._table.candidates[row]
         chosen = devices[numbers]
         if not self._request.admin_access:
             chosen &= self._table.free[numbers]

@@ -73,8 +73,10 @@ class _Taken:
 
 
 def _count(counter: Counter[DeviceId], device: DeviceId, sign: int) -> None:
-    counter[device] += sign
-    if not counter[device]:
+    count = counter.get(device, 0) + sign
+    if count:
+        counter[device] = count
+    else:
         del counter[device]
 
 
@@ -112,6 +114,8 @@ class ResourceClaims:
         """Rises with every change of a device class."""
         self.slices = SliceIndex(self._objects.of(ResourceSlice))
         """The devices of the cluster."""
+        self.state = AllocatedState(self._taken.devices, self._taken.shared, self._taken.consumed)
+        """The devices that are in use now; it changes when claims do."""
         self.devices = DeviceTable(self._table, self.slices, self.state)
         self._extended = handle.shared(ExtendedResources)
         self._table.device_amount = self._amount
@@ -120,11 +124,6 @@ class ResourceClaims:
         self._objects.listen(ResourceClaim, self._seen)
         self._objects.listen(ResourceSlice, self._slice_seen)
         self._objects.listen(DeviceClass, self._class_seen)
-
-    @property
-    def state(self) -> AllocatedState:
-        """The devices that are in use now; it changes when claims do."""
-        return AllocatedState(self._taken.devices, self._taken.shared, self._taken.consumed)
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as assumed, else as the API server has it, None if there is none."""
@@ -156,7 +155,7 @@ class ResourceClaims:
 
     def reserve(self, claim: ResourceClaim) -> None:
         """Note the allocation of a claim that a pod has reserved."""
-        self.in_flight[uid_of(claim)] = claim
+        self.in_flight[claim.metadata.uid or uid_of(claim)] = claim
         self._changed(claim)
 
     def release(self, claim: ResourceClaim) -> None:
@@ -168,10 +167,9 @@ class ResourceClaims:
         """The watch shows a claim, or that it has gone."""
         claim = old if new is None else new
         assert isinstance(claim, ResourceClaim), "only claims are listened to"
-        key = key_of(claim)
-        assumed = self._assumed.get(key)
+        assumed = self._assumed.get(key_of(claim)) if self._assumed else None
         if assumed is not None and (new is None or not _newer(assumed, claim)):
-            del self._assumed[key]
+            del self._assumed[key_of(claim)]
             assumed = None
         if isinstance(old, ResourceClaim) and old.metadata.uid != claim.metadata.uid:
             self._changed(None, old)
@@ -182,21 +180,27 @@ class ResourceClaims:
         self.version += 1
         named = claim if was is None else was
         assert named is not None, "it is, or it was"
-        uid = uid_of(named)
+        uid = named.metadata.uid or uid_of(named)
         counted = self.in_flight.get(uid, claim)
         allocation = None if counted is None else counted.status.allocation
         before = self._uses.get(uid, _NO_USE)
         if allocation is before.of:
+            return
+        if (
+            allocation is not None
+            and before.of is not None
+            and allocation.devices.results == before.of.devices.results
+        ):
+            before.of = allocation
             return
         use = _use(allocation)
         if use is _NO_USE:
             self._uses.pop(uid, None)
         else:
             self._uses[uid] = use
-        if use.devices == before.devices and use.shares == before.shares:
-            return
-        self._taken.change(use, 1)
-        self._taken.change(before, -1)
+            self._taken.change(use, 1)
+        if before is not _NO_USE:
+            self._taken.change(before, -1)
         changed = {*use.devices, *before.devices}
         if use.shares or before.shares:
             changed.update(device for one in (use, before) for device, _ in one.shares)
