@@ -1,9 +1,10 @@
 """Reads published traces: each row becomes nodes or pods.
 
 OpenB (Alibaba, 2023): a node has cpu, memory and GPUs, and 1001 pod slots. GPUs are counted in
-thousandths, as pods may request a part of one; that the parts of a pod are on one device is not
-simulated. A pod of OpenB ran from its scheduled time to its deletion; one that was never scheduled
-runs from its creation.
+thousandths, as pods may request a part of one; that the parts of a pod are on one device is
+simulated only where an experiment counts devices. A pod says in annotations how many devices it
+wants and how much of each. It ran from its scheduled time to its deletion; one that was never
+scheduled runs from its creation.
 Philly (Microsoft, 2017): a job has workers of up to eight GPUs each; several workers are a pod
 group that needs all of them, if the policies schedule groups. A virtual cluster is a namespace.
 The trace has no requests of cpu and memory.
@@ -36,6 +37,7 @@ EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time of second 0 of a trace."""
 
 GPU_MILLI: Final = "alibabacloud.com/gpu-milli"
+GPU_COUNT: Final = "alibabacloud.com/gpu-count"
 GPU_MODEL: Final = "alibabacloud.com/gpu-card-model"
 GPU: Final = "nvidia.com/gpu"
 WORKER_GPUS: Final = 8
@@ -105,24 +107,44 @@ def openb_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     deletion_time,scheduled_time.
     """
     cells = _Cells(row)
-    name, cpu, memory, gpus = cells.name(0), cells.number(1), cells.number(2), cells.number(3)
-    share = cells.number(4, most=1000) if gpus else 0
+    pod = _openb(cells, row)
     created = cells.number(8)
     deleted = cells.number(9, least=created)
     began = cells.number(10, least=created, most=max(created, deleted)) if row[10] else created
     cells.check()
+    pod["metadata"]["creationTimestamp"] = EPOCH + timedelta(seconds=created)
+    pod["metadata"]["annotations"][DURATION_ANNOTATION] = f"{deleted - began}s"
+    if row[6]:
+        pod["metadata"]["labels"] = {"qos": row[6]}
+    yield msgspec.convert(pod, Pod)
+
+
+def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
+    """Yield the pod of a row without times: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec.
+
+    Nothing says when it comes; once it runs it stays.
+    """
+    cells = _Cells(row)
+    pod = _openb(cells, row)
+    cells.check()
+    yield msgspec.convert(pod, Pod)
+
+
+def _openb(cells: _Cells, row: Sequence[str]) -> dict[str, Any]:
+    name, cpu, memory, gpus = cells.name(0), cells.number(1), cells.number(2), cells.number(3)
+    share = cells.number(4, most=1000) if gpus else 0
     requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
     if gpus:
         requests[GPU_MILLI] = str(gpus * share)
-    pod = pod_of(name, "default", requests, created, deleted - began)
-    if row[6]:
-        pod["metadata"]["labels"] = {"qos": row[6]}
+    pod = pod_of(name, "default", requests, 0, 0)
+    del pod["metadata"]["creationTimestamp"]
+    pod["metadata"]["annotations"] = {GPU_COUNT: str(gpus), GPU_MILLI: str(share)}
     if row[5]:
         wanted = {"key": GPU_MODEL, "operator": "In", "values": row[5].split("|")}
         terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         pod["spec"]["affinity"] = {"nodeAffinity": required}
-    yield msgspec.convert(pod, Pod)
+    return pod
 
 
 def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
@@ -204,6 +226,7 @@ TABLES: Final[dict[str, Row]] = {
     "sn,cpu_milli,memory_mib,gpu,model": openb_node,
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
     "creation_time,deletion_time,scheduled_time": openb_pod,
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec": openb_timeless_pod,
     "submit_s,duration_s,num_gpus,vc": philly_job,
 }
 

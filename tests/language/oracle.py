@@ -29,6 +29,7 @@ from policy_sched.model.pod_info import PodInfo
 
 from . import (
     oracle_collections,
+    oracle_fragmentation,
     oracle_lists,
     oracle_numbers,
     oracle_scheduler,
@@ -49,6 +50,7 @@ from .oracle_values import (
 CALLS: Final[dict[str, Callable[..., Any]]] = {
     **oracle_numbers.CALLS,
     **oracle_collections.CALLS,
+    **oracle_fragmentation.CALLS,
     **oracle_scheduler.CALLS,
     **oracle_semver.CALLS,
 }

@@ -197,6 +197,11 @@ def clamped(number: Any, low: Any, high: Any) -> Any:
     return lists.extreme([lists.extreme([number, low], 1), high], -1)
 
 
+def exponential(number: float) -> float:
+    """Return e to the power of a number; infinity beyond the doubles."""
+    return math.inf if number > 709.782712893384 else math.exp(number)
+
+
 def root(number: float) -> float:
     """Return the square root; NaN below zero."""
     return math.nan if number < 0 else math.sqrt(number)
@@ -282,6 +287,7 @@ CALLS: Final[dict[str, Function]] = {
     "math_isNaN_double": math.isnan,
     "math_isInf_double": math.isinf,
     "math_isFinite_double": math.isfinite,
+    "math_exp_double": exponential,
     "math_sqrt_double": root,
     "math_sqrt_int": lambda n: root(float(n)),
     "math_bitAnd_int_int": operator.and_,

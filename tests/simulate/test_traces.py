@@ -17,6 +17,7 @@ from policy_sched.model.selectors import required_matches
 from policy_sched.simulate.traces import (
     EPOCH,
     GPU,
+    GPU_COUNT,
     GPU_MILLI,
     GPU_MODEL,
     TABLES,
@@ -26,6 +27,7 @@ from policy_sched.simulate.traces import (
     load_traces,
     openb_node,
     openb_pod,
+    openb_timeless_pod,
     philly_job,
 )
 
@@ -99,7 +101,21 @@ def test_all_bad_cells_of_a_row_are_reported() -> None:
     assert caught.value.problems[2][1] == "'1001' is not a whole number from 0 to 1000"
 
 
-NODES, PODS, JOBS = TABLES
+def test_pods_of_a_list_without_times_stay() -> None:
+    """They have no creation and no duration, and say how many devices they want and how much."""
+    (one,) = openb_timeless_pod(0, ["p", "12000", "16384", "2", "1000", "T4|P100"])
+    (other,) = openb_timeless_pod(1, ["q", "12000", "16384", "0", "", ""])
+    assert isinstance(one, Pod)
+    assert isinstance(other, Pod)
+    info = PodInfo.of(one)
+    assert one.metadata.creation_timestamp is None
+    assert info.annotations == {GPU_COUNT: "2", GPU_MILLI: "1000"}
+    assert info.requests[GPU_MILLI] == 2000
+    assert info.node_affinity is not None
+    assert PodInfo.of(other).annotations == {GPU_COUNT: "0", GPU_MILLI: "0"}
+
+
+NODES, PODS, TIMELESS, JOBS = TABLES
 
 
 def written(path: Path, *lines: str) -> str:

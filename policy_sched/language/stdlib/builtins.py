@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from policy_sched.language.stdlib import (
     builtins_collections,
+    builtins_fragmentation,
     builtins_math,
     builtins_quantity,
     builtins_scheduler,
@@ -65,6 +66,7 @@ _MODULES: Final = (
     builtins_string,
     builtins_time,
     builtins_scheduler,
+    builtins_fragmentation,
 )
 BUILTINS: Final[dict[str, Builtin]] = {}
 for _module in _MODULES:

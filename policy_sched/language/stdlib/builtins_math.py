@@ -148,6 +148,13 @@ def _root(number: float) -> float:
     return math.sqrt(number) if number >= 0 else math.nan
 
 
+def _exp(number: float) -> float:
+    try:
+        return math.exp(number)
+    except OverflowError:
+        return math.inf
+
+
 def _word(number: int) -> int:
     number &= 2**64 - 1
     return number - 2**64 if number > INT_MAX else number
@@ -259,6 +266,7 @@ TOTAL: Final[dict[str, Function]] = {
     "math_isNaN_double": math.isnan,
     "math_isInf_double": math.isinf,
     "math_isFinite_double": math.isfinite,
+    "math_exp_double": _exp,
     "math_sqrt_double": _root,
     "math_sqrt_int": _root,
     "math_bitAnd_int_int": operator.and_,

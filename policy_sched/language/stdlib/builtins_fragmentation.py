@@ -1,0 +1,180 @@
+"""Builtins of fragmentation: what is free of a node's devices and of no use to the usual pods.
+
+Theory of operation. The measure is that of Weng et al., "Beware of Fragmentation" (USENIX ATC
+2023). A usual pod wants cpu and so much of each of some devices. If it does not fit on the node,
+all that is free is of no use to it, otherwise what is free of the devices that are too small for
+it. The fragmentation is the mean over the usual pods, weighted by how usual they are. It is summed
+part by part in the order of the paper's simulator, so that it is equal to the last bit.
+
+A node counts in it by which pods its cpu is enough for, and by its devices in any order. There are
+few such states, so values are kept by state: a policy that weighs the same nodes again and again,
+and every device of each, looks most of them up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from policy_sched.language.values import OUT_OF_RANGE, Fault
+from policy_sched.language.values import limits as work
+
+_KEPT_STATES: Final = 200_000
+_KEPT_TABLES: Final = 16
+_KIND: Final = 3
+"""Numbers of a kind of pod: cpu, devices, how much of each of them."""
+Kinds: TypeAlias = Sequence[Sequence[int]]
+_State: TypeAlias = tuple[int, ...]
+
+
+class UsualPods:
+    """The usual pods, and the fragmentation of the states of nodes that were asked for."""
+
+    def __init__(self, kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> None:
+        self._given = kinds, models, weights
+        if not len(kinds) == len(models) == len(weights) or any(len(k) != _KIND for k in kinds):
+            raise Fault(OUT_OF_RANGE)
+        self._rows = [
+            (cpu, count, amount, frozenset(model.split("|") if model else ()), weight)
+            for (cpu, count, amount), model, weight in zip(kinds, models, weights, strict=True)
+        ]
+        self._steps = sorted({row[0] for row in self._rows})
+        self._kept: dict[tuple[str, int, _State], float] = {}
+        self._after: dict[tuple[str, int, _State, int, int], list[float]] = {}
+
+    def are(self, kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> bool:
+        """Return whether they were made of these lists."""
+        given = self._given
+        return given[0] is kinds and given[1] is models and given[2] is weights
+
+    def before(self, cpu: int, devices: Sequence[int], model: str) -> float:
+        """Return the fragmentation of a node with free cpu and free devices."""
+        return self._of(bisect_right(self._steps, cpu), tuple(sorted(devices)), model)
+
+    def after(
+        self, cpu: int, devices: Sequence[int], model: str, count: int, amount: int
+    ) -> list[float]:
+        """Return it after ``amount`` of each of ``count`` devices is taken, for each way to do so.
+
+        The list is the caller's to read alone.
+        """
+        step = bisect_right(self._steps, cpu)
+        key = (model, step, tuple(devices), count, amount)
+        found = self._after.get(key)
+        if found is None:
+            if len(self._after) >= _KEPT_STATES:
+                self._after.clear()
+            ways = _ways(devices, count, amount)
+            found = self._after[key] = [self._of(step, way, model) for way in ways]
+        return found
+
+    def _of(self, step: int, devices: _State, model: str) -> float:
+        key = (model, step, devices)
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= _KEPT_STATES:
+                self._kept.clear()
+            found = self._kept[key] = self._worked_out(step, devices, model)
+        return found
+
+    def _worked_out(self, step: int, devices: _State, model: str) -> float:
+        work.spend_of_total(len(self._rows) * (1 + len(devices)))
+        free = sum(devices)
+        enough = frozenset(self._steps[:step])
+        lack_both = lack_devices = lack_cpu = none = none_short = elsewhere = 0.0
+        for cpu, count, amount, models, weight in self._rows:
+            if models and model not in models:
+                elsewhere += weight * free
+            elif count <= 0:
+                if cpu in enough:
+                    none += weight * free
+                else:
+                    none_short += weight * free
+            else:
+                small = [one for one in devices if one < amount]
+                if len(devices) - len(small) < count:
+                    if cpu in enough:
+                        lack_devices += weight * free
+                    else:
+                        lack_both += weight * free
+                elif cpu in enough:
+                    lack_devices += weight * sum(small)
+                else:
+                    lack_cpu += weight * free
+        # In this order: the sum is rounded as the paper's is.
+        return lack_both + lack_devices + lack_cpu + none + none_short + elsewhere
+
+
+_TABLES: Final[dict[int, UsualPods]] = {}
+
+
+def _table(kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> UsualPods:
+    """Return what is kept for some usual pods."""
+    found = _TABLES.get(id(kinds))
+    if found is None or not found.are(kinds, models, weights):
+        if len(_TABLES) >= _KEPT_TABLES:
+            _TABLES.clear()
+        found = _TABLES[id(kinds)] = UsualPods(kinds, models, weights)
+    return found
+
+
+def fragmentation(
+    cpu: int,
+    devices: Sequence[int],
+    model: str,
+    kinds: Kinds,
+    models: Sequence[str],
+    weights: Sequence[float],
+) -> float:
+    """Return what of the free devices is of no use to the usual pods.
+
+    ``kinds``: the cpu of each, how many devices it wants, and how much of each of them;
+    ``models``: the models that it may have, "" for any. Fault: lists of different lengths.
+    """
+    return _table(kinds, models, weights).before(cpu, devices, model)
+
+
+def fragmentations(  # noqa: PLR0913, PLR0917 - a function of the rule language
+    cpu: int,
+    devices: Sequence[int],
+    model: str,
+    kinds: Kinds,
+    models: Sequence[str],
+    weights: Sequence[float],
+    count: int,
+    amount: int,
+) -> list[float]:
+    """Return the fragmentation after ``amount`` of each of ``count`` devices is taken.
+
+    One value for each way to take it: with one device, each that has as much, in order; with more,
+    the first ones that have as much; without any, as it is. Fault: as `fragmentation`.
+    """
+    return _table(kinds, models, weights).after(cpu, devices, model, count, amount)
+
+
+def _ways(devices: Sequence[int], count: int, amount: int) -> list[_State]:
+    """Return the devices as they may be afterwards, each time in ascending order."""
+    if count <= 0:
+        return [tuple(sorted(devices))]
+    fitting = [one for one in devices if one >= amount]
+    work.spend_of_total(len(devices) * len(fitting))
+    if count == 1:
+        return [_taken(devices, (one,), amount) for one in fitting]
+    return [_taken(devices, fitting[:count], amount)] if len(fitting) >= count else []
+
+
+def _taken(devices: Sequence[int], taken: Sequence[int], amount: int) -> _State:
+    left = list(devices)
+    for one in taken:
+        left.remove(one)
+        left.append(one - amount)
+    left.sort()
+    return tuple(left)
+
+
+TOTAL: Final[dict[str, Callable[..., Any]]] = {}
+PARTIAL: Final[dict[str, Callable[..., Any]]] = {
+    "fragmentation_int_list_string_list_list_list": fragmentation,
+    "fragmentations_int_list_string_list_list_list_int_int": fragmentations,
+}
