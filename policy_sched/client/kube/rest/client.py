@@ -72,6 +72,7 @@ QUESTIONS: Final = frozenset(
 )
 """Paths to which something is posted in order to ask; a POST there writes nothing."""
 
+_PLAIN: Final[Mapping[str, str]] = {}
 HIDDEN: Final = b"(hidden)"
 """Stands for credentials that an answer repeats."""
 NO_ANSWER: Final = "<error>"
@@ -200,29 +201,41 @@ class Api:
         an answer, Malformed for one that is no JSON, AccessError without credentials.
         """
         data = None if body is None else msgspec.json.encode(body)
-        headers = {} if self.access.compression else IDENTITY
-        sending = OutgoingRequest(method, path, query or {}, data, content_type, headers)
-        retry_policy, now = self.settings.retry_policy, self.environment.clocks.monotonic
-        pauses = BackoffState(REQUEST_BACKOFF, now, self.environment.random)
-        until = now() + round(retry_policy.seconds * SECOND)
+        headers = _PLAIN if self.access.compression else IDENTITY
+        sending = OutgoingRequest(method, path, query or _PLAIN, data, content_type, headers)
+        began = self.environment.clocks.monotonic()
+        pauses: BackoffState | None = None
         tries = 0
         limits = self._limits[aside]
         while True:
             tries += 1
-            await self._limit(limits.bucket, method)
+            wait = self._throttle(limits.bucket, method)
+            if wait > 0:
+                await self._wait_for_token(limits.bucket, wait)
             try:
                 async with limits.room:
                     check()
                     return await self._try(sending, timeout or self.settings.timeout)
             except ClusterError as error:
                 self.recovery.failed(error)
+                if pauses is None:
+                    pauses = self._pauses()
                 pause = pause_before_retry(error, pauses, repeatable=repeatable)
-                if pause is None or tries >= retry_policy.tries:
-                    raise
-                if now() + pause * SECOND > until:
+                if pause is None or not self._may_try_again(tries, began, pause):
                     raise
                 asked = wait_of(error) is not None
             await self.pause(pause, asked=asked)
+
+    def _pauses(self) -> BackoffState:
+        environment = self.environment
+        return BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
+
+    def _may_try_again(self, tries: int, began: int, pause: float) -> bool:
+        """Return whether a request that began then may be sent again after a pause."""
+        policy, now = self.settings.retry_policy, self.environment.clocks.monotonic()
+        return tries < policy.tries and now + pause * SECOND <= began + round(
+            policy.seconds * SECOND
+        )
 
     async def pause(self, seconds: float, *, asked: bool = False) -> bool:
         """Wait before something is tried again; not longer than the server is away.
@@ -244,7 +257,10 @@ class Api:
         A server that says nothing for ``silence`` seconds is Unreachable. Nothing is tried
         again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
         """
-        await self._limit(self._limits[0].bucket, "GET")
+        bucket = self._limits[0].bucket
+        wait = self._throttle(bucket, "GET")
+        if wait > 0:
+            await self._wait_for_token(bucket, wait)
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
@@ -260,22 +276,29 @@ class Api:
     def _server(self) -> URL:
         return URL(self.access.server, encoded=True)
 
+    @cached_property
+    def _prefix(self) -> str:
+        return self._server.raw_path.rstrip("/")
+
     def _own_limits(self) -> _Limits:
         bucket = TokenBucket(
             self.environment.clocks.monotonic, self.settings.qps, self.settings.burst
         )
         return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
 
-    async def _limit(self, bucket: TokenBucket, method: str) -> None:
+    def _throttle(self, bucket: TokenBucket, method: str) -> float:
+        """Take a token of the client's limit; return the seconds until it is available."""
         wait = bucket.take()
         if self.traffic is not None:
             self.traffic.throttled(method, self._server.authority, wait)
-        if wait > 0:
-            try:
-                await self.environment.sleep(wait)
-            except asyncio.CancelledError:
-                bucket.give_back()
-                raise
+        return wait
+
+    async def _wait_for_token(self, bucket: TokenBucket, wait: float) -> None:
+        try:
+            await self.environment.sleep(wait)
+        except asyncio.CancelledError:
+            bucket.give_back()
+            raise
 
     async def _try(self, sending: OutgoingRequest, seconds: float) -> bytes:
         try:
@@ -315,6 +338,8 @@ class Api:
         credentials = self.access.credentials
         grant = await credentials.grant()
         response = await self._send(sending, grant, timeout)
+        if response.status < 300:
+            return response
         if response.status == UNAUTHORIZED and credentials.refused(grant):
             response.release()
             grant = await credentials.grant()
@@ -338,7 +363,7 @@ class Api:
         if grant.authorization:
             headers["Authorization"] = grant.authorization
         access = self.access
-        url = self._server.with_path(self._server.raw_path.rstrip("/") + sending.path, encoded=True)
+        url = self._server.with_path(self._prefix + sending.path, encoded=True)
         if sending.query:
             url = url.with_query(dict(sending.query))
         now, code = self.environment.clocks.monotonic, NO_ANSWER

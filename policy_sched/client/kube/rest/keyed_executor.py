@@ -45,9 +45,7 @@ class KeyedExecutor:
         self._begin(partial(self._open, key))
 
     def _open(self, key: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._drive(key))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.add(asyncio.get_running_loop().create_task(self._drive(key)))
 
     def check(self) -> None:
         """Raise what work has raised."""
@@ -61,20 +59,23 @@ class KeyedExecutor:
 
     async def cancel(self) -> None:
         """Cancel all running work."""
-        for task in self._tasks:
+        tasks = [*self._tasks]
+        for task in tasks:
             task.cancel()
-        await self.drained()
-        self._waiting.clear()  # lanes that had not begun did not end by themselves
+        if tasks:
+            await asyncio.wait(tasks)
+        self._tasks.difference_update(tasks)  # those that had not begun did not end by themselves
+        self._waiting.clear()
 
     async def _drive(self, key: str) -> None:
         waiting = self._waiting[key]
         try:
             while waiting:
                 await waiting.popleft()()
+        except Exception as error:  # noqa: BLE001 - the owner is told
+            self._broken.append(error)
         finally:
             del self._waiting[key]
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._broken.append(error)
+            task = asyncio.current_task()
+            assert task is not None, "work is driven by a task"
+            self._tasks.discard(task)

@@ -264,14 +264,16 @@ def check_content(sending: OutgoingRequest, response: aiohttp.ClientResponse) ->
 
 async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes | None:
     """Return the body of an answer; None if it is longer than that."""
+    content = response.content
     pieces: list[bytes] = []
     length = 0
-    async for piece in response.content.iter_any():
+    while not content.at_eof():
+        piece = await content.readany()
         length += len(piece)
         if length > longest:
             return None
         pieces.append(piece)
-    return b"".join(pieces)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[list[bytes], None]:
