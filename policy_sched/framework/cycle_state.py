@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ class CycleState:
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
-        self._values: dict[type, object] = {}
+        self._values: dict[type, Any] = {}
 
     def write(self, value: object) -> None:
         """Keep ``value`` under its type, replacing what was there."""
@@ -25,7 +25,8 @@ class CycleState:
 
     def read(self, kind: type[T]) -> T | None:
         """Return the value that was written under ``kind``, or None."""
-        return cast("T | None", self._values.get(kind))
+        found: T | None = self._values.get(kind)
+        return found
 
     def same(self, other: CycleState) -> bool:
         """Return whether the other state holds the very same values."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import CycleState, Scope
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
+from policy_sched.framework.evaluate.results import NO_NODE
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
@@ -103,7 +104,7 @@ class StaticResultCache:
         self._runner = runner
         self.table = table
         self._version = -1
-        self._live: NDArray[np.bool_] | None = None
+        self._rows: NDArray[np.int16] | None = None
         self._keys: dict[str, Callable[[PodInfo], Key]] = {}
         if kept:
             self._keys = {
@@ -117,26 +118,27 @@ class StaticResultCache:
         """Copy the results of unchanged plugins from another pipeline over the same table."""
         if other.table is not self.table or not self._keys or self._kept:
             return
-        self._version, self._live = other._version, other._live
+        self._version, self._rows = other._version, other._rows
         for (point, plugin), kept in other._kept.items():
             if plugin in self._keys and _same(point, plugin, self._runner, other._runner):
                 self._kept[point, plugin] = kept.copy()
 
-    def live(self) -> NDArray[np.bool_]:
-        """Return which rows of [0, n) have a live node; shared until a node comes or goes."""
+    def rows(self) -> NDArray[np.int16]:
+        """Return which rows of [0, n) have a live node, FEASIBLE or NO_NODE; it is shared."""
         self._renew()
-        if self._live is None:
-            self._live = self.table.live.values[: self.table.n].copy()
-        return self._live
+        if self._rows is None:
+            live = self.table.live.values[: self.table.n]
+            self._rows = live.astype(np.int16) + np.int16(NO_NODE)
+        return self._rows
 
     def _renew(self) -> None:
         version = self.table.journal.static_version
         if self._version != version:
             self._kept.clear()
-            self._live = None
+            self._rows = None
             self._version = version
 
-    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo, *more: object) -> object:
+    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo, *more: object) -> Any:
         """Return the result for all rows; it may be shared, so do not change its arrays.
 
         ``more``: further arguments of the hook.
@@ -145,11 +147,14 @@ class StaticResultCache:
         if key_of is None:
             return self._runner.call(point, hook, state, pod, None, *more)
         self._renew()
-        kept = self._kept.setdefault((point, hook.plugin), OrderedDict())
+        kept = self._kept.get((point, hook.plugin))
+        if kept is None:
+            kept = self._kept[point, hook.plugin] = OrderedDict()
         key = key_of(pod)
-        if key in kept:
+        answer = kept.get(key, kept)
+        if answer is not kept:
             kept.move_to_end(key)
-            return kept[key]
+            return answer
         answer = kept[key] = self._runner.call(point, hook, state, pod, None, *more)
         if len(kept) > LIMIT:
             kept.popitem(last=False)

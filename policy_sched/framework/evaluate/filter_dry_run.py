@@ -8,6 +8,7 @@ the attempt's plugins over it, without those that it skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import cast
 
 import numpy as np
@@ -56,6 +57,12 @@ class FilterDryRun:
         }
         self.node_by_node = bool(wide)
         self.by_state = wide <= {hook.plugin for hook in self._add}
+
+    def for_signature(self, key: Key | None) -> FilterDryRun:
+        """Return the same filters for the pods of a signature."""
+        found = copy(self)
+        found.key = key
+        return found
 
     def fits(
         self,

@@ -7,7 +7,7 @@ whose table of changes says which one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -35,7 +35,6 @@ from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
-    NO_NODE,
     OUTSIDE,
     PluginScores,
     Scoring,
@@ -48,6 +47,9 @@ from policy_sched.model import PodInfo
 GATHER_BELOW: Final = 0.25
 MAX_NODE_SCORE: Final = 100
 _NONE: Final[frozenset[str]] = frozenset()
+_Filters: TypeAlias = tuple[tuple[Hook, ...], list[Scope], list[int], FilterDryRun]
+"""Filters, the scope of each, the places of those that read more than static fields, and what
+runs them again on hypothetical pods."""
 
 
 class Passes:
@@ -65,9 +67,7 @@ class Passes:
             for plugin, signature in runner.pipeline.signatures.items()
             if plugin in filtering and signature.keys and not signature.fields
         ]
-        self._filters_by_skips: dict[
-            frozenset[str], tuple[tuple[Hook, ...], list[Scope], list[int]]
-        ] = {}
+        self._filters_by_skips: dict[frozenset[str], _Filters] = {}
         self._wide_by_idle: dict[frozenset[str], tuple[tuple[Hook, ...], tuple[Hook, ...]]] = {}
 
     def take_over(self, before: Passes) -> None:
@@ -94,9 +94,9 @@ class Passes:
     ) -> Entry:
         runner, table = self._runner, self._table
         version = table.journal.version
-        fixed = self._static_results.live().astype(np.int16) + np.int16(NO_NODE)
+        fixed = self._static_results.rows().copy()
         found = runner.run("pre_filter", state, pod)
-        plugins, scopes, moving = self._filters(found.skipped)
+        plugins, scopes, moving, dry_run = self._filters(found.skipped)
         rejected = found.status.code is not Code.SUCCESS
         rows: Rows = None
         if rejected:
@@ -109,8 +109,8 @@ class Passes:
             outside[rows] = False
             fixed[outside] = OUTSIDE
         entry = Entry(fixed, nominated, version)
-        dry_run = FilterDryRun(runner, plugins, found.skipped, key)
         idle = _NONE if key is None else self._idle(pod)
+        dry_run = dry_run.for_signature(key)
         entry.publish(state, plugins, found, dry_run, table.names, runner.without(idle))
         entry.wide_pre_filter, entry.wide_pre_score = self._wide(idle)
         entry.scopes, entry.moving = scopes, moving
@@ -129,14 +129,15 @@ class Passes:
                 idle.append(plugin)
         return frozenset(idle)
 
-    def _filters(self, skipped: frozenset[str]) -> tuple[tuple[Hook, ...], list[Scope], list[int]]:
-        """Return the filters without those that were skipped, their scopes, and those that move."""
+    def _filters(self, skipped: frozenset[str]) -> _Filters:
+        """Return the filters without those that were skipped."""
         found = self._filters_by_skips.get(skipped)
         if found is None:
             plugins = self._runner.active("filter", skipped)
             scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
             moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
-            found = self._filters_by_skips[skipped] = plugins, scopes, moving
+            dry_run = FilterDryRun(self._runner, plugins, skipped)
+            found = self._filters_by_skips[skipped] = plugins, scopes, moving, dry_run
         return found
 
     def _wide(self, idle: frozenset[str]) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
@@ -160,12 +161,11 @@ class Passes:
         entry.combine()
 
     def _ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
-        answer = (
+        verdict: FilterResult = (
             self._static_results.ask("filter", hook, state, pod, self._table)
             if rows is None
             else self._runner.call("filter", hook, state, pod, rows, self._table)
         )
-        verdict = cast("FilterResult", answer)
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict
@@ -248,10 +248,10 @@ class Passes:
         self, plugin: PluginScores, state: CycleState, pod: PodInfo, rows: Rows, n: int
     ) -> None:
         if rows is None:
-            answer = self._static_results.ask("score", plugin.hook, state, pod)
-            plugin.raw, plugin.shared = cast("RawScores", answer), True
+            plugin.raw = self._static_results.ask("score", plugin.hook, state, pod)
+            plugin.shared = True
             return
-        fresh = cast("RawScores", self._runner.call("score", plugin.hook, state, pod, rows))
+        fresh: RawScores = self._runner.call("score", plugin.hook, state, pod, rows)
         dtype = np.int64 if plugin.normalizer is None else fresh.dtype
         plugin.raw, plugin.shared = np.zeros(n, dtype), False
         plugin.raw[rows] = fresh
@@ -267,8 +267,7 @@ class Passes:
         scores = plugin.raw if everyone else plugin.raw[feasible]
         if plugin.normalizer is not None and feasible.size:
             state.write(Feasible(feasible))
-            answer = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
-            scores = cast("Scores", answer)
+            scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
         if not plugin.proved:
             _check_range(plugin.hook.plugin, scores)
         if everyone:
@@ -374,7 +373,7 @@ class Passes:
             return
         runner, state, whole = self._runner, entry.result.state, False
         for plugin in entry.moving_scores:
-            fresh = cast("RawScores", runner.call("score", plugin.hook, state, pod, rows))
+            fresh: RawScores = runner.call("score", plugin.hook, state, pod, rows)
             gain = entry.put_scores(plugin, rows, fresh)
             if plugin.part is None:
                 entry.total[rows] += gain * plugin.hook.weight
@@ -398,7 +397,7 @@ class Passes:
                 asked = newly if plugin.scope is Scope.STATIC else rows
                 if asked.size:
                     fresh = self._runner.call("score", plugin.hook, state, pod, asked)
-                    entry.put_scores(plugin, asked, cast("RawScores", fresh))
+                    entry.put_scores(plugin, asked, fresh)
             self._normalize(entry, plugin, pod, feasible)
         entry.add_up(feasible)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import cast
+from typing import Any
 
 from policy_sched.framework import Signature
 from policy_sched.model import PodInfo, field_key
@@ -31,20 +31,12 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
 def _fields_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
     whole = sorted({_attribute(path) for path in fields if len(path) == 1 or _of_namespace(path)})
     parts = sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
-    getter = attrgetter(*whole) if whole else None
+    getter: Callable[[PodInfo], Any] = attrgetter(*whole) if whole else lambda _pod: ()
 
     def single(pod: PodInfo) -> Key:
-        return (cast("attrgetter[object]", getter)(pod),)
+        return (getter(pod),)
 
-    def nothing(_pod: PodInfo) -> Key:
-        return ()
-
-    if getter is None:
-        first: Callable[[PodInfo], Key] = nothing
-    elif len(whole) == 1:
-        first = single
-    else:
-        first = cast("Callable[[PodInfo], Key]", getter)
+    first: Callable[[PodInfo], Key] = single if len(whole) == 1 else getter
     if not parts:
         return first
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -237,8 +237,9 @@ class Runner:
                 return self._failed(point, hook, error)
             if answer is SUCCESS and may_succeed:
                 continue
-            own = answer if isinstance(answer, Status) else getattr(answer, "status", None)
-            status = cast("Status | None", own)
+            status: Status | None = (
+                answer if isinstance(answer, Status) else getattr(answer, "status", None)
+            )
             if status is None:
                 if point.pending:
                     return PointResult(plugin=hook.plugin, answer=answer, left=hooks[number:])
@@ -322,7 +323,7 @@ class Runner:
             self.ended(point, code, start)
         return found
 
-    def call(self, point: str, hook: Hook, *args: object) -> object:
+    def call(self, point: str, hook: Hook, *args: object) -> Any:
         """Call one plugin; PluginError if it raises."""
         try:
             if self.sampling:
