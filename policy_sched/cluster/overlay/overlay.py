@@ -39,7 +39,7 @@ from policy_sched.model import PodInfo
 
 #: From this share of all rows on it is cheaper to write all of them.
 DENSE: Final = 0.1
-#: Up to this many changed rows are copied one by one.
+#: Up to this many rows are copied or changed one by one.
 FEW_ROWS: Final = 4
 
 Places: TypeAlias = NDArray[np.intp] | None
@@ -382,6 +382,11 @@ class NodeOverlay:
 
     def add_all(self, added: AddedPods) -> None:
         """Add pods to many live rows."""
+        if len(added.pods) <= FEW_ROWS:
+            for row, pods in added.pods.items():
+                for pod in pods:
+                    self._move(row, pod, 1)
+            return
         rows = added.rows
         self._large.update(added.large)
         for row in self._moved.keys() & added.pods.keys():  # a pod that was removed may come back
