@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -26,3 +27,12 @@ settings.register_profile("others", settings.get_profile("steady"), derandomize=
 settings.register_profile("deep", settings.get_profile("others"), max_examples=3000)
 if settings.get_current_profile_name() in {"default", "ci"}:
     settings.load_profile("steady")
+
+
+def pytest_collection_finish() -> None:
+    """Take modules, tests and strategies out of garbage collection, which looks at them often.
+
+    A full collection then takes a tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()

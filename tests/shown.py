@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
-import subprocess
-import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+
+from policy_sched.cli.main import run
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,18 +50,17 @@ def named_file(block: Block, folder: str) -> tuple[str, str] | None:
 
 
 def printed(command: str, shown: str, folder: Path) -> str:
-    """Run a command in the checkout; ``folder`` stands for the folder ``shown`` in it."""
+    """Run a command in the checkout; ``folder`` stands for the folder ``shown`` in it.
+
+    It runs in this process, which has loaded everything already.
+    """
     words = shlex.split(re.sub(rf"(?<= ){shown}(?=[/ ]|$)", str(folder), command))
     assert words[0] == "policy-sched"
-    finished = subprocess.run(
-        [sys.executable, "-m", "policy_sched", *words[1:]],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert finished.returncode in (0, 1), finished.stderr
-    return finished.stdout.replace(str(folder), shown)
+    out, errors = io.StringIO(), io.StringIO()
+    with chdir(ROOT), redirect_stdout(out), redirect_stderr(errors):
+        code = run(words[1:])
+    assert code in (0, 1), errors.getvalue()
+    return out.getvalue().replace(str(folder), shown)
 
 
 def files(shown: list[Block], folder: str) -> dict[str, str]:

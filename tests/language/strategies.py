@@ -16,6 +16,8 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests import finite
+from tests.finite import Finite, chooser, numbers
 
 from .oracle_world import World
 from .productions import BRANCHES
@@ -114,74 +116,66 @@ def scope_of(section: str, depth: int) -> Scope:
 @st.composite
 def rules(draw: st.DrawFn, section: str, depth: int = 3) -> str:
     """Draw an expression of a type that a section's rule may have."""
-
-    def choose(options: Sequence[str]) -> str:
-        return draw(st.sampled_from(options))
-
+    choose = chooser(draw)
     return write(choose, choose(RESULTS[section]), scope_of(section, depth))
 
 
-TEXTS: Final = st.sampled_from(
-    ["", "a", "b", "c", "7", "-3", "0", "é😀", "9223372036854775807", "1.5", "A b"]
+TEXTS: Final = finite.of(
+    "", "a", "b", "c", "7", "-3", "0", "é😀", "9223372036854775807", "1.5", "A b"
 )
 #: Values that the API takes in a node selector requirement.
-VALID: Final = st.sampled_from(["", "a", "b", "7", "0"])
-AMOUNTS: Final = st.sampled_from(["0", "1", "100m", "2500m", "4", "64"])
-SIZES: Final = st.sampled_from(["0", "1", "200Mi", "32Gi", "1125899906842624"])
-EFFECTS: Final = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
-IMAGES: Final = st.sampled_from(["img:1", "registry/img:2", "plain"])
-MOMENTS: Final = st.sampled_from([None, datetime(2024, 2, 29, 11, 59, tzinfo=UTC)])
-NAMESPACES: Final = st.sampled_from(["a", "b", "default"])
+VALID: Final = finite.of("", "a", "b", "7", "0")
+IMAGES: Final = ("img:1", "registry/img:2", "plain")
+NAMESPACES: Final = ("a", "b", "default")
+EFFECTS: Final = finite.of("NoSchedule", "PreferNoSchedule", "NoExecute")
+FLAG: Final = finite.of(False, True)
+RESOURCES: Final = {
+    "cpu": finite.of("0", "1", "100m", "2500m", "4", "64"),
+    "memory": finite.of("0", "1", "200Mi", "32Gi", "1125899906842624"),
+    "example.com/gpu": finite.of("0", "1", "3"),
+}
 
 
-def labels(*keys: str) -> st.SearchStrategy[dict[str, str]]:
+def labels(*keys: str) -> Finite[dict[str, str]]:
     """Labels of which any may be missing."""
-    return st.fixed_dictionaries({}, optional=dict.fromkeys(keys, TEXTS))
+    return finite.fields({}, dict.fromkeys(keys, TEXTS))
 
 
-TAINTS: Final = st.lists(
-    st.fixed_dictionaries(
-        {"key": st.sampled_from(["k", "l"]), "effect": EFFECTS},
-        optional={"value": st.sampled_from(["v", "w"])},
-    ),
-    max_size=3,
-)
-TOLERATIONS: Final = st.lists(
-    st.fixed_dictionaries(
-        {"operator": st.sampled_from(["Exists", "Equal", ""])},
-        optional={
-            "key": st.sampled_from(["k", "l"]),
-            "value": st.sampled_from(["v", "w"]),
+TENANTS: Final = labels("tenant").strategy()
+NODE_LABELS: Final = labels("zone", "rank", "app").strategy()
+POD_LABELS: Final = labels("a", "rank", "app").strategy()
+NODE_RESOURCES: Final = finite.fields(
+    {}, {**RESOURCES, "pods": finite.of("0", "3", "110")}
+).strategy()
+REQUESTS: Final = finite.fields({}, RESOURCES).strategy()
+TAINTS: Final = finite.lists(
+    finite.fields({"key": finite.of("k", "l"), "effect": EFFECTS}, {"value": finite.of("v", "w")}),
+    3,
+).strategy()
+TOLERATIONS: Final = finite.lists(
+    finite.fields(
+        {"operator": finite.of("Exists", "Equal", "")},
+        {
+            "key": finite.of("k", "l"),
+            "value": finite.of("v", "w"),
             "effect": EFFECTS,
-            "tolerationSeconds": st.sampled_from([0, 3, 300]),
+            "tolerationSeconds": finite.of(0, 3, 300),
         },
     ),
-    max_size=2,
-)
-REQUESTS: Final = st.fixed_dictionaries(
-    {},
-    optional={"cpu": AMOUNTS, "memory": SIZES, "example.com/gpu": st.sampled_from(["0", "1", "3"])},
-)
-REQUIREMENTS: Final = st.one_of(
-    st.fixed_dictionaries(
-        {
-            "key": st.sampled_from(["zone", "rank"]),
-            "operator": st.sampled_from(["In", "NotIn"]),
-            "values": st.lists(VALID, min_size=1, max_size=2),
-        }
-    ),
-    st.fixed_dictionaries(
-        {"key": st.just("rank"), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
-    ),
-    st.fixed_dictionaries(
-        {
-            "key": st.just("rank"),
-            "operator": st.sampled_from(["Gt", "Lt"]),
-            "values": st.just(["2"]),
-        }
-    ),
-)
-TERMS: Final = st.fixed_dictionaries({"matchExpressions": st.lists(REQUIREMENTS, max_size=2)})
+    2,
+).strategy()
+REQUIREMENT: Final = finite.either(
+    finite.fields({
+        "key": finite.of("zone", "rank"),
+        "operator": finite.of("In", "NotIn"),
+        "values": finite.lists(VALID, 2, least=1),
+    }),
+    finite.fields({"key": finite.of("rank"), "operator": finite.of("Exists", "DoesNotExist")}),
+    finite.fields({
+        "key": finite.of("rank"), "operator": finite.of("Gt", "Lt"), "values": finite.of(["2"])
+    }),
+)  # fmt: skip
+TERMS: Final = finite.fields({"matchExpressions": finite.lists(REQUIREMENT, 2)}).strategy()
 AFFINITIES: Final = st.fixed_dictionaries(
     {},
     optional={
@@ -193,66 +187,74 @@ AFFINITIES: Final = st.fixed_dictionaries(
         ),
     },
 )
+NODE_FACTS: Final = finite.fields({
+    "annotations": labels("note"),
+    "unschedulable": FLAG,
+    "ready": FLAG,
+    "images": finite.fields({}, dict.fromkeys(IMAGES, finite.of(0, 40_000_000, 2**40))),
+    "created": finite.of(None, datetime(2024, 2, 29, 11, 59, tzinfo=UTC)),
+}).strategy()  # fmt: skip
+POD_FACTS: Final = finite.fields({
+    "affinity": FLAG,
+    "namespace": finite.of(*NAMESPACES),
+    "node_selector": finite.fields({}, {"zone": TEXTS}),
+    "priority": finite.of(0, 5, -7, 2_000_000_000, -2_147_483_648),
+    "host_ports": finite.of((), (80,), (443,)),
+    "images": finite.lists(finite.of(*IMAGES), 2),
+    "created": finite.of(None, "2024-02-29T11:58:00Z"),
+    "gates": finite.of((), ("g",), ("h",), ("g", "h"), ("h", "g")),
+}).strategy()  # fmt: skip
+WORLD_FACTS: Final = finite.fields({
+    "namespaces": finite.of((), ("a",), ("b",), ("default",), ("a", "b"), ("default", "b")),
+    "group": finite.fields({
+        "name": TEXTS, "members": finite.lists(finite.of(0, 1, 2, 3), 4, least=4),
+    }),
+}).strategy()  # fmt: skip
 
 
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> Node:
     """Draw a node: labels missing, capacities zero or absent, taints twice."""
-    resources: dict[str, str | int | float] = {**draw(REQUESTS)}
-    if draw(st.booleans()):
-        resources["pods"] = draw(st.sampled_from(["0", "3", "110"]))
-    node = make_node(
-        name,
-        labels=draw(labels("zone", "rank", "app")),
-        annotations=draw(labels("note")),
-        taints=draw(TAINTS),
-        unschedulable=draw(st.booleans()),
-        ready=draw(st.booleans()),
-        images=draw(st.dictionaries(IMAGES, st.sampled_from([0, 40_000_000, 2**40]), max_size=2)),
-    )
+    resources: dict[str, str | int | float] = draw(NODE_RESOURCES)
+    facts = draw(NODE_FACTS)
+    created = facts.pop("created")
+    node = make_node(name, labels=draw(NODE_LABELS), taints=draw(TAINTS), **facts)
     node.status.allocatable = node.status.capacity = resources
-    node.metadata.creation_timestamp = draw(MOMENTS)
+    node.metadata.creation_timestamp = created
     return node
 
 
 @st.composite
 def pods(draw: st.DrawFn, name: str, node_name: str | None = None) -> Pod:
     """Draw a pod, bound to a node or not."""
-    extra: dict[str, Any] = {}
-    if draw(st.booleans()):
-        extra["affinity"] = {"nodeAffinity": draw(AFFINITIES)}
+    facts = draw(POD_FACTS)
+    if facts.pop("affinity"):
+        facts["affinity"] = {"nodeAffinity": draw(AFFINITIES)}
     if node_name is not None:
-        extra["node_name"] = node_name
+        facts["node_name"] = node_name
     return make_pod(
         name,
-        namespace=draw(NAMESPACES),
         requests=draw(REQUESTS),
-        labels=draw(labels("a", "rank", "app")),
+        labels=draw(POD_LABELS),
         tolerations=draw(TOLERATIONS),
-        node_selector=draw(st.just({}) | labels("zone")),
-        priority=draw(st.sampled_from([0, 5, -7, 2_000_000_000, -2_147_483_648])),
-        host_ports=draw(st.lists(st.sampled_from([80, 443]), max_size=1)),
-        images=draw(st.lists(IMAGES, max_size=2)),
-        created=draw(st.sampled_from([None, "2024-02-29T11:58:00Z"])),
-        gates=draw(st.lists(st.sampled_from(["g", "h"]), max_size=2, unique=True)),
-        **extra,
+        **facts,
     )
 
 
 @st.composite
 def worlds(draw: st.DrawFn, max_nodes: int = 5, max_pods: int = 4) -> tuple[World, PodInfo]:
     """Draw a cluster and the pod that is to be scheduled."""
-    count = draw(st.integers(1, max_nodes))
+    count = 1 + draw(numbers(max_nodes))
     members = [draw(nodes(f"n{i}")) for i in range(count)]
     bound = [
-        PodInfo.of(draw(pods(f"bound{i}", f"n{draw(st.integers(0, count - 1))}")))
-        for i in range(draw(st.integers(0, max_pods)))
+        PodInfo.of(draw(pods(f"bound{i}", f"n{draw(numbers(count))}")))
+        for i in range(draw(numbers(max_pods + 1)))
     ]
+    facts = draw(WORLD_FACTS)
     known = {
-        name: Namespace(metadata=ObjectMeta(name=name, labels=draw(labels("tenant"))))
-        for name in draw(st.lists(NAMESPACES, max_size=2, unique=True))
+        name: Namespace(metadata=ObjectMeta(name=name, labels=draw(TENANTS)))
+        for name in facts["namespaces"]
     }
     now = 1_709_208_000_000_000_000
-    few = st.integers(0, 3)
-    group = GroupCounts(draw(TEXTS), draw(few), draw(few), draw(few), draw(few))
+    group = GroupCounts(facts["group"]["name"], *facts["group"]["members"])
     return World(members, bound, known, now, group), PodInfo.of(draw(pods("asked")))

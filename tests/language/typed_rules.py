@@ -37,6 +37,7 @@ from policy_sched.language.values.types import (
     quantity_of,
     record,
 )
+from tests.finite import chooser
 
 from .typed_leaves import LEAVES, OWNERS, RECORDS, SCALARS
 
@@ -289,8 +290,4 @@ def shown(text: str, kind: Type, name: str = "s") -> str:
 @st.composite
 def typed(draw: st.DrawFn, kind: Type, depth: int = 3) -> str:
     """Draw an expression of a type."""
-
-    def choose(options: Sequence[Any]) -> Any:
-        return draw(st.sampled_from(options))
-
-    return Writer(choose).write(kind, depth)
+    return Writer(chooser(draw)).write(kind, depth)

@@ -17,86 +17,87 @@ from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_node, make_pod
+from tests import finite
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
-LABELS = st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["a", "b"]))
-NOT_EMPTY = st.one_of(
-    st.builds(
-        lambda key, value: {"matchLabels": {key: value}},
-        st.sampled_from(["app", "tier"]),
-        st.sampled_from(["a", "b"]),
+KEYS = finite.of("app", "tier")
+LABELS = finite.fields({}, dict.fromkeys(["app", "tier"], finite.of("a", "b")))
+NOT_EMPTY = finite.either(
+    finite.fields({"key": KEYS, "value": finite.of("a", "b")}).map(
+        lambda found: {"matchLabels": {found["key"]: found["value"]}}
     ),
-    st.builds(
-        lambda key, operator: {"matchExpressions": [{"key": key, "operator": operator}]},
-        st.sampled_from(["app", "tier"]),
-        st.sampled_from(["Exists", "DoesNotExist"]),
+    finite.fields({"key": KEYS, "operator": finite.of("Exists", "DoesNotExist")}).map(
+        lambda found: {"matchExpressions": [found]}
     ),
 )
-SELECTORS = st.one_of(st.just({}), NOT_EMPTY)
-TERMS = st.fixed_dictionaries(
-    {"labelSelector": SELECTORS, "topologyKey": st.sampled_from([HOSTNAME, ZONE])},
-    optional={
-        "namespaces": st.sampled_from([["default"], ["other", "default"]]),
-        "namespaceSelector": st.sampled_from([{}, {"matchLabels": {"team": "x"}}]),
+TERMS = finite.fields(
+    {
+        "labelSelector": finite.either(finite.of({}), NOT_EMPTY),
+        "topologyKey": finite.of(HOSTNAME, ZONE),
+    },
+    {
+        "namespaces": finite.of(["default"], ["other", "default"]),
+        "namespaceSelector": finite.of({}, {"matchLabels": {"team": "x"}}),
     },
 )
+WEIGHTED = finite.fields({"weight": finite.of(*range(1, 10)), "podAffinityTerm": TERMS})
 PAIRS = st.fixed_dictionaries(
     {},
     optional={
-        REQUIRED: st.lists(TERMS, min_size=1, max_size=2),
-        PREFERRED: st.lists(
-            st.fixed_dictionaries({"weight": st.integers(1, 9), "podAffinityTerm": TERMS}),
-            min_size=1,
-            max_size=2,
-        ),
+        REQUIRED: finite.lists(TERMS, 2, least=1).strategy(),
+        PREFERRED: st.lists(WEIGHTED.strategy(), min_size=1, max_size=2),
     },
 )
 AFFINITIES = st.fixed_dictionaries({}, optional={"podAffinity": PAIRS, "podAntiAffinity": PAIRS})
 CONSTRAINTS = st.lists(
-    st.fixed_dictionaries(
+    finite.fields(
         {
-            "maxSkew": st.integers(1, 2),
-            "topologyKey": st.sampled_from([HOSTNAME, ZONE]),
-            "whenUnsatisfiable": st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
+            "maxSkew": finite.of(1, 2),
+            "topologyKey": finite.of(HOSTNAME, ZONE),
+            "whenUnsatisfiable": finite.of("DoNotSchedule", "ScheduleAnyway"),
             # kube-scheduler counts an empty selector's pods in a dry run only.
             "labelSelector": NOT_EMPTY,
         },
-        optional={
-            "minDomains": st.integers(1, 4),
-            "nodeTaintsPolicy": st.sampled_from(["Honor", "Ignore"]),
-            "nodeAffinityPolicy": st.sampled_from(["Honor", "Ignore"]),
-            "matchLabelKeys": st.just(["tier"]),
+        {
+            "minDomains": finite.of(1, 2, 3, 4),
+            "nodeTaintsPolicy": finite.of("Honor", "Ignore"),
+            "nodeAffinityPolicy": finite.of("Honor", "Ignore"),
+            "matchLabelKeys": finite.of(["tier"]),
         },
-    ),
+    ).strategy(),
     max_size=3,
 )
+NODES = finite.fields({
+    "zone": finite.of({}, {ZONE: ""}, {ZONE: "z1"}, {ZONE: "z2"}),
+    "taints": finite.of((), ("a=b:NoSchedule",), ("a:PreferNoSchedule",)),
+}).strategy()  # fmt: skip
+PODS = finite.fields({
+    "affinity": finite.of(False, True),
+    "namespace": finite.of("default", "other"),
+    "labels": LABELS,
+    "node_selector": finite.of({}, {}, {ZONE: "z1"}),
+}).strategy()  # fmt: skip
 
 
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> Node:
     """Draw a node that has a zone, perhaps the empty one, or none."""
-    zone = draw(st.sampled_from([{}, {ZONE: ""}, {ZONE: "z1"}, {ZONE: "z2"}]))
-    taints = draw(st.sampled_from([(), ("a=b:NoSchedule",), ("a:PreferNoSchedule",)]))
-    return make_node(name, labels={HOSTNAME: name, **zone}, taints=taints)
+    facts = draw(NODES)
+    return make_node(name, labels={HOSTNAME: name, **facts["zone"]}, taints=facts["taints"])
 
 
 @st.composite
 def pods(draw: st.DrawFn, name: str, node_name: str = "") -> PodInfo:
     """Draw a pod with affinity, with anti-affinity, with a spread constraint, or with none."""
+    facts = draw(PODS)
+    facts["affinity"] = draw(AFFINITIES) if facts["affinity"] else None
+    constraints = draw(CONSTRAINTS)
     return PodInfo.of(
-        make_pod(
-            name,
-            namespace=draw(st.sampled_from(["default", "other"])),
-            labels=draw(LABELS),
-            affinity=draw(st.one_of(st.none(), AFFINITIES)),
-            topology_spread_constraints=draw(CONSTRAINTS),
-            node_selector=draw(st.sampled_from([{}, {}, {ZONE: "z1"}])),
-            node_name=node_name,
-        )
+        make_pod(name, node_name=node_name, topology_spread_constraints=constraints, **facts)
     )
 
 

@@ -16,6 +16,7 @@ from policy_sched.framework.runtime.runner import Runner
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
 from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
+from tests.finite import chooser
 from tests.plugins.neighbourhoods import handle_of, namespace, nodes, pods
 
 NAMES = ["n0", "n1", "n2", "n3"]
@@ -43,7 +44,7 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
 @given(data=st.data())
 def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
     """Pods, nodes and namespaces are added, changed and deleted between decisions of equal pods."""
-    cache = Cache()
+    cache, choose = Cache(), chooser(data.draw)
     for name in NAMES:
         cache.add_node(data.draw(nodes(name)))
     runner = Runner(pipeline(handle_of(cache)))
@@ -52,20 +53,18 @@ def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
     waiting = [data.draw(pods(f"w{i}")) for i in range(2)]
     running: list[PodInfo] = []
     for number in range(data.draw(st.integers(1, 8))):
-        step = data.draw(st.sampled_from(["assume", "assume", "forget", "node", "namespace"]))
+        step = choose(["assume", "assume", "forget", "node", "namespace"])
         if step == "assume":
             pod = data.draw(pods(f"r{number}"))
-            cache.assume(pod, data.draw(st.sampled_from(NAMES)))
+            cache.assume(pod, choose(NAMES))
             running.append(pod)
         elif step == "forget" and running:
             cache.forget(running.pop().uid)
         elif step == "node":
-            cache.update_node(data.draw(nodes(data.draw(st.sampled_from(NAMES)))))
+            cache.update_node(data.draw(nodes(choose(NAMES))))
         elif step == "namespace":
-            team = data.draw(st.sampled_from(["x", "y"]))
-            cache.set_namespace(
-                namespace(data.draw(st.sampled_from(["default", "other"])), team=team)
-            )
+            team = choose(["x", "y"])
+            cache.set_namespace(namespace(choose(["default", "other"]), team=team))
         for pod in waiting:
             assert_equal(evaluator.evaluate(pod), anew.evaluate(pod))
 
@@ -74,10 +73,10 @@ def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_a_dry_run_is_as_if_it_had_happened(data: st.DataObject) -> None:
     """AddPod and RemovePod give the filter the state of a cluster with that change."""
-    cache = Cache()
+    cache, choose = Cache(), chooser(data.draw)
     for name in NAMES:
         cache.add_node(data.draw(nodes(name)))
-    running = [data.draw(pods(f"r{i}", data.draw(st.sampled_from(NAMES)))) for i in range(4)]
+    running = [data.draw(pods(f"r{i}", choose(NAMES))) for i in range(4)]
     for pod in running[1:]:
         cache.add_pod(pod)
     pod, moved = data.draw(pods("w")), running[0]

@@ -1,21 +1,25 @@
-"""The tutorial: every command prints what the page shows."""
+"""The tutorial: every command prints what the page shows.
+
+The command on OpenB takes a minute. It is run if POLICY_SCHED_TRACES names the folder with the
+trace, which is no part of the repository.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.shown import ROOT, blocks, examples, named_file, page, printed
+from tests.shown import blocks, examples, named_file, page, printed
 
 TUTORIAL = page("docs/tutorial.md")
 
-#: The traces are no part of the package; who has them beside it runs this, too.
-TRACES = ROOT.parent / "shared" / "traces"
+TRACES = os.environ.get("POLICY_SCHED_TRACES", "")
 OPENB = "policy-sched diff policies/default mine --cluster openb_nodes.csv.gz"
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="OpenB's files are not here")
+@pytest.mark.skipif(not TRACES, reason="POLICY_SCHED_TRACES names no folder with OpenB's files")
 def test_the_answer_on_openb_is_the_tutorials(tmp_path: Path) -> None:
     """The page leaves out the lines of single pods."""
     files = [file for block in blocks(TUTORIAL) if (file := named_file(block, "mine"))]
@@ -24,7 +28,7 @@ def test_the_answer_on_openb_is_the_tutorials(tmp_path: Path) -> None:
     (shown,) = (text for _, text in blocks(TUTORIAL) if text.startswith(f"$ {OPENB}"))
     command, _, expected = shown.partition("\n")
     command = command.partition(" | grep")[0].removeprefix("$ ")
-    command = command.replace("openb_", f"{TRACES}/openb_")
+    command = command.replace("openb_", f"{Path(TRACES).resolve()}/openb_")
     lines = printed(command, "mine", tmp_path).splitlines(keepends=True)
     assert "".join(one for one in lines if not one.startswith("  default/")) == expected
 

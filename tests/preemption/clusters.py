@@ -21,9 +21,37 @@ from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import CompiledPlan, assemble, read
 from policy_sched.testing import make_node, make_pod
+from tests import finite
+from tests.finite import numbers
 from tests.preemption.oracle import OracleBudget, OracleNode, OraclePod
 
-PRIORITIES = st.sampled_from([-10, 0, 0, 5, 10, 100])
+PRIORITIES = finite.of(-10, 0, 0, 5, 10, 100)
+PODS = finite.fields({
+    "priority": PRIORITIES,
+    "cpu": finite.of(0, 250, 500, 1000, 2000),
+    "start": finite.of(None, 1, 2, 3),
+    "app": finite.of("", "a", "b"),
+    "ports": finite.of((), (), (80,), (443,)),
+}).strategy()  # fmt: skip
+PENDING = finite.fields({
+    "priority": PRIORITIES,
+    "cpu": finite.of(0, 500, 1000, 2000, 3000),
+    "ports": finite.of((), (80,), (80, 443)),
+}).strategy()  # fmt: skip
+NODES = finite.fields({
+    "running": finite.of(*range(6)),
+    "nominated": finite.of(True, False, False, False),
+    "cpu": finite.of(1000, 2000, 3000, 4000),
+    "pods": finite.of(2, 4, 8),
+}).strategy()  # fmt: skip
+BUDGETS = finite.lists(
+    finite.fields({
+        "app": finite.of("a", "b"),
+        "allowed": finite.of(0, 1, 2),
+        "disrupted": finite.of((), ("n0-0",), ("n0-1", "n1-0")),
+    }).map(lambda found: OracleBudget(**found)),
+    3,
+).strategy()  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,42 +66,20 @@ class OracleCluster:
 @st.composite
 def clusters(draw: st.DrawFn, *, nominations: bool = True) -> OracleCluster:
     """Draw a cluster of a few nodes that are rather full."""
-    budgets = draw(
-        st.lists(
-            st.builds(
-                OracleBudget,
-                st.sampled_from("ab"),
-                st.integers(0, 2),
-                st.sampled_from([(), ("n0-0",), ("n0-1", "n1-0")]),
-            ),
-            max_size=3,
-        )
-    )
     nodes = []
-    for index in range(draw(st.integers(1, 5))):
-        name = f"n{index}"
-        running = [_pod(draw, f"{name}-{k}") for k in range(draw(st.integers(0, 5)))]
-        nominated_pods = []
-        if nominations and draw(st.integers(0, 3)) == 0:
-            nominated_pods = [_pod(draw, f"{name}-nominated")]
-        cpu, pods = draw(st.integers(1, 4)), draw(st.sampled_from([2, 4, 8]))
-        nodes.append(OracleNode(name, cpu * 1000, pods, tuple(running), tuple(nominated_pods)))
-    pod = OraclePod(
-        "new", draw(PRIORITIES), draw(st.sampled_from([0, 500, 1000, 2000, 3000])),
-        ports=draw(st.sampled_from([(), (80,), (80, 443)])),
-    )  # fmt: skip
-    return OracleCluster(tuple(nodes), tuple(budgets), pod)
+    for index in range(1 + draw(numbers(5))):
+        name, facts = f"n{index}", draw(NODES)
+        running = [_pod(draw, f"{name}-{k}") for k in range(facts["running"])]
+        with_nominated = nominations and facts["nominated"]
+        nominated = [_pod(draw, f"{name}-nominated")] if with_nominated else []
+        sizes = facts["cpu"], facts["pods"]
+        nodes.append(OracleNode(name, *sizes, tuple(running), tuple(nominated)))
+    pod = OraclePod("new", **draw(PENDING))
+    return OracleCluster(tuple(nodes), tuple(draw(BUDGETS)), pod)
 
 
 def _pod(draw: st.DrawFn, name: str) -> OraclePod:
-    return OraclePod(
-        name,
-        draw(PRIORITIES),
-        draw(st.sampled_from([0, 250, 500, 1000, 2000])),
-        draw(st.sampled_from([None, 1, 2, 3])),
-        draw(st.sampled_from(["", "a", "b"])),
-        draw(st.sampled_from([(), (), (80,), (443,)])),
-    )
+    return OraclePod(name, **draw(PODS))
 
 
 @cache

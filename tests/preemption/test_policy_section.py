@@ -21,6 +21,7 @@ from policy_sched.language.values.errors import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.policy_section import BoundPreemption, Spots
 from policy_sched.testing import make_node, make_pod
+from tests.finite import chooser, numbers
 from tests.language.harness import cache_of, names_of
 from tests.language.oracle_policy import PolicyOracle
 from tests.language.oracle_values import OracleError
@@ -57,10 +58,7 @@ OVER_VICTIMS: Final = (
 @st.composite
 def rules(draw: st.DrawFn, kinds: Sequence[str], hidden: tuple[str, ...]) -> str:
     """Draw an expression about ``victim``."""
-
-    def choose(options: Sequence[str]) -> str:
-        return draw(st.sampled_from(options))
-
+    choose = chooser(draw)
     scope = Scope(hidden, 2, root=False, variables=(("victim", "Pod"),))
     return write(choose, choose(kinds), scope)
 
@@ -68,10 +66,7 @@ def rules(draw: st.DrawFn, kinds: Sequence[str], hidden: tuple[str, ...]) -> str
 @st.composite
 def node_keys(draw: st.DrawFn) -> str:
     """Draw an expression over ``victims``."""
-
-    def choose(options: Sequence[str]) -> str:
-        return draw(st.sampled_from(options))
-
+    choose = chooser(draw)
     text = choose(OVER_VICTIMS)
     shared = Scope(ELSEWHERE, 1, root=False)
     inner = replace(shared, variables=(("v", "Pod"),)) if "(v," in text else shared
@@ -224,7 +219,7 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
         order = data.draw(st.permutations(victims[row]))
         for line, one in enumerate(order):
             block[line, place] = cache.pod_row(one.uid)
-    broken = [data.draw(st.integers(0, 2)) for _ in places]
+    broken = [data.draw(numbers(3)) for _ in places]
     spots = Spots(
         np.array(places, np.intp),
         block,

@@ -24,6 +24,7 @@ from policy_sched.language.values import (
     map_of,
     optional_of,
 )
+from tests.finite import chooser, numbers
 
 DEVICE: Final = device_record(
     "d.io", {"numa": 1}, {"memory": "40Gi"}, allow_multiple_allocations=True
@@ -70,14 +71,15 @@ def settled(kind: Type, element: str) -> Type:
 @st.composite
 def expressions(draw: st.DrawFn, kind: Type, depth: int = 3) -> str:
     """Draw an expression of a type; now and then a part is of another type."""
-    if draw(st.integers(0, 19)) == 0:
-        kind = Type(draw(st.sampled_from(sorted(LEAVES))))
+    choose = chooser(draw)
+    if draw(numbers(20)) == 0:
+        kind = Type(choose(sorted(LEAVES)))
 
     def part(inner: Type) -> str:
         return draw(expressions(inner, depth - 1))
 
     forms = ["leaf", "call", "call", "cond", "index", "loop", "bind"] if depth else ["leaf"]
-    match draw(st.sampled_from(forms)):
+    match choose(forms):
         case "cond":
             return f"({part(BOOL)} ? {part(kind)} : {part(kind)})"
         case "index":
@@ -85,27 +87,27 @@ def expressions(draw: st.DrawFn, kind: Type, depth: int = 3) -> str:
         case "bind":
             return f"cel.bind(v, {part(kind)}, v)"
         case "loop" if kind == BOOL:
-            loop = draw(st.sampled_from(("all", "exists", "exists_one")))
+            loop = choose(("all", "exists", "exists_one"))
             return f"[{part(INT)}].{loop}(x, x == {part(INT)} && {part(BOOL)})"
         case "loop" if isinstance(kind, ListType):
             return f"{part(list_of(INT))}.map(x, {part(BOOL)}, {part(kind.element)})"
         case "call" if kind.name in BY_RESULT:
-            return draw(calls(draw(st.sampled_from(BY_RESULT[kind.name])), kind, depth))
+            return draw(calls(choose(BY_RESULT[kind.name]), kind, depth))
     match kind:
         case ListType():
-            return f"[{', '.join(part(kind.element) for _ in range(draw(st.integers(1, 3))))}]"
+            return f"[{', '.join(part(kind.element) for _ in range(1 + draw(numbers(3))))}]"
         case OptionalType():
             return f"optional.of({part(kind.element)})"
         case MapType():
             return f"{{{part(kind.key)}: {part(kind.value)}}}"
-    return draw(st.sampled_from(LEAVES[kind.name]))
+    return choose(LEAVES[kind.name])
 
 
 @st.composite
 def calls(draw: st.DrawFn, one: Overload, kind: Type, depth: int) -> str:
     """Draw a call of an overload whose result is of a type."""
     element = getattr(kind, "element", kind).name
-    element = element if element in LEAVES else draw(st.sampled_from(sorted(LEAVES)))
+    element = element if element in LEAVES else chooser(draw)(sorted(LEAVES))
     args = [draw(expressions(settled(p, element), depth - 1)) for p in one.params]
     if one.kind == "operator":
         return f"({args[0]} {one.name} {args[1]})" if len(args) == 2 else f"{one.name}({args[0]})"
