@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ PUBLIC = {"testing": {"model", "cluster", "source", "errors"}}
 
 BANNED_NAMES = ("utils", "common", "core", "base", "manager", "helper", "helpers", "impl", "misc")
 FILE_LINES = 600
-FUNCTION_LINES = 60
+LONGEST = 60
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -89,9 +90,45 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imports(path: Path) -> Iterator[Import]:
+@dataclass(frozen=True)
+class Facts:
+    """What the tests read of a file; ``mocks``: imports of `unittest.mock`."""
+
+    lines: int
+    docstring: str
+    imports: tuple[Import, ...]
+    classes: tuple[str, ...]
+    functions: tuple[tuple[str, int], ...]
+    silent: tuple[str, ...]
+    mocks: tuple[str, ...]
+
+
+@cache
+def facts(path: Path) -> Facts:
+    """Read a file, once."""
+    module = tree(path)
+    nodes = list(ast.walk(module))
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    imported = [n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom)]
+    return Facts(
+        path.read_text(encoding="utf-8").count("\n"),
+        ast.get_docstring(module) or "",
+        tuple(imports(path, nodes)),
+        tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
+        tuple((node.name, length(node)) for node in functions),
+        tuple(n.name for n in functions if is_test(n) and not ast.get_docstring(n)),
+        tuple(text for text in map(ast.unparse, imported) if "unittest.mock" in text),
+    )
+
+
+def is_test(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether pytest runs a function."""
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+
+
+def imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[Import]:
     """Yield every import of our own code, those for type checkers and in functions too."""
-    for node in ast.walk(tree(path)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 first, *rest = alias.name.split(".")
@@ -142,6 +179,7 @@ def misplaced(importer: str, imported: str) -> bool:
     return above is None or below is None or above >= below
 
 
+@cache
 def surface(root: Path, name: str) -> set[str]:
     """Return the names in a package's ``__all__``."""
     init = root / name / "__init__.py"
@@ -155,7 +193,7 @@ def violations(root: Path, path: Path) -> list[str]:
     """Return what is wrong with a file's imports."""
     importer = own_unit(root, path)
     found = []
-    for one in imports(path):
+    for one in facts(path).imports:
         imported = unit(root, one.module)
         if imported == importer or imported.split("/")[0] == "testing":
             continue
@@ -180,8 +218,18 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def identify(path: Path) -> str:
-    """Name a test case after its file."""
+    """Name a test case after its file or folder."""
     return str(path.relative_to(ROOT))
+
+
+def folders(paths: Iterable[Path]) -> list[Path]:
+    """Return the folders that files are in."""
+    return sorted({path.parent for path in paths})
+
+
+def files_of(folder: Path, paths: Iterable[Path]) -> list[Path]:
+    """Return those of some files that are in a folder itself."""
+    return [path for path in paths if path.parent == folder]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=identify)
@@ -204,9 +252,7 @@ def test_every_package_has_a_place() -> None:
 def test_every_package_documents_its_contents() -> None:
     """A package's docstring has a sentence and a paragraph."""
     inits = [path for path in SOURCES if path.name == "__init__.py" and path.parent != PACKAGE]
-    short = [
-        str(one) for one in inits if len((ast.get_docstring(tree(one)) or "").split("\n\n")) < 2
-    ]
+    short = [str(one) for one in inits if len(facts(one).docstring.split("\n\n")) < 2]
     assert not short
 
 
@@ -247,55 +293,41 @@ def test_violations_are_found(tmp_path: Path, file: str, text: str, complaint: s
     assert [complaint in one for one in found] == [True] * bool(complaint)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=identify)
-def test_files_and_functions_stay_short(path: Path) -> None:
+@pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
+def test_files_and_functions_stay_short(folder: Path) -> None:
     """A file has at most 600 lines, a function 60 without its docstring."""
-    lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= FILE_LINES, f"{lines} lines"
-    functions = [
-        node
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    long = [
-        f"{node.name}: {length(node)} lines" for node in functions if length(node) > FUNCTION_LINES
-    ]
-    assert not long, ", ".join(long)
+    for path in files_of(folder, SOURCES):
+        found = facts(path)
+        assert found.lines <= FILE_LINES, f"{path}: {found.lines} lines"
+        long = [f"{name}: {lines} lines" for name, lines in found.functions if lines > LONGEST]
+        assert not long, f"{path}: {', '.join(long)}"
 
 
-@pytest.mark.parametrize("path", SOURCES + TESTS, ids=identify)
-def test_every_module_has_a_docstring(path: Path) -> None:
+@pytest.mark.parametrize("folder", folders(SOURCES + TESTS), ids=identify)
+def test_every_module_has_a_docstring(folder: Path) -> None:
     """The first statement of a module is its docstring."""
-    if path.name == "__init__.py" and not path.read_text(encoding="utf-8"):
-        assert path.is_relative_to(ROOT / "tests"), "an empty package"
-        return
-    first, *_ = (ast.get_docstring(tree(path)) or "").splitlines() or [""]
-    assert first.endswith("."), f"no sentence: {first!r}"
+    for path in files_of(folder, SOURCES + TESTS):
+        if path.name == "__init__.py" and not path.read_text(encoding="utf-8"):
+            assert path.is_relative_to(ROOT / "tests"), f"{path}: an empty package"
+            continue
+        first, *_ = facts(path).docstring.splitlines() or [""]
+        assert first.endswith("."), f"{path}: no sentence: {first!r}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=identify)
-def test_names_are_nouns_of_the_domain(path: Path) -> None:
+@pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
+def test_names_are_nouns_of_the_domain(folder: Path) -> None:
     """No module or class is called after nothing in particular."""
-    words = set(path.stem.split("_"))
-    assert not words & set(BANNED_NAMES)
-    classes = [node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
     vague = ("Manager", "Helper", "Utils", "Base", "Impl")
-    assert not [name for name in classes if name.strip("_").endswith(vague)]
+    for path in files_of(folder, SOURCES):
+        assert not set(path.stem.split("_")) & set(BANNED_NAMES), path
+        assert not [name for name in facts(path).classes if name.strip("_").endswith(vague)], path
 
 
-@pytest.mark.parametrize("path", TESTS, ids=identify)
-def test_tests_promise_in_words_and_mock_nothing(path: Path) -> None:
+@pytest.mark.parametrize("folder", folders(TESTS), ids=identify)
+def test_tests_promise_in_words_and_mock_nothing(folder: Path) -> None:
     """Every test has a docstring, and mocks are for the tests of the command line alone."""
-    module = tree(path)
-    silent = [
-        node.name
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef)
-        and node.name.startswith("test_")
-        and not ast.get_docstring(node)
-    ]
-    assert not silent, f"no promise: {', '.join(silent)}"
-    if path.is_relative_to(ROOT / "tests" / "cli"):
-        return
-    imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert not [node for node in imports if "unittest.mock" in ast.unparse(node)]
+    for path in files_of(folder, TESTS):
+        found = facts(path)
+        assert not found.silent, f"{path}: no promise: {', '.join(found.silent)}"
+        if not path.is_relative_to(ROOT / "tests" / "cli"):
+            assert not found.mocks, path

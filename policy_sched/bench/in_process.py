@@ -301,7 +301,7 @@ class _Phase:
 @contextmanager
 def quiet_collector() -> Iterator[None]:
     """Keep the collector from walking through the whole cluster while the block runs."""
-    thresholds = gc.get_threshold()
+    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -309,7 +309,8 @@ def quiet_collector() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
 
 
 def machine() -> Document:

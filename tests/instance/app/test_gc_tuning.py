@@ -27,9 +27,11 @@ class Thing:
 
 @pytest.fixture(autouse=True)
 def _thawed() -> Iterator[None]:
-    """Other tests find an unfrozen collector."""
+    """Each test begins with an unfrozen collector; others find it frozen, as it was."""
+    gc.unfreeze()
     yield
     gc.unfreeze()
+    gc.freeze()
 
 
 def test_thresholds_hold_within_the_context() -> None:
