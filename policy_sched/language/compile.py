@@ -10,6 +10,7 @@ from typing import TypeVar
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check import (
     Checked,
+    CheckedDevices,
     CheckedKey,
     CheckedPlacement,
     CheckedPolicy,
@@ -21,7 +22,7 @@ from policy_sched.language.check import (
 )
 from policy_sched.language.codegen import generate, over_victims
 from policy_sched.language.cost_report import over_budget
-from policy_sched.language.diagnostics import Problem
+from policy_sched.language.diagnostics import DEVICE_COST, Problem
 from policy_sched.language.expression import constant, limit_steps
 from policy_sched.language.ir import Op, Reads, find_reads, may_become_true, ops
 from policy_sched.language.lower import (
@@ -40,6 +41,8 @@ from policy_sched.language.runtime import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.sections import (
     Choice,
     CompiledPolicy,
+    DeviceChoices,
+    DeviceFilter,
     FilterRule,
     GateRule,
     LifeCycle,
@@ -90,13 +93,29 @@ class PolicyCompiler:
             normalize, unit = policy.score.normalize, sections.score.expression
             if isinstance(normalize, Checked) and unit is not None and unit.units > limit:
                 rules.append(normalize)
-        variables = [(name, variable.core) for name, variable in policy.variables]
         for rule in rules:
-            value = self._lowered(rule)
-            units = 0.0 if value is None else make_unit(self._low, [value], keeps=True).units
-            if units > limit:
-                given = (policy.params, policy.params_type, policy.functions, variables)
-                self._refused(rule, over_budget(rule, units, limit, given))
+            self._limit_rule(rule, limit)
+        for rule, _ in self._device_rules():
+            self._limit_rule(rule, limit * DEVICE_COST, each="device")
+
+    def _limit_rule(self, rule: Checked, limit: int, *, each: str = "node") -> None:
+        value = self._lowered(rule)
+        keeps = each == "node"
+        units = 0.0
+        if value is not None:
+            units = make_unit(self._low, [value], keeps=keeps, code=False).units
+        if units > limit:
+            variables = [(name, variable.core) for name, variable in self.policy.variables]
+            given = (self.policy.params, self.policy.params_type, self.policy.functions, variables)
+            self._refused(rule, over_budget(rule, units, limit, given, each=each))
+
+    def _device_rules(self) -> list[tuple[Checked, str]]:
+        """Return the rules of ``devices``, each with its name."""
+        section = self.policy.devices
+        if section is None:
+            return []
+        rules = [(one.expression, f"filter[{i}]") for i, one in enumerate(section.filter)]
+        return [*rules, *([(section.score, "score")] if section.score is not None else [])]
 
     def _sections(self) -> Sections:
         policy = self.policy
@@ -125,6 +144,7 @@ class PolicyCompiler:
             life=self._life_cycle(),
             preemption=self._preemption(policy.preemption),
             placement=self._placement(policy.placement),
+            devices=self._devices(policy.devices),
         )
 
     # Expressions.
@@ -220,6 +240,18 @@ class PolicyCompiler:
                 self._within(section.score, self._low.range(raw), "placement score", hint)
                 score = self._made([raw])
         return PlacementRules(domain, score, section.on_error != "Zero")
+
+    def _devices(self, section: CheckedDevices | None) -> DeviceChoices | None:
+        if section is None:
+            return None
+        rules = []
+        for i, rule in enumerate(section.filter):
+            unit = self._unit([rule.expression])
+            if unit is not None:
+                name = f"{self.policy.name}.devices.filter[{i}]"
+                rules.append(DeviceFilter(name, unit, rule.message, rule.on_error or "Reject"))
+        score = None if section.score is None else self._unit([section.score])
+        return DeviceChoices(tuple(rules), score, section.score_on_error == "Abort")
 
     def _order(self, part: str, keys: Sequence[CheckedKey]) -> tuple[Choice, ...]:
         found = [

@@ -168,10 +168,12 @@ Given = tuple[Mapping[str, Any], RecordType, Mapping[str, UserFunction], Sequenc
 """Parameters and their type, functions, and variables, as `breakdown` takes them."""
 
 
-def over_budget(rule: Checked, units: float, limit: int, given: Given) -> Refusal:
+def over_budget(
+    rule: Checked, units: float, limit: int, given: Given, *, each: str = "node"
+) -> Refusal:
     """Return the refusal of a rule that costs ``units``, at the part that costs most of it."""
     part = _costliest(breakdown(rule.core, *given), units)
-    message = f"this rule costs about {units:.0f} ns for each node; the limit is {limit}"
+    message = f"this rule costs about {units:.0f} ns for each {each}; the limit is {limit}"
     if part.span != rule.core.span:
         message += f", and {min(part.cost.units / units, 1):.0%} of it is this part"
     hint = f"annotate the policy with {ANNOTATION} if it is worth it"

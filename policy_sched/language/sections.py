@@ -178,6 +178,31 @@ class PlacementRules:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceFilter:
+    """One filter rule of ``devices``; ``message`` says why it refuses a device."""
+
+    name: str
+    unit: Unit
+    message: str
+    on_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoices:
+    """The ``devices`` section: what a device has to pass, and how good it is."""
+
+    filter: tuple[DeviceFilter, ...]
+    score: Unit | None
+    aborts: bool
+
+    @property
+    def reads(self) -> Reads:
+        """What a device's answers depend on besides the device and the request."""
+        units = [one.unit for one in self.filter] + ([] if self.score is None else [self.score])
+        return reduce(or_, (unit.reads for unit in units), Reads())
+
+
+@dataclass(frozen=True, slots=True)
 class Sections:
     """The units of a policy, by section; what the policy has not is None or empty."""
 
@@ -195,6 +220,7 @@ class Sections:
     life: LifeCycle = LifeCycle()
     preemption: PreemptionChoices | None = None
     placement: PlacementRules | None = None
+    devices: DeviceChoices | None = None
 
 
 Out = Sequence[Any] | Failure
@@ -272,6 +298,9 @@ class CompiledPolicy:
         """What the order of the queue depends on."""
         self.preemption = sections.preemption
         """Which pods may preempt, which pods are victims, and which nodes are preferred."""
+        devices = sections.devices
+        self.device_reads: Reads | None = None if devices is None else devices.reads | matching
+        """What decides which devices a pod gets; None where the policy has no such rule."""
         placement = sections.placement
         self.domain_reads: Reads | None = (
             None
@@ -291,6 +320,11 @@ class CompiledPolicy:
         """Whether a rule reads facts of the pod's group."""
         found = (one for one in vars(self).values() if isinstance(one, Reads))
         return any(path[:1] == ("podGroup",) for reads in found for path in reads.pod)
+
+    @property
+    def reads_allocation(self) -> bool:
+        """Whether a rule reads what the pod's claims would get on a node."""
+        return "allocation" in self.reads.node
 
     @property
     def units(self) -> float:

@@ -117,6 +117,7 @@ from policy_sched.model.pod_terms import (
 from policy_sched.model.quantity import (
     FORMAT_WRONG,
     MAX_UNITS,
+    MICRO,
     NANO,
     Amount,
     Format,
@@ -127,6 +128,7 @@ from policy_sched.model.quantity import (
     quantity,
     quantity_text,
     units,
+    units_of_nanos,
 )
 from policy_sched.model.requests import (
     container_sum,
@@ -228,6 +230,7 @@ __all__ = [
     "KINDS",
     "LABEL_OPERATORS",
     "MAX_UNITS",
+    "MICRO",
     "NAME_FIELD",
     "NANO",
     "NODE_ADD",
@@ -401,4 +404,5 @@ __all__ = [
     "requirement",
     "spread_constraints",
     "units",
+    "units_of_nanos",
 ]

@@ -95,6 +95,7 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
     yield from _answers("permit", expected.permit, got.permit, complete)
     yield from _answers("preBind", expected.pre_bind, got.pre_bind, complete)
     yield from _claims(expected, got, complete)
+    yield from _devices(expected, got)
     if expected.nominated is not None or (rules.nominations and got.nominated is not None):
         yield from _nominated(expected.nominated, got.nominated)
     yield from _placed_together(expected, got)
@@ -129,6 +130,15 @@ def _claims(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Differe
             yield Difference(f"claims.{name}", *shown)
     if expected.deallocated is not None or (complete and got.deallocated):
         yield from _sets("deallocated", expected.deallocated or (), got.deallocated)
+
+
+def _devices(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+    """Compare devices: of all requests together, or of each that is stated."""
+    ours = got.devices or {}
+    for request, devices in sorted((expected.devices or {}).items()):
+        found = ours.get(request, ()) if request else [d for one in ours.values() for d in one]
+        field = f"devices.{request}" if request else "devices"
+        yield from _sets(field, devices, tuple(found))
 
 
 def _json(value: object) -> str:

@@ -23,9 +23,10 @@ from policy_sched.framework.evaluate import Nominations
 from policy_sched.language import CompiledPolicy, RuleError
 from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import PolicySource, Text
-from policy_sched.language.runtime import Activation
+from policy_sched.language.runtime import Activation, no_allocation
 from policy_sched.model import PodInfo, QueuedPod
-from policy_sched.plugins.rules import Scored, bind
+from policy_sched.plugins.dynamicresources import Allocations
+from policy_sched.plugins.rules import DeviceCase, Scored, bind
 from policy_sched.policytest.coverage_probes import (
     ERROR,
     CoverageCriterion,
@@ -173,6 +174,22 @@ class CoverageWatch:
             if once.run_all(policy.score_match, ALL).all():
                 runner.run_all(policy.score, passed)
                 self._run_normalizer(policy, pod, runner, rows[passed], passed)
+            if policy.rates_devices:
+                self._run_devices(policy, pod, rows)
+
+    def _run_devices(self, policy: PolicyProbes, pod: PodInfo, rows: Rows) -> None:
+        """Run the rules over devices for each request and each device that it selects."""
+        allocating = self._handle.shared(Allocations).latest(pod.scheduler_name)
+        if allocating is None:
+            return
+        for row in rows.tolist():
+            for request, device in allocating.considered(pod, row):
+                case = DeviceCase(device, request)
+                runner = self._runner(pod, case, np.array([row], np.intp))
+                for variable in policy.device_variables:
+                    runner.run(variable, ALL)
+                if runner.run_all(policy.device_filter, ALL).all():
+                    runner.run_all(policy.device_score, ALL)
 
     def _run_normalizer(
         self,
@@ -240,7 +257,9 @@ class CoverageWatch:
     def _of(self, pod: PodInfo) -> Iterator[PolicyProbes]:
         yield from self._probes.get(pod.scheduler_name, ())
 
-    def _runner(self, pod: PodInfo, cycle: Activation | Case, rows: np.ndarray) -> ProbeRunner:
+    def _runner(
+        self, pod: PodInfo, cycle: Activation | Case | DeviceCase, rows: np.ndarray
+    ) -> ProbeRunner:
         fixture = Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
         return ProbeRunner(fixture, self._seen)
 
@@ -248,7 +267,9 @@ class CoverageWatch:
         handle = self._handle
         came = handle.now() + self._decided  # the pods of a scenario come one after the other
         queued = QueuedPod(pod, came, came)
+        allocating = handle.shared(Allocations).latest(pod.scheduler_name)
         return Activation(
+            allocation=no_allocation if allocating is None else allocating.would_allocate,
             now=handle.now(),
             queued=queued,
             profile=pod.scheduler_name,

@@ -31,6 +31,7 @@ from policy_sched.language.runtime import Activation
 from policy_sched.language.syntax import And, Call, Cond, Const, Core, Let, Macro, Or, Var
 from policy_sched.language.values import BOOL, Some
 from policy_sched.model import PodInfo
+from policy_sched.plugins.rules import DeviceCase
 from policy_sched.preemption import Case
 
 Quantifier: TypeAlias = Callable[[Core], Core]
@@ -172,6 +173,14 @@ class PolicyProbes:
     eligible: tuple[Probe, ...]
     victims: tuple[Probe, ...]
     node_order: tuple[Probe, ...]
+    device_variables: tuple[Probe, ...]
+    device_filter: tuple[Probe, ...]
+    device_score: tuple[Probe, ...]
+
+    @property
+    def rates_devices(self) -> bool:
+        """Whether there are rules over devices."""
+        return bool(self.device_filter or self.device_score)
 
     def __iter__(self) -> Iterator[Probe]:
         """Yield all probes, those within others too."""
@@ -188,6 +197,7 @@ class _Prober:
     def __init__(self, policy: CheckedPolicy) -> None:
         self._policy = policy
         self._globals = tuple((name, one.core) for name, one in policy.variables)
+        self._variables = {f"variables.{name}": core for name, core in self._globals}
 
     def rule(self, checked: Checked, criterion: CoverageCriterion = "both") -> Probe:
         """Return the probe of a whole rule."""
@@ -213,9 +223,16 @@ class _Prober:
     ) -> Probe:
         expression = self._compiled(core)
         if expression is not None and criterion == "values" and expression.reads == Reads():
-            criterion = "values" if _reads_the_moment(core) else "once"
+            criterion = "values" if self.reads(core, _OF_THE_MOMENT) else "once"
         location = self._location(core, text, path, is_rule=is_rule)
         return Probe(location, criterion, expression, self._inner(core, text, path))
+
+    def reads(self, core: Core, names: frozenset[str]) -> bool:
+        """Return whether an expression reads one of some variables, itself or by a variable."""
+        if isinstance(core, Var):
+            inner = self._variables.get(core.name)
+            return core.name in names or (inner is not None and self.reads(inner, names))
+        return any(self.reads(child, names) for child in children(core))
 
     def _location(self, core: Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
@@ -289,10 +306,12 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
     vetoes: list[CheckedStep | None] = [
         policy.reserve, policy.permit, policy.pre_bind, policy.bind,
     ]  # fmt: skip
-    after = policy.post_bind
+    after, devices = policy.post_bind, policy.devices
+    of_devices = [one for _, one in policy.variables if prober.reads(one.core, _OF_DEVICES)]
+    variables = [one for _, one in policy.variables if one not in of_devices]
     return PolicyProbes(
         match=rules(policy.match_conditions),
-        variables=tuple(p for _, one in policy.variables for p in prober.within(one)),
+        variables=tuple(p for one in variables for p in prober.within(one)),
         gates=rules([rule.expression for rule in policy.pre_enqueue]),
         order=rules([key.expression for key in policy.queue_sort], "values"),
         narrowing=rules([before.node_names] if before and before.node_names else (), "values"),
@@ -312,14 +331,15 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         node_order=rules(
             [key.expression for key in preemption.node_order] if preemption else (), "values"
         ),
+        device_variables=tuple(p for one in of_devices for p in prober.within(one)),
+        device_filter=rules([rule.expression for rule in devices.filter] if devices else ()),
+        device_score=rules([devices.score] if devices and devices.score else (), "values"),
     )
 
 
-def _reads_the_moment(core: Core) -> bool:
-    """Return whether an expression reads raw scores or victims, which are no part of its reads."""
-    if isinstance(core, Var):
-        return core.name in ("score", "scores", "victim", "victims", "pdbViolations")
-    return any(_reads_the_moment(child) for child in children(core))
+_OF_DEVICES: Final = frozenset({"device", "request"})
+_OF_THE_MOMENT: Final = _OF_DEVICES | {"score", "scores", "victim", "victims", "pdbViolations"}
+"""What is no part of an expression's reads: raw scores, victims, devices."""
 
 
 def _shown_file(file: str) -> str:
@@ -340,7 +360,7 @@ class Fixture:
     nodes: NodeTable
     pods: PodTable
     pod: PodInfo
-    cycle: Activation | Case
+    cycle: Activation | Case | DeviceCase
     rows: npt.NDArray[np.intp]
 
 
@@ -397,7 +417,7 @@ class ProbeRunner:
         if expression is None:
             return None
         bound: BoundExpression = expression.bind(fixture.nodes, fixture.pods)
-        if isinstance(fixture.cycle, Case):
+        if isinstance(fixture.cycle, Case | DeviceCase):
             case: Any = fixture.cycle
             pairs = [bound.scalar(fixture.pod, case, row) for row in fixture.rows.tolist()]
         elif expression.by_row:

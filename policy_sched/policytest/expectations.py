@@ -126,6 +126,7 @@ class Outcome:
     ``pre_bind`` is there where PreBind refused; ``claims`` are the resource claims reserved for the
     pod, by name, and ``deallocated`` those that lost their devices. Any of ``errors`` is as right
     as ``message``.
+    ``devices`` are those that the claims get on the chosen node, by request; "" stands for all.
     ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
     ``placements`` has the score of each domain that was tried, None where the group has no room.
     ``group`` is what became of a group, at the first of its pods.
@@ -151,6 +152,7 @@ class Outcome:
     victims: tuple[str, ...] | None = None
     pre_bind: PluginOutcome | None = None
     claims: Mapping[str, Mapping[str, object]] | None = None
+    devices: Mapping[str, tuple[str, ...]] | None = None
     deallocated: tuple[str, ...] | None = None
     errors: tuple[str, ...] | None = None
     placement: str | None = None
@@ -208,6 +210,7 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
         permit=answer("permit"),
         pre_bind=answer("preBind"),
         claims=_claims(reader, stated, path),
+        devices=_devices(reader, stated, path),
         deallocated=texts("deallocated"),
         errors=texts("errors"),
         nominated=text("nominated"),
@@ -259,6 +262,17 @@ def _claims(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, Plain] 
     at = (*path, "claims")
     claims = reader.mapping(stated["claims"], at)
     return {name: dict(reader.mapping(one, (*at, name))) for name, one in claims.items()}
+
+
+def _devices(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, tuple[str, ...]] | None:
+    """Return the devices that are stated, by request; a list is of all requests."""
+    if "devices" not in stated:
+        return None
+    value, at = stated["devices"], (*path, "devices")
+    if not isinstance(value, dict):
+        return {"": reader.texts(value, at)}
+    requests = reader.mapping(value, at)
+    return {name: reader.texts(one, (*at, name)) for name, one in requests.items()}
 
 
 def _placements(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | None] | None:

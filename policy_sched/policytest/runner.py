@@ -31,6 +31,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
+from policy_sched.plugins.dynamicresources import Reservation
 from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
@@ -168,6 +169,8 @@ def _step(
     node = observed.assume(expected)
     if watch is not None and node:
         watch.chose(info, node)
+    if node and not scenario.complete:
+        observed.note_devices()
     observed.nominate(expected, clears=not scenario.complete)
     if not scenario.bind:
         return observed.outcome
@@ -221,6 +224,18 @@ class Observation:
             runner.undo("reserve", self._state, self._info, node)
             self._scheduler.cache.forget(self._info.uid)
         return node
+
+    def note_devices(self) -> None:
+        """Note the devices that were reserved for the pod, by request."""
+        reservation = self._state.read(Reservation)
+        if reservation is None or reservation.pod != self._info.uid:
+            return
+        found: dict[str, list[str]] = {}
+        for _, result in reservation.results:
+            for one in result.devices.results:
+                found.setdefault(one.request, []).append(one.device)
+        devices = {request: tuple(names) for request, names in found.items()}
+        self.outcome = replace(self.outcome, devices=devices or None)
 
     def _pre_bind(self, runner: Runner, node: str) -> Status:
         """Run PreBind; what takes its time has to be done at once here."""

@@ -18,7 +18,8 @@ import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject, Report, as_stored, decode_object
-from policy_sched.model import DEFAULT_NAMESPACE, Node, Pod
+from policy_sched.model import DEFAULT_NAMESPACE, DeviceClass, Node, Pod
+from policy_sched.policytest.devices import ShortDevices
 from policy_sched.policytest.expectations import Outcome, read_outcome
 from policy_sched.policytest.reader import (
     DUPLICATE,
@@ -222,8 +223,10 @@ def _scenario(
     for i, policy in enumerate(policies):
         single = isinstance(fields.get("policies"), str)
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
-    objects = tuple(one for _, one in _objects(reader, fields, "objects"))
-    pending = tuple(_pods(reader, fields))
+    short = ShortDevices()
+    stated = [one for _, one in _objects(reader, fields, "objects", short)]
+    pending = tuple(_pods(reader, fields, short))
+    objects = (*stated, *_of_devices(reader, stated, short))
     ops = _operations(reader, fields, objects, pending)
     nodes = sum(isinstance(one, Node) for one in objects)
     if nodes * len(ops) > MAX_WORK:
@@ -317,12 +320,27 @@ def _config(
     return reader.mapping(value, ("config",))
 
 
-def _objects(reader: Reader, fields: Plain, key: str) -> Iterator[tuple[int, ApiObject]]:
+def _of_devices(
+    reader: Reader, stated: Sequence[ApiObject], short: ShortDevices
+) -> Iterator[ApiObject]:
+    """Yield the slices, claims and classes that short forms of nodes and pods stand for."""
+    known = [one.metadata.name for one in stated if isinstance(one, DeviceClass)]
+    classes = ((at, one) for at, one in short.device_classes(known))
+    for at, manifest in (*short.manifests, *classes):
+        decoded = decode_object(manifest, _reporter(reader, at, {}))
+        if decoded is not None:
+            yield as_stored(decoded)
+
+
+def _objects(
+    reader: Reader, fields: Plain, key: str, short: ShortDevices
+) -> Iterator[tuple[int, ApiObject]]:
     seen: set[tuple[type, str, str]] = set()
     for i, value in enumerate(reader.items(fields.get(key), (key,))):
         at = (key, i)
         before = len(reader.problems)
         manifest = expand(reader, value, at)
+        short.complete(reader, value, manifest, at)
         if len(reader.problems) > before:
             continue
 
@@ -353,8 +371,8 @@ def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
     return report
 
 
-def _pods(reader: Reader, fields: Plain) -> Iterator[Pod]:
-    for i, one in _objects(reader, fields, "pending"):
+def _pods(reader: Reader, fields: Plain, short: ShortDevices) -> Iterator[Pod]:
+    for i, one in _objects(reader, fields, "pending", short):
         if isinstance(one, Pod):
             yield one
         else:

@@ -151,12 +151,20 @@ def _plain(key: str, stated: object, got: Outcome) -> object:
         return _ranked([name for name in named if name in totals], totals)
     if key == "victims":
         return [pod for one in got.preemption or () for pod in one.victims]
+    if key == "devices":
+        return _devices(stated, got.devices or {})
     if key == "preemption":
         return [{"node": one.node, "victims": list(one.victims)} for one in got.preemption or ()]
     if key == "nominated":
         return got.nominated
     message = str(got.message or "")
     return as_far_as(stated if isinstance(stated, str) else "", message)
+
+
+def _devices(stated: object, got: Mapping[str, tuple[str, ...]]) -> object:
+    if isinstance(stated, dict):
+        return {request: list(got.get(request, ())) for request in stated}
+    return [device for devices in got.values() for device in devices]
 
 
 def _ranked(names: list[str], scores: Mapping[str, NodeScore]) -> list[object]:

@@ -14,9 +14,9 @@ separately.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction, sum_of
 from policy_sched.cluster.tables.image_states import Images
@@ -55,6 +55,8 @@ class NodeTable:
         self.device_resources: frozenset[str] = frozenset()
         """Extended resources that device classes serve: a node needs none of its own then."""
         self.device_amount: Callable[[str, str, Node], int] = lambda _family, _resource, _node: 0
+        self.node_devices: Callable[[Node], Sequence[Any]] = lambda _node: ()
+        """Returns the devices of a node as rules see them."""
         """Of a family in DEVICE_FAMILIES and an extended resource, what holds for a node."""
         self._pods: list[dict[str, PodInfo]] = []
         self._capacity = FIRST_CAPACITY

@@ -6,6 +6,7 @@ Names, calls, operators, macros and the sections of a policy. Code is not genera
 from policy_sched.language.check.definitions import Checked, params_type
 from policy_sched.language.check.expressions import check_selector, children, type_depth
 from policy_sched.language.check.policy import (
+    CheckedDevices,
     CheckedKey,
     CheckedPlacement,
     CheckedPolicy,
@@ -22,6 +23,7 @@ from policy_sched.language.check.upstream import compilation_failed
 
 __all__ = [
     "Checked",
+    "CheckedDevices",
     "CheckedKey",
     "CheckedPlacement",
     "CheckedPolicy",

@@ -23,6 +23,9 @@ from policy_sched.language.diagnostics import (
     MAX_PROBLEMS,
     MAX_RULE_COST,
     MAX_RULES,
+    DeviceRule,
+    DeviceRules,
+    DevicesSource,
     KeySource,
     OrderKey,
     PlacementRule,
@@ -52,6 +55,8 @@ CheckedStep: TypeAlias = StepRule[Checked]
 CheckedRequeue: TypeAlias = RequeueRule[Checked]
 CheckedPreemption: TypeAlias = PreemptionRules[Checked]
 CheckedPlacement: TypeAlias = PlacementRule[Checked]
+CheckedDeviceRule: TypeAlias = DeviceRule[Checked]
+CheckedDevices: TypeAlias = DeviceRules[Checked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class CheckedPolicy:
     preemption: CheckedPreemption | None = None
     placement: CheckedPlacement | None = None
     measures: tuple[Checked, ...] = ()
+    devices: CheckedDevices | None = None
     cost_limit: int = MAX_RULE_COST
 
 
@@ -149,6 +155,7 @@ def _check_policy(
             source.placement.on_error,
         ),
         measures=check.texts(tuple(one.expression for one in source.measures), "measures"),
+        devices=None if source.devices is None else check.devices(source.devices),
         cost_limit=source.cost_limit,
     )
     if not scores and _normalizes_doubles(source.score, policy.score):
@@ -300,6 +307,18 @@ class _Checker:
         if eligible is None or victim is None:
             return None
         return CheckedPreemption(eligible, victim, victim_order, node_order)
+
+    def devices(self, devices: DevicesSource) -> CheckedDevices:
+        section = "devices.filter"
+        given = self._within_limit(devices.filter, section, "rules", lambda rule: rule.expression)
+        found = [(self.text(rule.expression, section), rule) for rule in given]
+        rules = tuple(
+            CheckedDeviceRule(checked, rule.message, rule.on_error)
+            for checked, rule in found
+            if checked is not None
+        )
+        score = self.optional(devices.score, "devices.score")
+        return CheckedDevices(rules, score, devices.score_on_error)
 
     def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
         rules = self._within_limit(rules, section, "rules", lambda rule: rule.expression)

@@ -4,6 +4,7 @@ The lowest stage: every other stage reports through it.
 """
 
 from policy_sched.language.diagnostics.problems import (
+    DEVICE_COST,
     MAX_ANNOTATED_COST,
     MAX_ANNOTATED_PROFILE_COST,
     MAX_DEPTH,
@@ -25,6 +26,10 @@ from policy_sched.language.diagnostics.problems import (
     MAX_TYPE_DEPTH,
     MAX_VARIABLES,
     Code,
+    DeviceRule,
+    DeviceRules,
+    DeviceRuleSource,
+    DevicesSource,
     FunctionSource,
     KeySource,
     Locate,
@@ -53,6 +58,7 @@ from policy_sched.language.diagnostics.problems import (
 )
 
 __all__ = [
+    "DEVICE_COST",
     "MAX_ANNOTATED_COST",
     "MAX_ANNOTATED_PROFILE_COST",
     "MAX_DEPTH",
@@ -74,6 +80,10 @@ __all__ = [
     "MAX_TYPE_DEPTH",
     "MAX_VARIABLES",
     "Code",
+    "DeviceRule",
+    "DeviceRuleSource",
+    "DeviceRules",
+    "DevicesSource",
     "FunctionSource",
     "KeySource",
     "Locate",

@@ -68,6 +68,7 @@ MAX_VARIABLES: Final = 64
 MAX_FUNCTIONS: Final = 32
 MAX_RULES: Final = 64
 MAX_PATTERN_BYTES: Final = 512
+DEVICE_COST: Final = 20  # times what a rule may cost for a node, one may cost for a device
 MAX_RULE_COST: Final = 500  # units of one rule, see ir/code_motion.py; an annotation may raise it
 MAX_ANNOTATED_COST: Final = 20_000  # the most that the annotation may set
 MAX_PROFILE_COST: Final = 5_000  # units of all rules of a profile
@@ -252,6 +253,24 @@ class PlacementRule(Generic[E]):
     on_error: str | None = None
 
 
+@dataclass(frozen=True)
+class DeviceRule(Generic[E]):
+    """A filter rule of the ``devices`` section, and the reason that explanations give."""
+
+    expression: E
+    message: str = ""
+    on_error: str | None = None
+
+
+@dataclass(frozen=True)
+class DeviceRules(Generic[E]):
+    """The ``devices`` section: which devices may be considered, and which is the best."""
+
+    filter: tuple[DeviceRule[E], ...] = ()
+    score: E | None = None
+    score_on_error: str | None = None
+
+
 RuleSource: TypeAlias = Rule[Text]
 KeySource: TypeAlias = OrderKey[Text]
 PreFilterSource: TypeAlias = PreFilterRule[Text]
@@ -260,6 +279,8 @@ StepSource: TypeAlias = StepRule[Text]
 RequeueSource: TypeAlias = RequeueRule[Text]
 PreemptionSource: TypeAlias = PreemptionRules[Text]
 PlacementSource: TypeAlias = PlacementRule[Text]
+DeviceRuleSource: TypeAlias = DeviceRule[Text]
+DevicesSource: TypeAlias = DeviceRules[Text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,4 +306,5 @@ class PolicySource:
     preemption: PreemptionSource | None = None
     placement: PlacementSource | None = None
     measures: tuple[VariableSource, ...] = ()
+    devices: DevicesSource | None = None
     cost_limit: int = MAX_RULE_COST

@@ -41,7 +41,7 @@ _OF_FACTS: Final = {
 _DYNAMIC: Final = frozenset(
     {
         *("requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"),
-        *("deviceAllocatable", "deviceRequested"),
+        *("deviceAllocatable", "deviceRequested", "devices", "allocation"),
     }
 )
 #: What of an attempt changes without any change of a node: the time, and how many wait.

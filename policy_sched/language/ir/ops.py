@@ -145,6 +145,10 @@ RUNTIME_OF = OpKind("runtime_of", "rt.{s}({0})", pod_invariant=False)
 NODE_AT = OpKind("node_at", "rt.node({0})")
 FACTS_AT = OpKind("facts_at", "rt.facts({0})", pod_invariant=False)
 PODS_AT = OpKind("pods_at", "rt.pods_at({0})", trend=Trend.GROWS, node_field="pods")
+DEVICES_AT = OpKind("devices_at", "rt.devices_at({0})", pod_invariant=False, node_field="devices")
+ALLOCATION_AT = OpKind(
+    "allocation_at", "ctx.allocation({0}, {1})", pod_invariant=False, node_field="allocation"
+)
 TAINTS = OpKind("taints", "taint_members({0})", trend=Trend.SAME)
 PORTS = OpKind("ports", "port_members({0})", trend=Trend.SAME)
 

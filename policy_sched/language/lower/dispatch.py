@@ -53,6 +53,8 @@ _OBJECTS = {
     "victim": (ops.OF_CTX, "victim"),
     "victims": (ops.OF_CTX, "victims"),
     "pdbViolations": (ops.OF_CTX, "pdb_violations"),
+    "device": (ops.OF_CTX, "device"),
+    "request": (ops.OF_CTX, "request"),
     "now": (ops.OF_CTX, "now"),
     "score": (ops.SCORE, None),
     "scores": (ops.SCORES, None),
@@ -139,12 +141,16 @@ def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
             raise Refusal(refusal.code, message, core.span, refusal.hint) from None
     if core.name == "node":
         return NodeRecord(core.type)
+    if core.name == "allocation":
+        row = low.node_op(ops.ROW, rep="i")
+        op = low.op(ops.ALLOCATION_AT, low.op(ops.POD, rep="o"), row, rep="o")
+        return Value(op, None, core.type)
     if core.name == "namespaceObject":
         name = low.op(ops.FIELD_OF_POD, low.op(ops.POD, rep="o"), rep="s", data="namespace")
         return Value(low.op(ops.RUNTIME_OF, name, rep="o", data="namespace"), None, core.type)
     kind, data = _OBJECTS[core.name]
     rep = rep_of(core.type)
-    make = low.node_op if kind is ops.SCORE else low.op
+    make = low.node_op if kind is ops.SCORE or core.name == "device" else low.op
     interval = range_of(core.type)
     return Value(make(kind, rep=rep, data=data), None, core.type, interval)
 

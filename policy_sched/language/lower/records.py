@@ -186,6 +186,9 @@ def node_field(low: Lowering, name: str, result: Type) -> Abstract:
         return Value(low.op(ops.PORTS, _column(low, ("usedPorts",), "k"), rep="o"), None, result)
     if name == "pods":
         return Value(low.op(ops.PODS_AT, low.node_op(ops.ROW, rep="i"), rep="o"), None, result)
+    if name == "devices":
+        row = low.node_op(ops.ROW, rep="i")
+        return Value(low.op(ops.DEVICES_AT, row, rep="o"), None, result)
     if name in _OBJECTS:
         op = low.op(ops.ATTR, low.node_object(), rep="o", data=_OBJECTS[name])
         return Value(op, None, result)
@@ -312,7 +315,10 @@ def _amount(low: Lowering, one: Value, key: Abstract, result: Type, span: Span) 
 
 #: Attributes that are resources of which none is below zero.
 _NEVER_NEGATIVE: Final = frozenset(
-    {"requests", "limits", "non_zero_requests", "capacity", "allocatable", "requested"}
+    {
+        *("requests", "limits", "non_zero_requests", "capacity", "allocatable", "requested"),
+        *("consumed", "consumed_capacity"),
+    }
 )
 
 

@@ -13,6 +13,7 @@ from policy_sched.language.runtime.activation import (
     Event,
     RawScores,
     failures,
+    no_allocation,
     normalized,
 )
 from policy_sched.language.runtime.context import NO_DOMAIN, Runtime, each
@@ -55,6 +56,7 @@ __all__ = [
     "in_int64",
     "int64",
     "mean",
+    "no_allocation",
     "normalized",
     "remainder",
     "round_half_away",

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.language.values import NOWHERE, NodeFacts, PlacementFacts
+from policy_sched.language.values import (
+    NO_ALLOCATION,
+    NOWHERE,
+    AllocationFacts,
+    NodeFacts,
+    PlacementFacts,
+)
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
 
 Scores = npt.NDArray[np.int64]
@@ -122,10 +128,19 @@ class Event:
 NOTHING: Final = Event()
 
 
+Allocate: TypeAlias = Callable[[PodInfo, int], AllocationFacts]
+
+
+def no_allocation(_pod: PodInfo, _row: int) -> AllocationFacts:
+    """Return no devices: nothing allocates any."""
+    return NO_ALLOCATION
+
+
 class Activation(msgspec.Struct, frozen=True):
     """One attempt. ``now`` is in ns since 1970, and the same for every node.
 
     ``event`` is the event of a ``requeue`` hint, ``placement`` the domain that is scored.
+    ``allocation`` returns what a pod's claims would get on a row.
     """
 
     now: int = 0
@@ -137,3 +152,4 @@ class Activation(msgspec.Struct, frozen=True):
     pod_group: GroupCounts = NO_GROUP
     event: Event = NOTHING
     placement: PlacementFacts = NOWHERE
+    allocation: Allocate = no_allocation

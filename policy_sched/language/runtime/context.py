@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from policy_sched.cluster.tables import Column, NodeTable, NodeView, PodTable, distinct, sum_of
 from policy_sched.language.runtime.incremental import Condition, IncrementalCounts, Test
-from policy_sched.language.values import NodeFacts
+from policy_sched.language.values import DeviceFacts, NodeFacts
 from policy_sched.model import (
     Namespace,
     Node,
@@ -129,6 +129,10 @@ class Runtime:
         """Return a namespace; one without labels if it is not known."""
         found = self.table.namespaces.get(name)
         return Namespace(metadata=ObjectMeta(name=name)) if found is None else found
+
+    def devices_at(self, row: int) -> Sequence[DeviceFacts]:
+        """Return the devices of a row's node, in the order in which they are tried."""
+        return self.table.table.node_devices(self.node(row))
 
     # Rows.
 

@@ -410,7 +410,7 @@ class Environment:
         """Return the sections that see the variable ``name``, in the order of the manual."""
         seeing = [s.name for s in self.sections.values() if name in s.visible]
         places = tuple(dict.fromkeys(section.partition(".")[0] for section in seeing))
-        if places in (("preemption",), ("placement",)):
+        if places in (("preemption",), ("placement",), ("devices",)):
             return tuple(seeing)
         return ("score.normalize",) if name in ("score", "scores") else places
 

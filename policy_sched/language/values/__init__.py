@@ -4,6 +4,17 @@ Imports no other stage.
 """
 
 from policy_sched.language.values import intervals, limits
+from policy_sched.language.values.devices import (
+    NO_ALLOCATION,
+    NO_DEVICE,
+    NO_REQUEST,
+    AllocatedDeviceFacts,
+    AllocationFacts,
+    AttributeFacts,
+    DeviceFacts,
+    QualifiedNames,
+    RequestFacts,
+)
 from policy_sched.language.values.errors import (
     CONVERSION,
     DIVIDE_BY_ZERO,
@@ -112,7 +123,10 @@ __all__ = [
     "MAX_STEPS",
     "NOT_FINITE",
     "NOWHERE",
+    "NO_ALLOCATION",
+    "NO_DEVICE",
     "NO_NODE",
+    "NO_REQUEST",
     "NO_SUCH_KEY",
     "NO_VALUE",
     "NULL",
@@ -129,6 +143,10 @@ __all__ = [
     "TYPE",
     "UINT",
     "UNKNOWN",
+    "AllocatedDeviceFacts",
+    "AllocationFacts",
+    "AttributeFacts",
+    "DeviceFacts",
     "Failure",
     "Fault",
     "ImageFacts",
@@ -139,8 +157,10 @@ __all__ = [
     "NodeFacts",
     "OptionalType",
     "PlacementFacts",
+    "QualifiedNames",
     "QuantityType",
     "RecordType",
+    "RequestFacts",
     "RuleError",
     "Some",
     "Type",

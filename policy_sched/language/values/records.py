@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeView, names_of, sum_of
+from policy_sched.language.values.devices import DeviceFacts
 from policy_sched.model import (
     Amount,
     Condition,
@@ -120,6 +121,11 @@ class NodeFacts:
         table = self._table.table
         names = sorted(table.device_resources)
         return {name: table.device_amount(family, name, self._node) for name in names}
+
+    @property
+    def devices(self) -> Sequence[DeviceFacts]:
+        """Its devices, in the order in which they are tried."""
+        return () if self._table is None else self._table.table.node_devices(self._node)
 
     @property
     def free(self) -> dict[str, int]:

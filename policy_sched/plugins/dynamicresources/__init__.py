@@ -4,7 +4,13 @@ Pools are what a node reaches of the published slices; the allocator finds devic
 node; the plugin reserves what was found and writes it before the pod is bound.
 """
 
-from policy_sched.plugins.dynamicresources.binding import ClaimCounts
+from policy_sched.plugins.dynamicresources.binding import ClaimCounts, Reservation
+from policy_sched.plugins.dynamicresources.device_rules import (
+    Allocating,
+    Allocations,
+    DeviceRules,
+    DeviceVerdict,
+)
 from policy_sched.plugins.dynamicresources.devices import DeviceId, as_record
 from policy_sched.plugins.dynamicresources.explanation import (
     AllocatedClaim,
@@ -17,17 +23,24 @@ from policy_sched.plugins.dynamicresources.explanation import (
     explain_claims,
 )
 from policy_sched.plugins.dynamicresources.plugin import DynamicResources
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
 __all__ = [
     "AllocatedClaim",
+    "Allocating",
+    "Allocations",
     "ClaimChange",
     "ClaimCounts",
     "ClaimsExplained",
     "DeviceId",
+    "DeviceRules",
+    "DeviceVerdict",
     "DynamicResources",
     "NodeDevices",
     "Refusal",
     "RequestDevices",
+    "Reservation",
+    "ResourceClaims",
     "SelectorOf",
     "as_record",
     "explain_claims",

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from policy_sched.model import Quantity
 from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.constraints import Constraint
+from policy_sched.plugins.dynamicresources.device_rules import Ranking
 from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, NodePools, Pool
 from policy_sched.plugins.dynamicresources.requests import (
@@ -41,6 +42,8 @@ class Taken:
     request: Request
     device: DeviceView
     consumed: Mapping[str, Quantity] | None
+    score: float = 0.0
+    """What rules say of it."""
 
 
 Candidate: TypeAlias = tuple[DeviceView, Pool]
@@ -61,6 +64,7 @@ class Allocator:
 
     ``stop`` says why the search is to end now, "" as long as it is not. ``offered`` returns the
     devices that are worth trying for a request, which it selects; None where it does not know.
+    ``ranking`` is what rules make of them.
     """
 
     node: NodeView
@@ -68,6 +72,7 @@ class Allocator:
     state: AllocatedState
     stop: Callable[[], str] = lambda: ""
     offered: Offered | None = None
+    ranking: Ranking | None = None
     _claims: list[PreparedClaim] = field(default_factory=list)
     _results: list[list[Taken]] = field(default_factory=list)
     _taken: dict[DeviceId, list[int]] = field(default_factory=dict)
@@ -82,7 +87,10 @@ class Allocator:
 
         Raises AllocationError, and NodeError where only this node is concerned.
         """
-        self._claims = [plan.on_node(self.node, self.pools, self.capacity_left) for plan in plans]
+        allows = None if self.ranking is None else self.ranking.allows
+        self._claims = [
+            plan.on_node(self.node, self.pools, self.capacity_left, allows) for plan in plans
+        ]
         self._results = [[] for _ in plans]
         only = self._only_request()
         if self._first(only) if only is not None else self._run(self._claim(0)):
@@ -222,8 +230,19 @@ class Allocator:
                 found = pools.usable
             else:
                 self._selected.add(id(request))
+            if self.ranking is not None:
+                if id(request) not in self._selected:
+                    found = [one for one in found if self._may_select(request, one[0])]
+                found = self.ranking.ranked(request, found)
             self._devices[id(request)] = found
         return found
+
+    def _may_select(self, request: Request, device: DeviceView) -> bool:
+        """Return whether a request selects a device; where that fails, the search will find it."""
+        try:
+            return request.selects(device, self.node)
+        except AllocationError:
+            return True
 
     # One candidate.
 
@@ -259,7 +278,10 @@ class Allocator:
                 total[name] = total.get(name, 0) + amount.nanos
         else:
             self._taken.setdefault(device.id, []).append(index)
-        self._results[index].append(Taken(request, device, consumed if device.shareable else None))
+        score = 0.0 if self.ranking is None else self.ranking.score(request, device.id)
+        self._results[index].append(
+            Taken(request, device, consumed if device.shareable else None, score)
+        )
         return True
 
     def _in_use(self, index: int, request: Request, device: DeviceView) -> bool:

@@ -129,6 +129,10 @@ class ClaimColumns:
         self._columns: dict[Hashable, _Column] = {}
         self._reached: dict[NodeSelector, tuple[Flags, NDArray[np.int64]]] = {}
         self._version = (0, 0)
+        rules = search.rules
+        self._steady = rules is None or rules.steady
+        self._must_search = rules is not None and (rules.refuse or not rules.steady)
+        """Whether rules may refuse devices, or see a node otherwise once the pod is on it."""
 
     # Filter.
 
@@ -160,12 +164,21 @@ class ClaimColumns:
         """Return the numbers of the statuses as far as claims are to be allocated."""
         if not found.plans and found.special is None:
             return np.zeros(asked.size, np.int16)
-        column = self._column(found.plans_shape)
+        column = self._column(self._shape(found))
         generation = self._devices.generation
-        stale = asked[column.seen[asked] != generation[asked]]
+        stale = asked
+        if self._steady:
+            stale = asked[column.seen[asked] != generation[asked]]
         if stale.size:
             self._refresh(column, begun, found, stale)
         return column.codes[asked]
+
+    def _shape(self, found: Gathered) -> Hashable:
+        """Return what answers depend on besides nodes and devices; None where nothing is kept."""
+        rules = self._search.rules
+        if rules is None or found.plans_shape is None:
+            return found.plans_shape
+        return found.plans_shape, rules.key(found.pod)
 
     def _column(self, shape: Hashable) -> _Column:
         """Return what is kept for a shape; of None nothing is."""
@@ -230,7 +243,7 @@ class ClaimColumns:
 
         None where there is more to a claim than so many devices for each request.
         """
-        if found.special is not None:
+        if found.special is not None or self._must_search:
             return None
         requests: list[Alternatives] = []
         for plan in found.plans:
@@ -332,18 +345,18 @@ class ClaimColumns:
 
     # One node.
 
-    def find(self, found: Gathered, row: int) -> Found | None:
-        """Return what a node gives, None if it has not enough.
+    def find(self, found: Gathered, row: int, *, anew: bool = False) -> Found | None:
+        """Return what a node gives, None if it has not enough; ``anew``: as the node is now.
 
         Raises AllocationError and ExtendedResourceError.
         """
         self._devices.sync()
-        column = self._column(found.plans_shape)
+        column = self._column(self._shape(found))
         generation = int(self._devices.generation[row])
-        kept = column.found.get(row)
+        kept = None if anew else column.found.get(row)
         if kept is not None and kept[0] == generation and kept[1].variant is None:
             return Found([plan.claim for plan in found.plans], kept[1].taken)
-        bounds = self._bounds(column, found)
+        bounds = None if self._search.rules is not None else self._bounds(column, found)
         if (
             bounds is not None
             and bounds.only is not None

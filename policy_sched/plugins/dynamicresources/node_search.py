@@ -18,6 +18,7 @@ from policy_sched.plugins.dynamicresources.allocator import (
 )
 from policy_sched.plugins.dynamicresources.binding_conditions import Readiness, readiness
 from policy_sched.plugins.dynamicresources.capacity import consumption
+from policy_sched.plugins.dynamicresources.device_rules import DeviceRules, Ranking, Ratings
 from policy_sched.plugins.dynamicresources.devices import NodeView, selects
 from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResourceError,
@@ -64,6 +65,7 @@ class NodeSearch:
         extended: ExtendedResources,
         filter_timeout: int,
         binding_timeout: int,
+        rules: DeviceRules | None = None,
     ) -> None:
         self.handle = handle
         self.claims = claims
@@ -71,6 +73,8 @@ class NodeSearch:
         self.filter_timeout = filter_timeout
         self.binding_timeout = binding_timeout
         self.requests = RequestColumns(claims.devices, claims.state)
+        self.rules = rules
+        self.ratings = Ratings()
         self.cancelled: Callable[[], str] = lambda: ""
 
     def first(self, plan: ClaimPlan, column: RequestColumn, row: int) -> Found | None:
@@ -176,14 +180,15 @@ class PodSearch:
         if not plans:
             return Found([], [], special)
         pools, offered = self._pools(row, view)
+        ranking = self._ranking(row)
         try:
-            allocator = Allocator(view, pools, self._state, self.stop(), offered)
+            allocator = Allocator(view, pools, self._state, self.stop(), offered, ranking)
             taken = allocator.allocate(plans)
         except AllocationError:
             if not any(plan.borrowed for plan in plans):
                 raise
             own = [self._plan(plan.claim) if plan.borrowed else plan for plan in plans]
-            allocator = Allocator(view, pools, self._state, self.stop(), offered)
+            allocator = Allocator(view, pools, self._state, self.stop(), offered, ranking)
             taken = allocator.allocate(own)
         return None if taken is None else Found(claims, taken, special)
 
@@ -209,6 +214,14 @@ class PodSearch:
             return [(device, pools.of(device)) for device in found]
 
         return pools, offered
+
+    def _ranking(self, row: int) -> Ranking | None:
+        """Return what rules make of a node's devices, None without rules."""
+        search = self._search
+        if search.rules is None:
+            return None
+        devices = search.claims.node_devices.on(row)
+        return Ranking(search.rules, search.ratings, self._found.pod, row, devices)
 
     def stop(self) -> Callable[[], str]:
         """Return why the search on a node is to end."""

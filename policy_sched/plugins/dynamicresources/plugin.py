@@ -9,7 +9,8 @@ or given back are evaluated again. Between Reserve and the write the allocation 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,6 +38,12 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
+from policy_sched.language.values import (
+    NO_ALLOCATION,
+    AllocationFacts,
+    DeviceFacts,
+    RequestFacts,
+)
 from policy_sched.model import (
     AllocationResult,
     ApiObject,
@@ -59,6 +66,13 @@ from policy_sched.plugins.dynamicresources.claim_writes import (
     unreservation,
     with_finalizers,
 )
+from policy_sched.plugins.dynamicresources.device_rules import (
+    Allocations,
+    DeviceRules,
+    allocation_facts,
+    as_facts,
+)
+from policy_sched.plugins.dynamicresources.devices import NodeView as DeviceNode
 from policy_sched.plugins.dynamicresources.extended_resources import (
     IN_MEMORY,
     ExtendedResourceError,
@@ -98,8 +112,18 @@ class PodClaims:
 class DynamicResources:
     """Finds, reserves and writes the devices of a pod's claims."""
 
-    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
+    def __init__(
+        self,
+        args: Mapping[str, object],
+        handle: Handle,
+        rules: DeviceRules | None = None,
+        serves: tuple[str, str] | None = None,
+    ) -> None:
+        """Take the rules over devices of a profile; ``serves``: the profile, and their hash."""
         self._handle = handle
+        self._rules = rules
+        self.scope = Scope.NODE if rules is None else max(Scope.NODE, rules.scope)
+        """How far a change can reach what a pod gets on a node."""
         self._table = handle.nodes
         self._claims = handle.shared(ResourceClaims)
         self._extended = handle.shared(ExtendedResources)
@@ -110,7 +134,10 @@ class DynamicResources:
             self._extended,
             _duration(args.get("filterTimeout"), 10 * SECOND),
             _duration(args.get("bindingTimeout"), 600 * SECOND),
+            rules,
         )
+        if serves is not None:
+            handle.shared(Allocations).put(*serves, self)
         self._binding = Binding(
             handle, self._claims, _duration(args.get("bindingTimeout"), 600 * SECOND)
         )
@@ -122,10 +149,10 @@ class DynamicResources:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Pods whose claims are alike are answered alike; a node's devices are its own."""
-        keys = (self._key,)
+        keys = (self.claims_key,)
         return Signature(
             frozenset(),
-            Scope.NODE,
+            self.scope,
             proved=True,
             keys=keys,
             node_by_node=True,
@@ -136,16 +163,18 @@ class DynamicResources:
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Name what can make a rejected pod fit."""
-        return events.of(self._claims.get)
+        found = events.of(self._claims.get)
+        return found if self._rules is None else (*found, *self._rules.events)
 
-    def _key(self, pod: PodInfo) -> Hashable:
+    def claims_key(self, pod: PodInfo) -> Hashable:
+        """Return what of a pod decides what its claims get on a node."""
         if not pod.may_use_devices:
             return None
         if not pod.pod.spec.resource_claims and not self._gatherer.concerns(pod):
             return None
         found = self._gatherer.of(pod)
         if found.shape is not None and found.shape not in self._named:
-            return found.shape
+            return found.shape if self._rules is None else (found.shape, self._rules.key(pod))
         time = self._handle.now() if found.clocked else 0
         return (pod.uid, self._claims.version, time)
 
@@ -293,6 +322,42 @@ class DynamicResources:
             )
             reservation.add(claim, result)
         return reservation
+
+    def would_allocate(self, pod: PodInfo, row: int) -> AllocationFacts:
+        """Return what a pod would get on a node; nothing where its claims cannot be allocated."""
+        if not pod.may_use_devices or not self._gatherer.concerns(pod):
+            return NO_ALLOCATION
+        found = self._gatherer.of(pod)
+        if not found.status.ok or not found.unallocated or self._table.nodes[row] is None:
+            return NO_ALLOCATION
+        anew = self._rules is not None and not self._rules.steady
+        try:
+            got = self._columns.find(found, row, anew=anew)
+        except (AllocationError, ExtendedResourceError):
+            return NO_ALLOCATION
+        devices = self._claims.node_devices.on(row)
+        return NO_ALLOCATION if got is None else allocation_facts(got.taken, devices)
+
+    def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
+        """Yield a pod's requests with the devices of a row's node that rules are asked about."""
+        node = self._table.nodes[row]
+        if not pod.may_use_devices or not self._gatherer.concerns(pod) or node is None:
+            return
+        found, view = self._gatherer.of(pod), DeviceNode(node.metadata.name, node.metadata.labels)
+        requests = [
+            request
+            for plan in found.plans
+            for alternatives in plan.requests
+            for request in alternatives
+            if not isinstance(request, AllocationError)
+        ]
+        in_use = self._claims.state.devices
+        with suppress(AllocationError):
+            for request in requests:
+                for one in self._claims.node_devices.on(row):
+                    free = request.admin_access or one.view.id not in in_use
+                    if free and request.selects(one.view, view):
+                        yield as_facts(request), one.facts
 
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._handle.random.getrandbits(128), version=4))

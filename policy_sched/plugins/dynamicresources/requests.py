@@ -109,6 +109,8 @@ class PreparedClaim:
 
 
 CapacityLeft = Callable[[Request, DeviceView], Mapping[str, Quantity] | None]
+Allows = Callable[[Request, DeviceView], bool]
+"""Tells whether rules let a request have a device."""
 
 
 def claim_name(claim: ResourceClaim) -> str:
@@ -158,9 +160,13 @@ class ClaimPlan:
         return cls(claim_name(claim), claim, requests, fixed)
 
     def on_node(
-        self, node: NodeView, pools: Sequence[Pool], capacity_left: CapacityLeft
+        self,
+        node: NodeView,
+        pools: Sequence[Pool],
+        capacity_left: CapacityLeft,
+        allows: Allows | None = None,
     ) -> PreparedClaim:
-        """Make the claim ready for a node. Raises AllocationError."""
+        """Make the claim ready for a node; ``allows``: what rules say. Raises AllocationError."""
         requests: list[list[Request]] = []
         least = 0
         for alternatives in self.requests:
@@ -170,6 +176,8 @@ class ClaimPlan:
                     raise request
                 if request.mode == ALL:
                     devices = _all_devices(request, node, pools, capacity_left)
+                    if allows is not None:
+                        devices = [one for one in devices if allows(request, one[0])]
                     request = replace(request, all_devices=devices, count=len(devices))  # noqa: PLW2901 - the node's
                 ready.append(request)
             requests.append(ready)

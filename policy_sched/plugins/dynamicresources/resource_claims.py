@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
 from policy_sched.framework import Handle
+from policy_sched.language.values import DeviceFacts
 from policy_sched.model import (
     AllocationResult,
     ApiObject,
@@ -32,6 +33,7 @@ from policy_sched.plugins.dynamicresources.devices import (
     SelectorError,
 )
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
+from policy_sched.plugins.dynamicresources.node_devices import NodeDevices
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
 
 Key = tuple[str, str]
@@ -117,8 +119,11 @@ class ResourceClaims:
         self.state = AllocatedState(self._taken.devices, self._taken.shared, self._taken.consumed)
         """The devices that are in use now; it changes when claims do."""
         self.devices = DeviceTable(self._table, self.slices, self.state)
+        self.node_devices = NodeDevices(self.devices, self.state)
+        """The devices of nodes as rules see them."""
         self._extended = handle.shared(ExtendedResources)
         self._table.device_amount = self._amount
+        self._table.node_devices = self._facts_of
         for claim in self._objects.of(ResourceClaim):
             self._changed(claim)
         self._objects.listen(ResourceClaim, self._seen)
@@ -235,6 +240,10 @@ class ResourceClaims:
         self._table.refresh_devices(rows)
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
+
+    def _facts_of(self, node: Node) -> list[DeviceFacts]:
+        row = self._table.row_of.get(node.metadata.name)
+        return [] if row is None else [one.facts for one in self.node_devices.on(row)]
 
     def _amount(self, family: str, resource: str, node: Node) -> int:
         """Return how many devices of a node serve an extended resource, or are in use of them."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from policy_sched.language import CompiledPolicy
-from policy_sched.language.ir import Dependency
+from policy_sched.language.ir import Dependency, Reads
 from policy_sched.model import (
     ALL,
     ASSIGNED_POD_ADD,
@@ -63,6 +63,8 @@ _NODE_CHANGES: Final = {
     "deviceResources": ActionType(0),
     "deviceAllocatable": ActionType.UPDATE_NODE_LABEL,
     "deviceRequested": ActionType.UPDATE_NODE_LABEL,
+    "devices": ActionType.UPDATE_NODE_LABEL,
+    "allocation": ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
 }
 _GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
 _COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
@@ -163,7 +165,7 @@ def _events(
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
-    if {"deviceAllocatable", "deviceRequested"} & reads.node:
+    if {"deviceAllocatable", "deviceRequested", "devices", "allocation"} & reads.node:
         yield from (ClusterEventWithHint(event) for event in _DEVICES)
     if "deviceResources" in reads.node:
         yield ClusterEventWithHint(_DEVICE_CLASS, _serves_the_pod)
@@ -181,6 +183,27 @@ def _events(
         yield ClusterEventWithHint(_NAMESPACE, _is_its_namespace)
     if "podGroup" in belongs:
         yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
+
+
+def events_of_devices(reads: Reads) -> Iterator[ClusterEventWithHint]:
+    """Yield what can make rules over devices allow one, besides changes of claims and slices."""
+    change, pods, own = ActionType(0), ActionType(0), ActionType(0)
+    for field in reads.node:
+        change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
+        pods |= _POD_CHANGES.get(field, ActionType(0))
+    if change:
+        yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change))
+    if pods:
+        yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods))
+    fields = {path[0] for path in reads.pod}
+    for field in fields:
+        own |= _OWN_CHANGES.get(field, ActionType(0))
+    if own:
+        event = ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)
+        named = tuple(sorted(field for field in fields if field in _OWN_CHANGES))
+        yield ClusterEventWithHint(event, _changes_the_pod(named))
+    if "namespaceObject" in fields:
+        yield ClusterEventWithHint(_NAMESPACE, _is_its_namespace)
 
 
 def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:

@@ -40,7 +40,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate import Key, key_getter
 from policy_sched.framework.runtime import broken
 from policy_sched.language import CompiledPolicy
-from policy_sched.language.runtime import Activation, Event
+from policy_sched.language.runtime import Activation, Event, no_allocation
 from policy_sched.language.values import NodeFacts
 from policy_sched.model import (
     ClusterEventWithHint,
@@ -52,6 +52,7 @@ from policy_sched.model import (
     node_matcher,
 )
 from policy_sched.plugins.defaultpreemption import Preempting, Preemption
+from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
 from policy_sched.plugins.rules.events import events_of
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
@@ -65,10 +66,17 @@ _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
 _MAX_GATED: Final = 1000
 
 
-def rule_plugin(policy: CompiledPolicy, handle: Handle, profile: str) -> object:
-    """Return a plugin object with the hooks of the policy's sections."""
+def rule_plugin(
+    policy: CompiledPolicy, handle: Handle, profile: str, allocating: Allocating | None = None
+) -> object:
+    """Return a plugin object with the hooks of the policy's sections.
+
+    ``allocating``: what allocates devices in the profile, if a rule reads that.
+    """
+    if "devices" in policy.reads.node:
+        handle.shared(ResourceClaims)  # which knows them
     bound = bind(policy, handle.nodes, handle.pods)
-    rules = _Rules(policy, bound, handle, profile)
+    rules = _Rules(policy, bound, handle, profile, allocating)
     hooks: dict[str, Callable[..., object]] = {
         "sign_pod": rules.sign_pod,
         "events_to_register": rules.events_to_register,
@@ -106,14 +114,21 @@ class _Rules:
     """The hooks of one bound policy."""
 
     def __init__(
-        self, policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+        self,
+        policy: CompiledPolicy,
+        bound: BoundPolicy,
+        handle: Handle,
+        profile: str,
+        allocating: Allocating | None = None,
     ) -> None:
+        self._allocating = allocating
+        self._allocation = no_allocation if allocating is None else allocating.would_allocate
         self._policy = policy
         self._bound = bound
         self._handle = handle
         self._profile = profile
         self._name = policy.name
-        self._still = Activation(profile=profile)
+        self._still = Activation(profile=profile, allocation=self._allocation)
         self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._like = key_getter(self.sign_pod())
@@ -135,6 +150,12 @@ class _Rules:
         by_row = self._policy.normalizes_by_row
         scope = Scope(int(reads.scope))
         gates = self._gates if self._gates_read_the_pod() else None
+        if self._allocating is not None:
+            scope = max(scope, self._allocating.scope)
+            keys = (self._allocating.claims_key,)
+            return Signature(
+                fields, scope, proved=True, normalizes_by_row=by_row, keys=keys, gates=gates
+            )
         if scope is not Scope.NODE:
             return Signature(fields, scope, proved=True, normalizes_by_row=by_row, gates=gates)
         return Signature(
@@ -311,7 +332,10 @@ class _Rules:
     def _now(self, pod: PodInfo) -> Activation:
         handle = self._handle
         return Activation(
-            now=handle.now(), profile=self._profile, pod_group=handle.groups.counts(pod)
+            now=handle.now(),
+            profile=self._profile,
+            pod_group=handle.groups.counts(pod),
+            allocation=self._allocation,
         )
 
     def _cycle(self, state: CycleState, pod: PodInfo) -> Activation:

@@ -7,6 +7,7 @@ depends on the rest of the file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -69,8 +70,38 @@ def policy_hash(source: PolicySource) -> PluginHash:
     placement = source.placement
     if placement is not None:
         placement = replace(placement, score=None, on_error=None)
-    rejecting = replace(source, score=None, queue_sort=(), placement=placement)
+    devices = source.devices
+    if devices is not None:
+        devices = replace(devices, score=None, score_on_error=None)
+    rejecting = replace(source, score=None, queue_sort=(), placement=placement, devices=devices)
     return PluginHash(content_hash(source), content_hash(rejecting))
+
+
+def devices_hash(
+    sources: Sequence[tuple[PolicySource, Sequence[tuple[str, int]]]],
+) -> PluginHash | None:
+    """Return the hashes of the ``devices`` sections of policies, None if none has one.
+
+    With each policy come the points at which it is enabled, and its weights there.
+    """
+    found = []
+    for source, enabled in sources:
+        if source.devices is not None:
+            given = PolicySource(
+                name=source.name,
+                params=source.params,
+                functions=source.functions,
+                variables=source.variables,
+                match_conditions=source.match_conditions,
+                devices=source.devices,
+                cost_limit=source.cost_limit,
+            )
+            found.append((policy_hash(given), list(enabled)))
+    if not found:
+        return None
+    whole = content_hash([(hashes.whole, enabled) for hashes, enabled in found])
+    rejecting = content_hash([(hashes.rejecting, enabled) for hashes, enabled in found])
+    return PluginHash(whole, rejecting)
 
 
 def _compile(source: PolicySource) -> Outcome:

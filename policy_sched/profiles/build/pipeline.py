@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework import CONFIGURED, Handle
@@ -27,8 +27,9 @@ from policy_sched.language.diagnostics import (
     MAX_RULE_COST,
 )
 from policy_sched.plugins import GATED_PARTS, factories, plugin_points
-from policy_sched.plugins.rules import rule_plugin
-from policy_sched.profiles.build.compile import PluginHash, compiled, policy_hash
+from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
+from policy_sched.plugins.rules import DevicePolicy, ProfileDeviceRules, rule_plugin
+from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import (
     GENERIC_WORKLOAD,
@@ -39,6 +40,8 @@ from policy_sched.profiles.models import (
     default_policies,
 )
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
+
+DYNAMIC_RESOURCES: Final = "DynamicResources"
 
 Key: TypeAlias = tuple[str, str, str]
 """Profile, plugin, and the hash of its content: of a policy, or of arguments."""
@@ -135,7 +138,24 @@ def _plugin_hashes(plan: ProfilePlan) -> dict[str, PluginHash]:
         if name not in hashes:
             digest = content_hash(args)
             hashes[name] = PluginHash(digest, digest)
+    devices = devices_hash([(plan.policies[n], _enabled(plan, n)) for n in plan.policies])
+    if devices is not None and DYNAMIC_RESOURCES in hashes:
+        mine = hashes[DYNAMIC_RESOURCES]
+        hashes[DYNAMIC_RESOURCES] = PluginHash(
+            content_hash([mine.whole, devices.whole]),
+            content_hash([mine.rejecting, devices.rejecting]),
+        )
     return hashes
+
+
+def _enabled(plan: ProfilePlan, name: str) -> list[tuple[str, int]]:
+    """Return the points at which a plan runs the parts of a policy's devices section."""
+    return [
+        (point, weight)
+        for point in ("filter", "score")
+        for one, weight in plan.points[point]
+        if one == name
+    ]
 
 
 def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
@@ -202,12 +222,15 @@ def build_pipeline(
     plan = ready.plan
     made = PluginCache() if made is None else made
     profile = plan.scheduler_name
-    found = {
-        name: made.get(
-            (profile, name, ready.hashes[name].whole), partial(rule_plugin, policy, handle, profile)
-        )
-        for name, policy in ready.policies.items()
-    }
+    found, allocating, devices = _with_device_rules(ready, handle, made)
+    for name, policy in ready.policies.items():
+        key = (profile, name, ready.hashes[name].whole)
+        if policy.reads_allocation and allocating is not None:
+            key = (profile, f"{name}, {devices}", ready.hashes[name].whole)
+            make = partial(rule_plugin, policy, handle, profile, allocating)
+        else:
+            make = partial(rule_plugin, policy, handle, profile)
+        found[name] = made.get(key, make)
     for name, (gate, factory) in GATED_PARTS.items():
         if gate in plan.feature_gates and name in found:
             key = (profile, f"{name}, {gate}", ready.hashes[name].whole)
@@ -235,6 +258,35 @@ def build_pipeline(
         content_hash=ready.content_hash,
         feature_gates=plan.feature_gates,
     )
+
+
+def _with_device_rules(
+    ready: CompiledPlan, handle: Handle, made: PluginCache
+) -> tuple[dict[str, Implementations], Allocating | None, str]:
+    """Return DynamicResources where policies rate devices or read what is allocated.
+
+    With it come what knows allocations, and a hash of its rules; nothing where it is not enabled.
+    """
+    plan, profile = ready.plan, ready.plan.scheduler_name
+    policies = list(ready.policies.values())
+    rating = [policy for policy in policies if policy.device_reads is not None]
+    needed = rating or any(policy.reads_allocation for policy in policies)
+    if not needed or DYNAMIC_RESOURCES not in plan.args:
+        return {}, None, ""
+    parts = []
+    for policy in rating:
+        enabled = dict(_enabled(plan, policy.name))
+        parts.append(DevicePolicy(policy, "filter" in enabled, enabled.get("score", 0)))
+    digest = ready.hashes[DYNAMIC_RESOURCES].whole
+
+    def make() -> object:
+        rules = ProfileDeviceRules(parts, handle, profile) if parts else None
+        args = plan.args[DYNAMIC_RESOURCES]
+        return DynamicResources(args, handle, rules, (profile, digest))
+
+    found = made.get((profile, f"{DYNAMIC_RESOURCES}, with rules", digest), make)
+    allocating = handle.shared(Allocations).get(profile, digest)
+    return {DYNAMIC_RESOURCES: found}, allocating, digest
 
 
 def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:

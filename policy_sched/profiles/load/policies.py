@@ -154,6 +154,7 @@ _SECTIONS: Final = (
     "postBind",
     "placement",
     "measures",
+    "devices",
 )
 
 
@@ -255,6 +256,9 @@ def check_policy_model(policy: Policy) -> Iterator[Problem]:
     if placement is not None and placement.domain is None and placement.score is None:
         why = "Required value: domain, score, or both"
         yield problem_at(("spec", "placement"), why, MISSING_KEY, on_key=True)
+    if spec.devices is not None and not spec.devices.filter and spec.devices.score is None:
+        why = "Required value: filter, score, or both"
+        yield problem_at(("spec", "devices"), why, MISSING_KEY, on_key=True)
     for i, gate in enumerate(spec.pre_enqueue):
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 from policy_sched.errors import PolicyError
 from policy_sched.language.diagnostics import (
     MAX_RULE_COST,
+    DeviceRuleSource,
+    DevicesSource,
     FunctionSource,
     KeySource,
     PlacementSource,
@@ -32,6 +34,7 @@ from policy_sched.profiles.load.policies import (
     cost_limit,
 )
 from policy_sched.profiles.models import (
+    Devices,
     Document,
     NormalizeExpression,
     Path,
@@ -102,6 +105,7 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
         bind=text.section(StepSource, spec.bind, "bind"),
         post_bind=text.section(StepSource, spec.post_bind, "postBind"),
         placement=text.section(PlacementSource, spec.placement, "placement"),
+        devices=None if spec.devices is None else _devices(text, spec.devices),
         requeue=text.section(RequeueSource, spec.requeue, "requeue"),
         measures=tuple(
             VariableSource(one.name, text("measures", i, "expression"))
@@ -172,6 +176,14 @@ class _Texts:
                 value = self.entries(KeySource, value, *at)
             found[_RENAMED.get(name, name)] = value
         return found
+
+
+def _devices(text: _Texts, given: Devices) -> DevicesSource:
+    """Return the devices section."""
+    rules = text.entries(DeviceRuleSource, given.filter, "devices", "filter")
+    if given.score is None:
+        return DevicesSource(rules)
+    return DevicesSource(rules, text("devices", "score", "expression"), given.score.on_error)
 
 
 def _preemption(text: _Texts, given: Preemption) -> PreemptionSource:

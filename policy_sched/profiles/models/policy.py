@@ -241,6 +241,35 @@ class StatedMeasure(Document):
     """Value of a node; the values of all nodes are summed."""
 
 
+class DeviceFilterRule(Document):
+    """A rule that keeps devices from requests."""
+
+    expression: Expression
+    """False keeps the device from the request."""
+    message: str = ""
+    """Why, as constant text; explanations show it."""
+    on_error: Literal["Reject", "Allow", "Abort"] | None = None
+    """What an error in the expression means; default Reject."""
+
+
+class DeviceScore(Document):
+    """How the devices of a node are ranked for a request."""
+
+    expression: Expression
+    """Score of a device, an int or a double: the highest is tried first."""
+    on_error: Literal["Zero", "Abort"] | None = None
+    """What an error in the expression means; default Zero."""
+
+
+class Devices(Document):
+    """Which devices the pod's claims get on a node."""
+
+    filter: Many[DeviceFilterRule] = ()
+    """Rules that a device must pass to be considered for a request, in order."""
+    score: DeviceScore | None = None
+    """How the devices that fit are ranked. Absent: the first one that fits is taken."""
+
+
 class PolicySpec(Document):
     """The sections of a policy; each is optional."""
 
@@ -262,6 +291,8 @@ class PolicySpec(Document):
     """Rules that a node must pass, in order."""
     score: Score | None = None
     """How nodes are ranked."""
+    devices: Devices | None = None
+    """Which devices the pod's claims get on a node."""
     preemption: Preemption | None = None
     """How room is made for a pod that fits nowhere."""
     reserve: Expression | VetoRule | None = None

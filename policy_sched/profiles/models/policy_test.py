@@ -158,6 +158,8 @@ class Expectation(Document):
     claims: dict[str, dict[str, object]] = Field(default_factory=dict)
     """By name of a resource claim that is reserved for the pod then: ``allocation``,
     ``reservedFor``, ``finalizers``; with ``bind`` only."""
+    devices: Many[str] | dict[str, Many[str]] = ()
+    """The devices that the pod's claims get on the chosen node: of all, or by request."""
     deallocated: Many[str] = ()
     """Resource claims (namespace/name) whose devices were taken back for the pod."""
     errors: Many[str] = ()
@@ -168,6 +170,43 @@ class Expectation(Document):
     """By domain: its score with the group in it; null: the group has no room there."""
     group: GroupEntry | None = None
     """What became of the pod's group; at the first pod in the order in which they are decided."""
+
+
+class DeviceEntry(Document):
+    """A device of a node in short form."""
+
+    device: str
+    """Name."""
+    driver: str | None = None
+    """Driver; gpu.example.com unless stated."""
+    attributes: dict[str, Amount | bool | Named] = Field(default_factory=dict)
+    """Attributes: a number, true or false, a text, or as in a ResourceSlice."""
+    capacity: dict[str, Amount | Named] = Field(default_factory=dict)
+    """Capacities: an amount, or as in a ResourceSlice."""
+    shared: bool = False
+    """Whether several claims may have shares of it."""
+    taints: Many[Named] = ()
+    """Taints, as in a ResourceSlice."""
+
+
+class ClaimEntry(Document):
+    """A claim of a pod in short form, with one request of the claim's name."""
+
+    claim: str | None = None
+    """Name of the claim in the pod, and of its request; gpu unless stated."""
+    device_class: Annotated[str | None, Field(alias="class")] = None
+    """Device class; gpu.example.com unless stated. A class that the objects lack has the devices
+    of the driver of that name."""
+    count: int | Literal["All"] | None = None
+    """How many devices; 1 unless stated."""
+    capacity: dict[str, Amount] = Field(default_factory=dict)
+    """What it asks for of each capacity of a device."""
+    selector: str | None = None
+    """A CEL expression that selects devices."""
+    match_attribute: str | None = None
+    """The attribute that its devices have in common."""
+    devices: Many[str] = ()
+    """The devices that it has; of a pod that runs."""
 
 
 class NodeEntry(Document):
@@ -193,6 +232,8 @@ class NodeEntry(Document):
     """Cordoned."""
     images: dict[str, Any] = Field(default_factory=dict)
     """Sizes of images in bytes, by name."""
+    devices: Many[str | DeviceEntry] = ()
+    """Devices that a ResourceSlice publishes for it; a name is a device without anything else."""
     spec: Named = Field(default_factory=dict)
     """Anything else of a Node's spec."""
 
@@ -226,6 +267,8 @@ class PodEntry(Document):
     """The container's image."""
     host_ports: Many[int | Named] = ()
     """TCP host ports, or ports as in a container."""
+    claims: Many[str | ClaimEntry] = ()
+    """Resource claims; a name is one for one device."""
     gates: Many[str] = ()
     """Scheduling gates."""
     owner: str | None = None

@@ -183,6 +183,7 @@ def policy_points(spec: PolicySpec) -> frozenset[str]:
 
     ``matchConditions`` speak at preFilter for the filter section, and at preScore for score. With
     ``permit`` comes ``reserve``, whose undoing takes back what other pods of a group wait for.
+    The rules of ``devices`` count where filter and score are enabled, the score by its weight.
     """
     points: set[str] = set()
     conditions = bool(spec.match_conditions)
@@ -200,6 +201,10 @@ def policy_points(spec: PolicySpec) -> frozenset[str]:
             points.add("preScore")
     if spec.preemption is not None:
         points.add("postFilter")
+    if spec.devices is not None and spec.devices.filter:
+        points.add("filter")
+    if spec.devices is not None and spec.devices.score is not None:
+        points.add("score")
     if spec.placement is not None and spec.placement.domain is not None:
         points.add("placementGenerate")
     if spec.placement is not None and spec.placement.score is not None:

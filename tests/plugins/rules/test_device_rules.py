@@ -1,0 +1,220 @@
+"""Rules over devices in a whole scheduler: which device a claim gets, and what nodes may read."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.errors import PolicyError
+from policy_sched.model import ApiObject
+from policy_sched.scheduler import Scheduler
+from policy_sched.scheduler.setup import assemble, read
+from policy_sched.testing import make_node
+from tests.plugins.dynamicresources.world import (
+    DRIVER,
+    device_class,
+    devices_of,
+    exactly,
+    pod_with,
+    resource_claim,
+    resource_slice,
+    schedule,
+)
+
+Plain = dict[str, Any]
+RANKED = """
+  devices:
+    filter:
+    - expression: '!device.attributes[?"broken"].?bool.orValue(false)'
+      message: broken
+    score: {expression: 'device.attributes[?"rank"].?int.orValue(0)'}
+"""
+
+
+def plans_of(*sections: str, folder: Path, weights: tuple[int, ...] = ()) -> Any:
+    """Return the plans of a profile with policies P0, P1 and so on of these sections."""
+    text = "---".join(
+        f"\napiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {{name: P{i}}}\nspec:"
+        + section
+        for i, section in enumerate(sections)
+    )
+    (folder / "policy.yaml").write_text(text)
+    enabled = [{"name": f"P{i}", "weight": weight} for i, weight in enumerate(weights)]
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}],
+    }
+    return read(config if weights else None, [str(folder / "policy.yaml")])[0]
+
+
+def scheduler_of(plans: Any, nodes: list[str], objects: list[ApiObject]) -> Scheduler:
+    """Return a scheduler whose cluster has nodes and objects."""
+    scheduler = assemble(plans, objects=objects)
+    for name in nodes:
+        scheduler.cache.add_node(make_node(name, cpu="8"))
+    return scheduler
+
+
+def published(devices: list[Plain]) -> list[Plain]:
+    """Return devices of a slice with a rank, a numa node, and whether they are broken."""
+    return [
+        {
+            "name": f"d{i}",
+            "attributes": {
+                "rank": {"int": one["rank"]},
+                "numa": {"int": one["numa"]},
+                "broken": {"bool": one["broken"]},
+            },
+        }
+        for i, one in enumerate(devices)
+    ]
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the plans of a profile whose policy ranks devices by an attribute."""
+    return plans_of(RANKED, folder=tmp_path_factory.mktemp("ranked"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    devices=st.lists(
+        st.fixed_dictionaries(
+            {"rank": st.integers(-2, 2), "numa": st.integers(0, 1), "broken": st.booleans()}
+        ),
+        max_size=6,
+    ),
+    counts=st.lists(st.integers(1, 2), min_size=1, max_size=3),
+    match=st.booleans(),
+)
+def test_the_first_solution_by_score_is_taken(
+    ranked: Any, devices: list[Plain], counts: list[int], match: bool
+) -> None:
+    """Requests in order, each with its devices by score and then in order: the first that works."""
+    constraints = [{"matchAttribute": f"{DRIVER}/numa"}] if match else []
+    asked = [exactly(f"r{i}", count) for i, count in enumerate(counts)]
+    claim = resource_claim("c", *asked, constraints=constraints)
+    objects = [device_class(), resource_slice("n", published(devices)), claim]
+    scheduler = scheduler_of(ranked, ["n"], objects)
+    placed = schedule(scheduler, pod_with("p", "c")) == ["n"]
+    got = [int(name.removeprefix("n/d")) for name in devices_of(scheduler, "c")]
+    expected = brute_force(devices, counts, match=match)
+    assert placed == (expected is not None)
+    assert got == (expected or [])
+
+
+def brute_force(devices: list[Plain], counts: list[int], *, match: bool) -> list[int] | None:
+    """Try every choice in the stated order."""
+    allowed = [i for i, one in enumerate(devices) if not one["broken"]]
+    order = sorted(allowed, key=lambda i: (-devices[i]["rank"], i))
+    for chosen in product(*(combinations(order, count) for count in counts)):
+        flat = [i for group in chosen for i in group]
+        near = not match or len({devices[i]["numa"] for i in flat}) <= 1
+        if len(set(flat)) == len(flat) and near:
+            return flat
+    return None
+
+
+def test_without_a_score_the_first_device_that_is_allowed_is_taken(tmp_path: Path) -> None:
+    """A filter alone leaves kube-scheduler's order."""
+    section = "\n  devices: {filter: [{expression: 'device.index > 0'}]}\n"
+    objects = [device_class(), resource_slice("n", ["a", "b", "c"]), resource_claim("c")]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
+    assert schedule(scheduler, pod_with("p", "c")) == ["n"]
+    assert devices_of(scheduler, "c") == ["n/b"]
+
+
+def test_scores_of_policies_are_added_by_their_weights(tmp_path: Path) -> None:
+    """Two policies of one profile rate a device together."""
+    one = "\n  devices: {score: {expression: device.index}}\n"
+    other = "\n  devices: {score: {expression: 1 - device.index}}\n"
+    for weights, device in (((3, 1), "n/b"), ((1, 3), "n/a")):
+        objects = [device_class(), resource_slice("n", ["a", "b"]), resource_claim("c")]
+        plans = plans_of(one, other, folder=tmp_path, weights=weights)
+        scheduler = scheduler_of(plans, ["n"], objects)
+        schedule(scheduler, pod_with("p", "c"))
+        assert devices_of(scheduler, "c") == [device]
+
+
+def test_match_conditions_guard_the_section(tmp_path: Path) -> None:
+    """For a pod that the policy does not match, the first device is taken."""
+    section = (
+        "\n  matchConditions: [pod.priority > 0]\n  devices: {score: {expression: device.index}}\n"
+    )
+    claims = [resource_claim(name) for name in ("c", "d")]
+    objects = [device_class(), resource_slice("n", ["a", "b", "c", "d"]), *claims]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
+    schedule(scheduler, pod_with("p", "c"), pod_with("q", "d", priority=1))
+    assert devices_of(scheduler, "c") == ["n/a"]
+    assert devices_of(scheduler, "d") == ["n/d"]
+
+
+def test_a_node_scores_as_the_device_that_the_pod_gets_there(tmp_path: Path) -> None:
+    """`allocation.score` is that of the best device, and that one is taken."""
+    section = RANKED + "  score: {expression: allocation.score, normalize: MinMax}\n"
+    ranks = {"n0": [0, 3], "n1": [5, 1], "n2": [4, 4]}
+    slices = [
+        resource_slice(node, published([{"rank": r, "numa": 0, "broken": False} for r in found]))
+        for node, found in ranks.items()
+    ]
+    claims = [resource_claim(f"c{i}") for i in range(4)]
+    objects = [device_class(), *slices, *claims]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path, weights=(100,)), [*ranks], objects)
+    pods = [pod_with(f"p{i}", f"c{i}") for i in range(4)]
+    assert schedule(scheduler, *pods) == ["n1", "n2", "n2", "n0"]
+    taken = [device for i in range(4) for device in devices_of(scheduler, f"c{i}")]
+    assert taken == ["n1/d0", "n2/d0", "n2/d1", "n0/d1"]
+
+
+def test_a_rule_that_aborts_names_the_device(tmp_path: Path) -> None:
+    """The attempt fails with the rule, the reason and the device."""
+    section = (
+        "\n  devices: {filter: [{expression: 'device.attributes[\"tier\"].int > 0', "
+        "onError: Abort}]}\n"
+    )
+    objects = [device_class(), resource_slice("n", ["a"]), resource_claim("c")]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
+    scheduler.add_pod(pod_with("p", "c"))
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    expected = "rule P0.devices.filter[0]: no such key 'tier' (device gpu.example.com/n/a)"
+    assert expected in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("devices: {}", "spec.devices: Required value: filter, score, or both"),
+        (
+            "devices: {score: {expression: device.fre}}",
+            "Device has no field 'fre'; did you mean 'free'?",
+        ),
+        (
+            "devices: {filter: [{expression: device.shares}]}",
+            "devices.filter must be bool, found int",
+        ),
+        (
+            "filter: [{expression: device.allocated}]",
+            "`device` is not available in filter",
+        ),
+        (
+            "devices: {filter: [{expression: now > pod.creationTime}]}",
+            "`now` is not available in devices.filter",
+        ),
+    ],
+)
+def test_mistakes_are_told_when_the_policy_is_read(
+    tmp_path: Path, section: str, message: str
+) -> None:
+    """Each with its place, as in any other section."""
+    with pytest.raises(PolicyError) as error:
+        plans_of(f"\n  {section}\n", folder=tmp_path)
+    (found, *_) = error.value.diagnostics
+    assert message in found.message
+    assert found.line > 1
