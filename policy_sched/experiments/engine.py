@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
@@ -129,10 +130,9 @@ def _handed_out(
 
 def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Answer]:
     """Yield the results of orders as a Dask cluster gives them."""
-    from distributed import Client, KilledWorker, as_completed  # noqa: PLC0415  an extra
-
+    distributed: Any = import_module("distributed")  # an extra
     try:
-        client = Client(address, set_as_default=False)
+        client = distributed.Client(address, set_as_default=False)
     except OSError as error:
         raise PolicySchedError(f"--engine {address}: {error}") from None
     with client:
@@ -140,11 +140,11 @@ def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> It
             pickle.dumps(work, pickle.HIGHEST_PROTOCOL), broadcast=True, hash=False
         )
         futures = {client.submit(_for_dask, shared, order, pure=False): order for order in orders}
-        for future in as_completed(futures):
+        for future in distributed.as_completed(futures):
             order = futures[future]
             try:
                 yield order, future.result()
-            except KilledWorker:
+            except distributed.KilledWorker:
                 message = "three workers were killed while they ran it"
                 note(f"{order.variant}, seed {order.seed}: {message}")
                 yield order, Failure(message)
