@@ -3,7 +3,7 @@
 Exit codes: 0 done; 1 problems in the given files (or, where requested, a pod that was
 not placed); 2 usage error, unreadable file or internal error; 3 only lints, where requested to be
 fatal; 130 interrupted; 141 the reader closed the pipe.
-Verbs are imported when they are called, so that ``--help`` answers at once. What is not given by a
+Verbs are imported when they are called, so that ``--help`` prints at once. What is not given by a
 flag is taken from the environment: POLICY_SCHED_CHECK_OUTPUT is ``check --output``.
 """
 

@@ -40,7 +40,7 @@ Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunOptions:
     """The parsed command line. ``kubeconfig`` is None for the embedded cluster."""
 
     sources: Sources
@@ -102,7 +102,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     overrides = Overrides(*flags, bool(policy.config), kubeconfig)
     overrides.check_read(shadow=watching is not None)
     beside = endpoint.wanted(remote=kubeconfig is not None)
-    wanted = Wanted(
+    options = RunOptions(
         Sources(files, cluster, data, seed, api.controllers),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
@@ -110,49 +110,51 @@ def run(  # noqa: PLR0913  # the options of the verb
         kubeconfig,
         watching,
     )
-    return _ended(wanted)
+    return _ended(options)
 
 
-def _ended(wanted: Wanted) -> int:
+def _ended(options: RunOptions) -> int:
     """Run to the end; return the exit code."""
     try:
-        _begin(wanted)
+        _begin(options)
     except LeaseLost as error:
         print(f"policy-sched: {error}", file=sys.stderr)
         return FAILED
     return OK
 
 
-def _begin(wanted: Wanted) -> None:
+def _begin(options: RunOptions) -> None:
     """Run, with a live view on a terminal."""
     if not sys.stdout.isatty():
-        client = wanted.overrides.client
-        instance = _instance(wanted, writer(client.logging_format))
-        _run(instance, RunLoop(instance, lambda: None, LONGEST_SLEEP), wanted)
+        client = options.overrides.client
+        instance = _instance(options, writer(client.logging_format))
+        _run(instance, RunLoop(instance, lambda: None, LONGEST_SLEEP), options)
         return
     with Dashboard(sys.stdout) as view:
-        instance = _instance(wanted, view.take)
+        instance = _instance(options, view.take)
         running = RunLoop(
             instance,
             lambda: view.show(instance),
             view.every,
             hung_up=lambda: view.hung_up,
         )
-        _run(instance, running, wanted)
+        _run(instance, running, options)
         view.show(instance, now=True)
 
 
-def _instance(wanted: Wanted, write: Write) -> EmbeddedInstance | ClusterInstance:
-    sources, overrides = wanted.sources, wanted.overrides
+def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | ClusterInstance:
+    sources, overrides = options.sources, options.overrides
     longest = overrides.client.longest_wait
     instance: EmbeddedInstance | ClusterInstance
-    if wanted.kubeconfig is None:
+    if options.kubeconfig is None:
         from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415 - see there
 
         instance = EmbeddedInstance(sources, time.time_ns, write)
     else:
-        named = wanted.kubeconfig
-        instance = connected(sources.policies, named, sources.seed, write, wanted.shadow, overrides)
+        named = options.kubeconfig
+        instance = connected(
+            sources.policies, named, sources.seed, write, options.shadow, overrides
+        )
     instance.log.verbosity.set(overrides.client.v)
     queue = instance.scheduler.queue
     queue.timing = replace(queue.timing, unschedulable_timeout=longest)
@@ -161,34 +163,36 @@ def _instance(wanted: Wanted, write: Write) -> EmbeddedInstance | ClusterInstanc
 
 @asynccontextmanager
 async def _served(
-    instance: EmbeddedInstance | ClusterInstance, wanted: Wanted
+    instance: EmbeddedInstance | ClusterInstance, options: RunOptions
 ) -> AsyncIterator[None]:
-    """Serve the embedded cluster's API, if that is wanted."""
+    """Serve the embedded cluster's API, if that is options."""
     if isinstance(instance, ClusterInstance):
         yield
         return
-    async with wanted.serving.of(instance):
+    async with options.serving.of(instance):
         yield
 
 
 async def _serve(
     instance: EmbeddedInstance | ClusterInstance,
     running: RunLoop,
-    wanted: Wanted,
+    options: RunOptions,
     compiler: CompilerProcess,
 ) -> None:
-    access = wanted.serving.access
+    access = options.serving.access
     try:
         async with (
-            _served(instance, wanted),
-            endpoints(wanted.endpoint, access, running, wanted.overrides),
+            _served(instance, options),
+            endpoints(options.endpoint, access, running, options.overrides),
         ):
             await running.run()
     finally:
         compiler.interrupt()  # the event loop waits for the thread that waits for a result
 
 
-def _run(instance: EmbeddedInstance | ClusterInstance, running: RunLoop, wanted: Wanted) -> None:
+def _run(
+    instance: EmbeddedInstance | ClusterInstance, running: RunLoop, options: RunOptions
+) -> None:
     store = instance.reloader.store
     raise_descriptors()
     try:
@@ -199,6 +203,6 @@ def _run(instance: EmbeddedInstance | ClusterInstance, running: RunLoop, wanted:
         ):
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
-                runner.run(_serve(instance, running, wanted, compiler))
+                runner.run(_serve(instance, running, options, compiler))
     finally:
         instance.close()

@@ -23,7 +23,7 @@ _NAMED: Final = re.compile(
 
 
 def has_selectors(kind: str) -> bool:
-    """Tell whether objects of a kind have selectors over devices."""
+    """Return whether objects of a kind have selectors over devices."""
     return kind in WITH_SELECTORS
 
 

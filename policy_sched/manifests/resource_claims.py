@@ -48,7 +48,7 @@ def as_stored(one: ApiObject) -> ApiObject:
 
 
 def _filled(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    """Return a spec whose requests say how many devices they mean: one, unless they say more."""
+    """Return a spec whose requests have a mode and a count: one device unless they state more."""
     requests = []
     for request in spec.devices.requests:
         if request.exactly is not None:
@@ -58,10 +58,10 @@ def _filled(spec: ResourceClaimSpec) -> ResourceClaimSpec:
     return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
 
 
-def _counted(asked: T) -> T:
-    mode = asked.allocation_mode or EXACT_COUNT
-    count = asked.count or (1 if mode == EXACT_COUNT else 0)
-    return replace(asked, allocation_mode=mode, count=count)
+def _counted(request: T) -> T:
+    mode = request.allocation_mode or EXACT_COUNT
+    count = request.count or (1 if mode == EXACT_COUNT else 0)
+    return replace(request, allocation_mode=mode, count=count)
 
 
 def with_claims(objects: Sequence[ApiObject]) -> list[ApiObject]:

@@ -260,7 +260,7 @@ class _Reader:
             return self._refused(first)
         plain = self._plain
         event = self._event()
-        # Directives, where there are any, say what the tags of the document mean.
+        # Directives, where there are any, define the tags of the document.
         mark = opened.start_mark if opened.tags or opened.version else first.start_mark
         whole = Record(mark.index, mark.column, event.end_mark.index)
         if value is None and plain:

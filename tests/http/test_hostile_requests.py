@@ -72,7 +72,7 @@ async def servers(folder: Path) -> AsyncIterator[tuple[int, int]]:
     endpoints = Endpoints(offered, AlwaysAllow())
     async with (
         serving() as world,
-        Listener(endpoints.answer, ("127.0.0.1", 0), None) as listener,
+        Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,
     ):
         yield world.server.address.port, listener.address[1]
 

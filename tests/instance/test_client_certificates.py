@@ -72,7 +72,7 @@ def test_a_client_certificate_authenticates_the_caller(served: Served, tmp_path:
         with_certificate.load_cert_chain(pem)
         without = ssl.create_default_context(cadata=certificate.decode())
         async with (
-            Listener(Endpoints(offered, served.door).answer, ("127.0.0.1", 0), context) as listener,
+            Listener(Endpoints(offered, served.door).handle, ("127.0.0.1", 0), context) as listener,
             aiohttp.ClientSession() as client,
         ):
             async with client.get(f"{listener.url}/metrics", ssl=with_certificate) as answer:

@@ -54,7 +54,7 @@ async def asking(instance: ClusterInstance) -> AsyncIterator[Ask]:
     explaining = Explaining(instance)
     offered = Offered(instance, nothing, explaining, instance.checks(), lambda: settings)
     async with (
-        Listener(Endpoints(offered, AlwaysAllow()).answer, ("127.0.0.1", 0), None) as listener,
+        Listener(Endpoints(offered, AlwaysAllow()).handle, ("127.0.0.1", 0), None) as listener,
         aiohttp.ClientSession() as client,
     ):
 

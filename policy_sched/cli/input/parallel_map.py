@@ -71,7 +71,7 @@ def _not_shown(_total: int) -> AbstractContextManager[Advance]:
 
 
 def _copy(work: Callable[[T], R], share: Sequence[T]) -> tuple[int, int]:
-    """Start a copy that does a share; return its process, and the pipe that it answers on."""
+    """Start a copy that does a share; return its process, and the pipe of its results."""
     ours, theirs = os.pipe()
     process = os.fork()
     if process:

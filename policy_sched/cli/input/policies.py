@@ -19,7 +19,7 @@ NOT_SELECTABLE = "default"
 MaxCostLimit = Annotated[
     int, Parameter(validator=Number(gte=MAX_RULE_COST, lte=MAX_ANNOTATED_COST))
 ]
-"""From what every rule may cost to what a policy may ask for at most."""
+"""From what every rule may cost to the highest limit that a policy may set."""
 
 
 def shipped_policies() -> dict[str, str]:

@@ -27,16 +27,16 @@ from policy_sched.instance.http import (
 )
 
 
-def embedded_door(given: Access, store: ObjectStore) -> Authorizer:
+def embedded_authorizer(given: Access, store: ObjectStore) -> Authorizer:
     """Return the authorizer for a cluster in this process. Raises ClusterError."""
     if not given.knows and not given.limited:
         return AlwaysAllow()
     known = Tokens.read(given.tokens) if given.tokens else None
     users = Authenticator(known, AccountTokens(store), anonymous=False)
-    return EmbeddedDoor(users, Rbac(store) if given.limited else None)
+    return EmbeddedAuthorizer(users, Rbac(store) if given.limited else None)
 
 
-class EmbeddedDoor:
+class EmbeddedAuthorizer:
     """Authorizer for an embedded cluster; without ``rbac`` every user may do everything."""
 
     def __init__(self, users: Authenticator, rbac: Rbac | None) -> None:
@@ -54,16 +54,16 @@ class EmbeddedDoor:
         user, _ = found
         return Caller(user.name, user.uid, user.groups, user.extra)
 
-    async def authorize(self, caller: Caller, asked: RequestAttributes) -> Permission:
+    async def authorize(self, caller: Caller, attributes: RequestAttributes) -> Permission:
         """Return whether the roles of the cluster allow it."""
         if self._rbac is None:
             return Permission(allowed=caller is not ANONYMOUS)
         user = User(caller.name, caller.uid, caller.groups, caller.extra)
-        wanted = Attributes(
-            asked.verb,
-            "" if asked.resource else asked.path,
-            resource=asked.resource,
-            namespace=asked.namespace,
-            name=asked.name,
+        found = Attributes(
+            attributes.verb,
+            "" if attributes.resource else attributes.path,
+            resource=attributes.resource,
+            namespace=attributes.namespace,
+            name=attributes.name,
         )
-        return Permission(*self._rbac.decide(user, wanted))
+        return Permission(*self._rbac.decide(user, found))

@@ -55,7 +55,7 @@ _PATHS: Final = {
     "TokenReview": "/apis/authentication.k8s.io/v1/tokenreviews",
     "SubjectAccessReview": "/apis/authorization.k8s.io/v1/subjectaccessreviews",
 }
-_ASKING: Final = Settings(qps=50, burst=100, timeout=5.0, retry_policy=RetryPolicy(tries=2))
+_REVIEWS: Final = Settings(qps=50, burst=100, timeout=5.0, retry_policy=RetryPolicy(tries=2))
 """Reviews have a rate limit of their own, so that they and bindings do not delay each other."""
 
 
@@ -131,7 +131,7 @@ class EndpointFlags:
 
     @property
     def ttls(self) -> tuple[float, float]:
-        """Seconds for which answers about callers count, and those about their rights."""
+        """Seconds for which results of authentication and of authorization are cached."""
         token = self.authentication_token_webhook_cache_ttl
         right = self.authorization_webhook_cache_authorized_ttl
         return (
@@ -161,13 +161,13 @@ async def endpoints(
         return
     async with AsyncExitStack() as stack:
         given = replace(given, clients=given.clients or flags.client_ca_file)
-        door = await _door(flags, given, instance, stack)
-        everywhere = isinstance(door, DelegatingAuthorizer) and door.reviews_anonymous
+        authorizer = await _authorizer(flags, given, instance, stack)
+        everywhere = isinstance(authorizer, DelegatingAuthorizer) and authorizer.reviews_anonymous
         host = flags.bind_address or (EVERYWHERE if everywhere else HERE)
         near = Address(host, 0).loopback
-        if isinstance(door, DelegatingAuthorizer):
-            door.reviews_anonymous |= near
-        if isinstance(door, AlwaysAllow) and not near:
+        if isinstance(authorizer, DelegatingAuthorizer):
+            authorizer.reviews_anonymous |= near
+        if isinstance(authorizer, AlwaysAllow) and not near:
             text = "can be reached from other machines: that needs --token-auth-file"
             text += " or --client-ca-file"
             raise ClusterError(f"--bind-address {host} {text}")
@@ -185,7 +185,7 @@ async def endpoints(
         if context is not None:
             context.minimum_version = _VERSIONS[flags.tls_min_version]
         port = PORT if flags.secure_port is None else flags.secure_port
-        listener = Listener(Endpoints(offered, door).answer, (host, port), context)
+        listener = Listener(Endpoints(offered, authorizer).handle, (host, port), context)
         await stack.enter_async_context(listener)
         instance.log.write(INFO, "Serving securely" if context else "Serving", url=listener.url)
         if context is not None and given.certificate is not None:
@@ -269,63 +269,63 @@ async def _follow(
         pair = found
 
 
-def _embedded_door(given: Access, instance: Instance) -> Authorizer:
+def _embedded_authorizer(given: Access, instance: Instance) -> Authorizer:
     """Return the authorizer of an embedded cluster, which is not loaded for a real one."""
-    from policy_sched.cli.options.embedded_auth import embedded_door  # noqa: PLC0415
+    from policy_sched.cli.options.embedded_auth import embedded_authorizer  # noqa: PLC0415
     from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415
 
     assert isinstance(instance, EmbeddedInstance), "there are these two"
-    return embedded_door(given, instance.cluster.store)
+    return embedded_authorizer(given, instance.cluster.store)
 
 
-async def _door(
+async def _authorizer(
     flags: EndpointFlags,
     given: Access,
     instance: Instance,
     stack: AsyncExitStack,
 ) -> Authorizer:
     if not isinstance(instance, ClusterInstance):
-        return _embedded_door(given, instance)
-    asked: dict[str, Api] = {}
+        return _embedded_authorizer(given, instance)
+    apis: dict[str, Api] = {}
     for kind, path in (
         ("TokenReview", flags.authentication_kubeconfig),
         ("SubjectAccessReview", flags.authorization_kubeconfig),
     ):
-        api = _asked(path, instance.api)
+        api = _review_api(path, instance.api)
         api.observe = instance.metrics.attempts.requested
         api.traffic = instance.metrics.attempts
-        asked[kind] = await stack.enter_async_context(api)
+        apis[kind] = await stack.enter_async_context(api)
 
     async def review(kind: str, spec: Plain) -> Plain:
         group = _PATHS[kind].split("/")[2]
         body = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {}, "spec": spec}
-        answer = await asked[kind].request("POST", _PATHS[kind], body, repeatable=True)
-        return _status_of(answer)
+        response = await apis[kind].request("POST", _PATHS[kind], body, repeatable=True)
+        return _status_of(response)
 
-    door = DelegatingAuthorizer(review, time.monotonic, ttls=flags.ttls)
-    door.reviews_anonymous = not isinstance(
-        asked["SubjectAccessReview"].access.credentials, Anonymous
+    authorizer = DelegatingAuthorizer(review, time.monotonic, ttls=flags.ttls)
+    authorizer.reviews_anonymous = not isinstance(
+        apis["SubjectAccessReview"].access.credentials, Anonymous
     )
-    if not door.reviews_anonymous:
+    if not authorizer.reviews_anonymous:
         text = "The API server requires no credentials; endpoints listen on loopback by default"
         instance.log.write(WARNING, f"{text}, and serve only health to other machines")
-    door.failed = lambda why: instance.log.write(WARNING, "Cannot review a token", error=why)
-    return door
+    authorizer.failed = lambda why: instance.log.write(WARNING, "Cannot review a token", error=why)
+    return authorizer
 
 
-def _asked(path: str | None, own: Api) -> Api:
+def _review_api(path: str | None, own: Api) -> Api:
     """Return a connection to where reviews go: to a kubeconfig's server, or to our own."""
     access, environment = own.access, own.environment
     if path is not None:
         clocks = Clocks(time.time_ns, time.monotonic_ns)
         access = load(paths_in(path), clocks)
         environment = Environment(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
-    return Api(access, environment, _ASKING)
+    return Api(access, environment, _REVIEWS)
 
 
-def _status_of(answer: bytes) -> Plain:
+def _status_of(response: bytes) -> Plain:
     try:
-        status: Any = msgspec.json.decode(answer).get("status")
+        status: Any = msgspec.json.decode(response).get("status")
     except (msgspec.DecodeError, AttributeError):
         status = None
     if not isinstance(status, dict):

@@ -122,16 +122,16 @@ class Overrides:
         given = [f"leader_elect_{name.removeprefix('leader_elect')}" for name in elected]
         if given and shadow:
             raise ClusterError(f"a shadow holds no lease and does not use {_flags(given)}")
-        asked = {
+        limits = {
             "kube_api_qps": self.client.kube_api_qps,
             "kube_api_burst": self.client.kube_api_burst,
         }
-        given += [name for name, value in asked.items() if value is not None]
+        given += [name for name, value in limits.items() if value is not None]
         if given and self.kubeconfig is None:
             raise ClusterError(f"{_flags(given)}: only with the cluster of a --kubeconfig")
 
     def of(self, settings: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-        """Return the settings as the flags want them. Raises ClusterError for what cannot be."""
+        """Return the settings with the flags applied. Raises ClusterError for invalid ones."""
         election = settings.leader_election.model_copy(update=self.leader.given())
         if election.lease_duration <= election.renew_deadline:
             raise ClusterError("--leader-elect-lease-duration must be greater than renew-deadline")

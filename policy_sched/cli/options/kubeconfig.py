@@ -42,7 +42,7 @@ def check_alone(kubeconfig: str | None, others: Mapping[str, object]) -> None:
 def chosen(kubeconfig: str | None, config: str | None, others: Mapping[str, object]) -> str | None:
     """Return the kubeconfig to use: the option's, or else that of the configuration.
 
-    None for the embedded cluster, which its options ask for whatever the configuration names.
+    None for the embedded cluster: its options count before the configuration.
     Raises ClusterError for such options beside ``kubeconfig``.
     """
     check_alone(kubeconfig, others)
@@ -72,7 +72,7 @@ class ShadowFlags:
 
 
 def shadow_options(kubeconfig: str | None, flags: ShadowFlags) -> ShadowOptions | None:
-    """Return what --shadow [NAME] and --shadow-log FILE say; None without the first."""
+    """Return the options --shadow [NAME] and --shadow-log FILE; None without the first."""
     shadow, log = flags.shadow, flags.shadow_log
     if shadow is None:
         if log is not None:

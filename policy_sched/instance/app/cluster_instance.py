@@ -331,7 +331,7 @@ class ClusterInstance(Instance):
         events = handle_change(self.scheduler, change)
         metrics.happened(events, metrics.timer() - start)
         if self.log.verbosity.level >= STEPS:
-            self.narration.happened(change.old, change.new, events)
+            self.verbose_logging.happened(change.old, change.new, events)
 
     def _lead(self, leads: bool) -> None:
         assert self.candidacy is not None

@@ -103,12 +103,12 @@ class Instance(ABC):
             runner=self.metrics.attempts.runner,
         )
         self.metrics.watch(self.scheduler)
-        self.narration = VerboseLogging(self.scheduler, log)
+        self.verbose_logging = VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False
         self._debugging = asyncio.Lock()
-        self._wake: Callable[[], None] = _nobody
+        self._wake: Callable[[], None] = _no_op
         self._worker = Worker(self._woken)
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
         self.metrics.refresh.append(self._look_at_extenders)
@@ -376,7 +376,7 @@ class Instance(ABC):
         self.log.write(INFO, message, profiles=profiles, **facts, **self._in_force())
 
 
-def _nobody() -> None:
+def _no_op() -> None:
     """Do nothing."""
 
 

@@ -1,8 +1,8 @@
 """Worker: one thread beside the event loop, for decisions that may take long.
 
-Theory of operation. A call of an extender blocks until the extender answers, and a group of pods
+Theory of operation. A call of an extender blocks until the extender responds, and a group of pods
 may be tried in a hundred racks for seconds. Such a decision runs in a thread, and the event loop
-continues: leases are renewed, requests are answered, watches are read, bindings are sent.
+continues: leases are renewed, requests are served, watches are read, bindings are sent.
 From `begin` until `finish` the worker is ``busy``, and the loop's thread leaves the scheduler
 alone: its input waits in the inbox (the informers' queue, the results of bindings), so
 nothing changes during a decision and no lock is needed. Calls run one at a time. Explanations
@@ -50,7 +50,7 @@ class Worker:
         assert not self.busy, "one call at a time"
         sys.setswitchinterval(GIVE_WAY)
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
-        # A daemon thread: an extender that never answers does not keep the process from ending.
+        # A daemon thread: an extender that never responds does not keep the process from ending.
         future = self._running = begun(call)
         future.add_done_callback(lambda _: self._call_soon(self._ended))
         return future

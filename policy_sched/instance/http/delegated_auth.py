@@ -2,7 +2,7 @@
 
 Theory of operation. Bearer tokens are authenticated with TokenReview, client certificates by the
 configured CA; other requests are system:anonymous. The request is authorized with
-SubjectAccessReview. Answers are cached for ten seconds, refusals too, and concurrent requests for
+SubjectAccessReview. Results are cached for ten seconds, refusals too, and concurrent requests for
 the same review share one call.
 """
 
@@ -21,14 +21,14 @@ Plain = dict[str, Any]
 Review = Callable[[str, Plain], Awaitable[Plain]]
 """Sends a review (``TokenReview``, ``SubjectAccessReview``) with this spec; returns its status.
 
-Raises ClusterError if there is no answer.
+Raises ClusterError if there is no response.
 """
 T = TypeVar("T")
 
 TTL: Final = 10.0
-"""Seconds for which an answer is cached (upstream's --authentication-token-webhook-cache-ttl)."""
+"""Seconds for which a result is cached (upstream's --authentication-token-webhook-cache-ttl)."""
 CACHED: Final = 1024
-"""Answers in the cache; the oldest is evicted first."""
+"""Results in the cache; the oldest is evicted first."""
 LONGEST_TOKEN: Final = 16 * 1024
 HIDDEN: Final = "(hidden)"
 
@@ -80,7 +80,7 @@ class Authorizer(Protocol):
         """Authenticate an Authorization header ("": none); None if the token is invalid."""
 
     async def authorize(self, caller: Caller, attributes: RequestAttributes) -> Permission:
-        """Authorize a request. Raises ClusterError if the API server does not answer."""
+        """Authorize a request. Raises ClusterError if the API server does not respond."""
 
 
 class AlwaysAllow:
@@ -157,28 +157,28 @@ class DelegatingAuthorizer:
 
 
 class _Cache(Generic[T]):
-    """Answers by key with a time to live; errors are not cached."""
+    """Results by key with a time to live; errors are not cached."""
 
     def __init__(self, now: Callable[[], float], ttl: float) -> None:
         self._now = now
         self._ttl = ttl
-        self._answers: OrderedDict[Hashable, tuple[float, asyncio.Task[T]]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, asyncio.Task[T]]] = OrderedDict()
 
     async def get(self, key: Hashable, fetch: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Return the cached answer, or call ``fetch`` for a new one."""
-        known = self._answers.get(key)
+        """Return the cached result, or call ``fetch`` for a new one."""
+        known = self._entries.get(key)
         if known is None or self._now() >= known[0]:
             task = asyncio.create_task(fetch())
             task.add_done_callback(_retrieve_exception)
-            self._answers[key] = known = (self._now() + self._ttl, task)
-            self._answers.move_to_end(key)
-            if len(self._answers) > CACHED:
-                self._answers.popitem(last=False)
+            self._entries[key] = known = (self._now() + self._ttl, task)
+            self._entries.move_to_end(key)
+            if len(self._entries) > CACHED:
+                self._entries.popitem(last=False)
         try:
             return await asyncio.shield(known[1])
         except ClusterError:
-            if self._answers.get(key) is known:
-                del self._answers[key]
+            if self._entries.get(key) is known:
+                del self._entries[key]
             raise
 
 

@@ -2,7 +2,7 @@
 
 Theory of operation. Three health paths are open; other requests are authenticated and authorized,
 path by path as in kube-scheduler. An explanation also requires permission to read the pod, and
-names nodes only to users that may read nodes. Requests are answered between two steps of
+names nodes only to users that may read nodes. Requests are handled between two steps of
 the instance; pages about all pods are written in pieces.
 """
 
@@ -47,10 +47,10 @@ from policy_sched.instance.observability import (
     INFO,
     Check,
     HealthMetrics,
-    Verdict,
-    answer,
-    answer_of_one,
+    HealthResponse,
+    health_response,
     resource_pieces,
+    single_check_response,
 )
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, Result
@@ -104,11 +104,11 @@ class Refused(Exception):  # noqa: N818 - carries a response
 
 
 class Endpoints:
-    """Serves requests; pass `answer` to a `Listener`."""
+    """Serves requests; pass `handle` to a `Listener`."""
 
-    def __init__(self, offered: Offered, door: Authorizer) -> None:
+    def __init__(self, offered: Offered, authorizer: Authorizer) -> None:
         self._offered = offered
-        self._authorizer = door
+        self._authorizer = authorizer
         self._slis = HealthMetrics()
         self._pages: dict[str, Page] = {
             "/": self._index,
@@ -125,8 +125,8 @@ class Endpoints:
         }
         self._started = offered.instance.now()
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Handle one request."""
         try:
             found = await self._found(request)
         except Refused as refused:
@@ -201,10 +201,10 @@ class Endpoints:
             one = next((check for check in checks if check.name == name), None)
             if one is None:
                 return _status(404, "NotFound", NO_PAGE)
-            return _verdict(answer_of_one(one))
+            return _verdict(single_check_response(one))
         excluded = request.query.getall("exclude", [])
         observe = self._slis.checked
-        verdict = answer(
+        verdict = health_response(
             kind, checks, excluded, verbose="verbose" in request.query, observe=observe
         )
         if verdict.failed:
@@ -311,7 +311,7 @@ def _line(problem: Diagnostic) -> str:
     return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"
 
 
-def _verdict(verdict: Verdict) -> web.Response:
+def _verdict(verdict: HealthResponse) -> web.Response:
     return _text(verdict.text, verdict.status)
 
 

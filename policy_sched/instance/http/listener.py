@@ -79,7 +79,7 @@ HEADERS: Final = 64
 BODY: Final = 64 * 1024
 """Most bytes of a body; the longest valid one is a number."""
 
-Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Listener:
@@ -87,14 +87,14 @@ class Listener:
 
     def __init__(
         self,
-        answer: Answer,
+        handler: Handler,
         address: tuple[str, int],
         context: ssl.SSLContext | None,
         *,
         most: int = MOST,
         kept: float = KEPT,
     ) -> None:
-        self._answer = answer
+        self._handler = handler
         self.address = address
         self._context = context
         self._limits = most, kept
@@ -111,7 +111,7 @@ class Listener:
         most, kept = self._limits
         bounds = Bounds(most, header=LINE, headers=HEADERS, body=BODY, silent=kept, idle=kept)
         host, port = self.address
-        self._site = Site(Connections(self._answer, bounds), self.address, self._context)
+        self._site = Site(Connections(self._handler, bounds), self.address, self._context)
         try:
             await self._site.__aenter__()
         except OSError as error:

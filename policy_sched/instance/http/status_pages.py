@@ -225,7 +225,7 @@ def set_verbosity(verbosity: Verbosity, body: bytes) -> tuple[int, str]:
     return 200, f"successfully set klog.logging.verbosity to {text}\n"
 
 
-class Unknown(PolicySchedError):  # noqa: N818 - an answer, not a failure
+class Unknown(PolicySchedError):  # noqa: N818 - a response, not a failure
     """No pod of that name waits here, or runs on a known node."""
 
 

@@ -27,7 +27,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthResponse:
     """The response to a probe: status, body, and failures for the log only."""
 
     status: int
@@ -44,18 +44,18 @@ def unobserved(_name: str, _path: str, _well: bool) -> None:
 
 
 def nothing_wrong() -> str:
-    """Pass: a process that answers is alive."""
+    """Pass: a process that responds is alive."""
     return ""
 
 
-def answer(
+def health_response(
     path: str,
     checks: Sequence[Check],
     excluded: Collection[str] = (),
     *,
     verbose: bool = False,
     observe: Observe = unobserved,
-) -> Verdict:
+) -> HealthResponse:
     """Return the response of ``/healthz``, ``/livez`` or ``/readyz`` (``path`` without slash)."""
     lines, failed = [], []
     for check in checks:
@@ -75,13 +75,13 @@ def answer(
         lines.append(f"warn: some health checks cannot be excluded: no matches for {named}\n")
     text = "".join(lines)
     if failed:
-        return Verdict(500, f"{text}{path} check failed\n", "; ".join(failed))
-    return Verdict(200, f"{text}{path} check passed\n" if verbose else "ok")
+        return HealthResponse(500, f"{text}{path} check failed\n", "; ".join(failed))
+    return HealthResponse(200, f"{text}{path} check passed\n" if verbose else "ok")
 
 
-def answer_of_one(check: Check) -> Verdict:
+def single_check_response(check: Check) -> HealthResponse:
     """Return the response of ``/healthz/NAME``, with the failure: the path needs authorization."""
     wrong = check.test()
     if wrong:
-        return Verdict(500, f"internal server error: {wrong}\n", f"{check.name}: {wrong}")
-    return Verdict(200, "ok")
+        return HealthResponse(500, f"internal server error: {wrong}\n", f"{check.name}: {wrong}")
+    return HealthResponse(200, "ok")

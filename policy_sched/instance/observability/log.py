@@ -85,7 +85,7 @@ class Verbosity:
         for notify in self.changed:
             notify()
 
-    def wants(self, message: str) -> bool:
+    def enabled(self, message: str) -> bool:
         """Return whether a message is logged."""
         return LEVELS.get(message, 0) <= self.level
 
@@ -135,7 +135,7 @@ class DecisionLog:
 
     def write(self, level: str, message: str, **facts: object) -> None:
         """Write one record, unless its verbosity is off; ``ts`` is in seconds since 1970."""
-        if not self.verbosity.wants(message):
+        if not self.verbosity.enabled(message):
             return
         self._write({"ts": self._now() / 1e9, "level": level, "msg": message, **facts})
 
@@ -151,7 +151,7 @@ class DecisionLog:
         """Log and keep the outcome of an attempt.
 
         ``nodes``: the number of nodes at the decision; 0 if the node was chosen earlier and the
-        cluster may have changed since. A pod whose binding is in flight is logged when the answer
+        cluster may have changed since. A pod whose binding is in flight is logged when the response
         arrives, with the reasons of its choice.
         """
         uid, decision = outcome.pod.uid, outcome.decision
@@ -409,7 +409,7 @@ class VerboseLogging:
         return error
 
     def _log_event(self, message: str, thing: ApiObject) -> None:
-        if self._log.verbosity.wants(message):
+        if self._log.verbosity.enabled(message):
             name, namespace = thing.metadata.name, thing.metadata.namespace
             facts = {"node": name} if isinstance(thing, Node) else {"pod": f"{namespace}/{name}"}
             self._log.write(INFO, message, **facts)

@@ -75,16 +75,16 @@ class Waiting:
     """A pending pod of the other scheduler, and the decisions reported for it.
 
     ``since`` is the number of pods that were deleted before it arrived. ``response`` is the
-    other scheduler's current one, ``answer`` the one compared last, ``reported`` the last reported
-    comparison. ``choice`` is an early decision, made while its claims ``unbound`` were not bound.
-    ``doubt`` is a comparison of a rejected pod for which the shadow finds a node; it is reported
-    at ``doubted_until`` if there is still one.
+    other scheduler's current one, ``compared`` the one compared last, ``reported`` the comparison
+    reported last. ``choice`` is an early decision, made while its claims ``unbound`` were not
+    bound. ``doubt`` is a comparison of a rejected pod for which the shadow finds a node; it is
+    reported at ``doubted_until`` if there is still one.
     """
 
     info: PodInfo
     since: int
     response: Side | None = None
-    answer: Side | None = None
+    compared: Side | None = None
     reported: tuple[object, ...] = ()
     choice: Choice | None = None
     unbound: frozenset[str] = frozenset()
@@ -148,7 +148,7 @@ class Shadow:
             self._hold(one)
         for one in waiting:  # its own nomination is part of the response that is compared
             self._release(one.info.uid)
-            self._answered(one)
+            self._compare_response(one)
 
     def pause(self) -> None:
         """Compare nothing until `begin`: events of a list arrive in no order."""
@@ -179,7 +179,7 @@ class Shadow:
         else:
             one.response, one.info = _response(pod, one), pod
         if self.watching:
-            self._answered(one)
+            self._compare_response(one)
         return False
 
     def claim_seen(self, claim: PersistentVolumeClaim) -> None:
@@ -233,20 +233,20 @@ class Shadow:
         self._doubted.pop(uid, None)
         return self._waiting.pop(uid, None)
 
-    def _answered(self, one: Waiting) -> None:
+    def _compare_response(self, one: Waiting) -> None:
         """Compare a pod without a node if the other scheduler's response is new."""
-        answer = one.response
-        if answer is not None and answer != one.answer:
+        response = one.response
+        if response is not None and response != one.compared:
             self._unassume(one)
-            decided = _is_binding(answer) and self._open(one.info) != one.unbound
-            choice = (one.choice if decided else None) or self._chosen(one, answer)
-            one.answer = answer
+            decided = _is_binding(response) and self._open(one.info) != one.unbound
+            choice = (one.choice if decided else None) or self._chosen(one, response)
+            one.compared = response
             self._deadlines.pop(one.info.uid, None)
             self._doubted.pop(one.info.uid, None)
-            if answer.node is None and choice.side.node is not None:
+            if response.node is None and choice.side.node is not None:
                 self._doubt(one, choice)
             else:
-                self._compare(one, answer, choice)
+                self._compare(one, response, choice)
         self._hold(one)
         self._decide_beforehand(one)
 
@@ -255,7 +255,7 @@ class Shadow:
         if len(self._doubted) >= MOST_DOUBTED:
             oldest = self._doubted.pop(next(iter(self._doubted)))
             assert oldest.doubt is not None, "it is doubted"
-            self._compare(oldest, oldest.answer, oldest.doubt)
+            self._compare(oldest, oldest.compared, oldest.doubt)
         one.doubt = choice
         one.doubted_until = self._scheduler.handle.now() + SETTLING
         self._doubted[one.info.uid] = one
@@ -268,29 +268,30 @@ class Shadow:
             choice = self._choose(one) if changed else one.doubt
             if choice is not None and (choice.side.node is None or one.doubted_until <= now):
                 del self._doubted[uid]
-                self._compare(one, one.answer, choice)
+                self._compare(one, one.compared, choice)
 
     def _bound(self, pod: PodInfo) -> bool:
         """Compare a binding of the other scheduler, and add the pod to its node."""
         one = self._take(pod.uid)
         if one is None or not self.watching:
             return False
-        if one.answer is not None and _is_binding(one.answer) and one.answer.node == pod.node_name:
+        last = one.compared
+        if last is not None and _is_binding(last) and last.node == pod.node_name:
             return True  # reported with its nomination
         self._unassume(one)
-        answer = Side(pod.node_name)
+        response = Side(pod.node_name)
         with self._unallocated(pod):
-            self._compare(one, answer, one.choice or self._chosen(one, answer))
+            self._compare(one, response, one.choice or self._chosen(one, response))
         return True
 
-    def _chosen(self, one: Waiting, answer: Side) -> Choice:
+    def _chosen(self, one: Waiting, response: Side) -> Choice:
         """Decide a pod as of before its response; deletions in between are ignored."""
         choice = self._choose(one)
-        if self._deletions == one.since or self._judged(answer, choice)[1] is Result.AGREE:
+        if self._deletions == one.since or self._judged(response, choice)[1] is Result.AGREE:
             return choice
-        return self._with_deleted_pods(one, answer) or self._choose(one)
+        return self._with_deleted_pods(one, response) or self._choose(one)
 
-    def _with_deleted_pods(self, one: Waiting, answer: Side) -> Choice | None:
+    def _with_deleted_pods(self, one: Waiting, response: Side) -> Choice | None:
         """Return a decision with deleted pods back on their nodes, if it agrees."""
         cache, table = self._scheduler.handle.cache, self._scheduler.handle.nodes
         oldest = self._scheduler.handle.now() - SETTLING
@@ -304,7 +305,7 @@ class Shadow:
                 cache.assume(PodInfo.of(pod.pod), pod.node_name)
                 back.append(pod.uid)
                 choice = self._choose(one)
-                if self._judged(answer, choice)[1] is Result.AGREE:
+                if self._judged(response, choice)[1] is Result.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
             for uid in back:
@@ -315,9 +316,9 @@ class Shadow:
         """Decide a pod with the other scheduler's nominations so far."""
         return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
 
-    def _judged(self, answer: Side | None, choice: Choice) -> tuple[Side, Result]:
+    def _judged(self, response: Side | None, choice: Choice) -> tuple[Side, Result]:
         """Return the response with the evaluation of its node, and the result of the comparison."""
-        theirs = answer or Side()
+        theirs = response or Side()
         if theirs.node is not None:
             view = choice.of_node(theirs.node, self._scheduler.handle.nodes)
             theirs = Side(
@@ -328,12 +329,12 @@ class Shadow:
                 rejected_by=view.rejected_by,
                 reasons=view.reasons,
             )
-        return theirs, Result.ERROR if choice.broken else _result(answer, theirs, choice.side)
+        return theirs, Result.ERROR if choice.broken else _result(response, theirs, choice.side)
 
-    def _compare(self, one: Waiting, answer: Side | None, choice: Choice) -> None:
+    def _compare(self, one: Waiting, response: Side | None, choice: Choice) -> None:
         """Report a comparison, unless the same was reported for the pod before."""
         table = self._scheduler.handle.nodes
-        theirs, result = self._judged(answer, choice)
+        theirs, result = self._judged(response, choice)
         ours = choice.side
         reported = (result, theirs.node, ours.node, ours.preempts)
         if one.reported == reported:
@@ -484,13 +485,13 @@ def _response(pod: PodInfo, before: Waiting | None) -> Side | None:
     return Side(node) if in_vain else Side(node, condition.message, preempts=True)
 
 
-def _is_binding(answer: Side) -> bool:
+def _is_binding(response: Side) -> bool:
     """Return whether a response is a nomination without preemption."""
-    return answer.node is not None and not answer.preempts
+    return response.node is not None and not response.preempts
 
 
-def _result(answer: Side | None, theirs: Side, ours: Side) -> Result:
-    if answer is None:
+def _result(response: Side | None, theirs: Side, ours: Side) -> Result:
+    if response is None:
         return Result.UNDECIDED
     # A decision that needs evictions ranks below one that does not.
     their_rank, our_rank = _rank(theirs), _rank(ours)

@@ -51,7 +51,7 @@ class PluginCache:
     """What plugins implement, by what they were made of.
 
     A build begins, takes plugins by `get` and whole profiles by `keep`; once its result is in
-    force, `settle` drops what the build did not ask for.
+    force, `settle` drops what the build did not request.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class PluginCache:
         return found
 
     def keep(self, profile: str) -> None:
-        """Ask for every plugin of a profile."""
+        """Request every plugin of a profile."""
         self._used.update(key for key in self._made if key[0] == profile)
 
     def settle(self) -> None:
@@ -176,7 +176,7 @@ def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
 def _too_costly(
     config: LoadedConfig, index: int, plan: ProfilePlan, ready: Mapping[str, CompiledPolicy]
 ) -> list[Diagnostic]:
-    """Refuse a profile whose rules together cost too much; what policies ask for is added."""
+    """Refuse a profile whose rules together cost too much; limits that policies set are added."""
     limit = MAX_PROFILE_COST + sum(
         source.cost_limit for source in plan.policies.values() if source.cost_limit > MAX_RULE_COST
     )

@@ -125,7 +125,7 @@ def _void(old: CompiledPlan, new: CompiledPlan) -> frozenset[str] | None:
 def _differing(
     pairs: Mapping[str, tuple[CompiledPlan, CompiledPlan]], points: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the profiles whose plugins say something else at the points."""
+    """Return the profiles whose plugins differ at the points."""
     return tuple(name for name, (old, new) in pairs.items() if _differ(old, new, points))
 
 
@@ -141,7 +141,7 @@ def _names(ready: CompiledPlan, points: Iterable[str]) -> frozenset[str]:
 
 
 def _same(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:
-    """Does a plugin of both say the same, scores left out?"""
+    """Is a plugin the same in both, scores left out?"""
     return _hash(old, name).rejecting == _hash(new, name).rejecting
 
 
@@ -158,7 +158,7 @@ def _queue_sort(old: CompiledPlan, new: CompiledPlan) -> bool:
 
 
 def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple[str, ...]:
-    """Return the names of the policies that came, went or say something else."""
+    """Return the names of the policies that came, went or differ."""
     before, after = (
         {(name, ready.hashes[name].whole) for ready in plans for name in ready.policies}
         for plans in (old, new)

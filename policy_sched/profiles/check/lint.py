@@ -53,7 +53,7 @@ def lint_policy(
 
 @dataclass(slots=True)
 class _Suppression:
-    """One comment: the lines that it speaks of, its codes, and whether it silenced anything."""
+    """One comment: the lines that it is about, its codes, and whether it silenced anything."""
 
     span: tuple[int, int]
     lines: range

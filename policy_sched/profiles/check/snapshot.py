@@ -50,7 +50,7 @@ _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _SYSTEM: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _OF_THE_POD: Final = frozenset({"pod", "namespaceObject"})
 _OF_THE_MOMENT: Final = frozenset({"now", "queue", "podGroup", "cycle"})
-"""What a snapshot does not say: rules that read it are not evaluated."""
+"""What a snapshot does not hold: rules that read it are not evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,17 +193,17 @@ def _rejecting_all(
     trees = Trees(source, checked)
     numbers = range(len(checked.filter))
     reads = {number: _reads(trees, checked, number) for number in numbers}
-    asked = {number for number in numbers if not reads[number] & _OF_THE_MOMENT}
-    alone = {number for number in asked if not reads[number] & _OF_THE_POD}
-    anybody = snapshot.pods[0] if snapshot.pods else PodInfo.of(Pod())
-    closed = alone - _accepting(bound, anybody, snapshot)
+    evaluated = {number for number in numbers if not reads[number] & _OF_THE_MOMENT}
+    alone = {number for number in evaluated if not reads[number] & _OF_THE_POD}
+    any_pod = snapshot.pods[0] if snapshot.pods else PodInfo.of(Pod())
+    closed = alone - _accepting(bound, any_pod, snapshot)
     about = [pod for pod in snapshot.pods if _matches(bound, pod)]
     open_to_some: set[int] = set()
     for pod in about:
         open_to_some |= _accepting(bound, pod, snapshot)
-        if asked <= open_to_some | alone:
+        if evaluated <= open_to_some | alone:
             break
-    return closed | (asked - alone - open_to_some if about else set())
+    return closed | (evaluated - alone - open_to_some if about else set())
 
 
 def _matches(bound: BoundPolicy, pod: PodInfo) -> bool:

@@ -137,7 +137,7 @@ def _moved_block(
 def _first_line(lines: Sequence[str], node: MappingNode, column: int) -> int:
     """Return where a mapping begins: at its first key, or at the comments right above it.
 
-    What stands above a document's first key, or above a dash, speaks of more than one entry.
+    What stands above a document's first key, or above a dash, is about more than one entry.
     """
     first = int(node.value[0][0].start_mark.line)
     if column and not lines[first][:column].strip():

@@ -1,4 +1,4 @@
-"""What two policy sets say differently: profiles, weights, parameters and rules, not their form.
+"""The differences between two policy sets: profiles, weights, parameters and rules, not their form.
 
 Rules are compared by meaning as far as their trees show it: blanks, needless parentheses and
 comments make no difference. Values come as text, with the path that leads to them. Policies that
@@ -64,7 +64,7 @@ def _by_scheduler(plans: Sequence[CompiledPlan]) -> dict[str, ProfilePlan]:
 def _outside_profiles(
     old: PolicySet, new: PolicySet, compared: Collection[str]
 ) -> Iterator[Difference]:
-    """Yield what policies say differently that no profile has on both sides."""
+    """Yield the differences of policies that no profile has on both sides."""
     before, after = _policies(old), _policies(new)
     for name in sorted({*before, *after}.difference(compared)):
         one, other = before.get(name), after.get(name)

@@ -2,8 +2,8 @@
 
 Sources of names, defaults and ranges: ``staging/src/k8s.io/kube-scheduler/config/v1/types.go``,
 ``pkg/scheduler/apis/config/v1/defaults.go`` and ``.../validation/validation.go`` of Kubernetes
-1.36. What spans several fields is checked in validate_config.py. ``errorMessage`` in a schema
-holds the words that upstream uses for a value out of range.
+1.36. What spans several fields is checked in validate/configuration.py. ``errorMessage`` in a
+schema holds the words that upstream uses for a value out of range.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECOND: Final = 1_000_000_000
 INT32_MAX: Final = 2**31 - 1
 
 
-def says(words: str) -> dict[str, Any]:
+def message(words: str) -> dict[str, Any]:
     """Return the schema extra that carries upstream's words for a value out of range."""
     return {"errorMessage": words}
 
@@ -33,7 +33,7 @@ Percentage = Annotated[
             "minimum": 0,
             "maximum": 100,
             "pattern": "^adaptive$",
-            **says("not in valid range [0-100]"),
+            **message("not in valid range [0-100]"),
         }
     ),
 ]
@@ -46,7 +46,7 @@ class Plugin(Document):
     name: str
     """Name of the plugin: a built-in one, a Policy's metadata.name, or a Python plugin's."""
     weight: Annotated[
-        int, Field(ge=0, le=INT32_MAX, json_schema_extra=says("must not be negative"))
+        int, Field(ge=0, le=INT32_MAX, json_schema_extra=message("must not be negative"))
     ] = 0
     """Factor of the plugin's score; 0 or absent means 1. Read at score points only."""
 
@@ -77,21 +77,21 @@ class Plugins(Document):
     """
 
     pre_enqueue: PluginSet = PluginSet()
-    """Asked before a pod enters the active queue."""
+    """Called before a pod enters the active queue."""
     queue_sort: PluginSet = PluginSet()
     """Orders the scheduling queue; one plugin, the same in all profiles."""
     pre_filter: PluginSet = PluginSet()
-    """Asked once per pod before nodes are filtered."""
+    """Called once per pod before nodes are filtered."""
     filter: PluginSet = PluginSet()
     """Removes nodes that cannot run the pod."""
     post_filter: PluginSet = PluginSet()
-    """Asked when no node is left, for instance to preempt."""
+    """Called when no node is left, for instance to preempt."""
     pre_score: PluginSet = PluginSet()
-    """Asked once per pod before nodes are scored."""
+    """Called once per pod before nodes are scored."""
     score: PluginSet = PluginSet()
     """Ranks the nodes that are left."""
     reserve: PluginSet = PluginSet()
-    """Told when a node has been chosen, and again when that is undone."""
+    """Called when a node is chosen, and again when that is undone."""
     permit: PluginSet = PluginSet()
     """May hold a pod back before it is bound."""
     pre_bind: PluginSet = PluginSet()
@@ -99,7 +99,7 @@ class Plugins(Document):
     bind: PluginSet = PluginSet()
     """Binds the pod; the first plugin that does not skip."""
     post_bind: PluginSet = PluginSet()
-    """Told after a pod has been bound."""
+    """Called after a pod is bound."""
     multi_point: PluginSet = PluginSet()
     """Enables or disables plugins at every extension point that they implement."""
     placement_generate: PluginSet = PluginSet()
@@ -246,12 +246,12 @@ class ClientConnection(Document):
     kubeconfig: str = ""
     """Path of a kubeconfig file, or in-cluster; --kubeconfig counts before it."""
     accept_content_types: str = ""
-    """Accepted and unused: answers are JSON."""
+    """Accepted and unused: responses are JSON."""
     content_type: str = "application/vnd.kubernetes.protobuf"
     """Accepted and unused: requests are JSON."""
     qps: float = 50.0
     """Requests a second; default 50."""
-    burst: Annotated[int, Field(ge=0, json_schema_extra=says("must be non-negative"))] = 100
+    burst: Annotated[int, Field(ge=0, json_schema_extra=message("must be non-negative"))] = 100
     """Requests at once; default 100."""
 
     @model_validator(mode="after")
@@ -276,7 +276,7 @@ class KubeSchedulerConfiguration(Document):
         Field(
             ge=1,
             le=INT32_MAX,
-            json_schema_extra=says("should be an integer value greater than zero"),
+            json_schema_extra=message("should be an integer value greater than zero"),
         ),
     ] = 16
     """Accepted and unused: all nodes are looked at as columns. Default 16."""
@@ -296,7 +296,7 @@ class KubeSchedulerConfiguration(Document):
     many nodes, down to 5. At least 100 feasible nodes are always looked for.
     """
     pod_initial_backoff_seconds: Annotated[
-        int, Field(ge=1, json_schema_extra=says("must be greater than 0"))
+        int, Field(ge=1, json_schema_extra=message("must be greater than 0"))
     ] = 1
     """First backoff of an unschedulable pod; default 1."""
     pod_max_backoff_seconds: int = 10

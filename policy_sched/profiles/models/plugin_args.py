@@ -2,7 +2,7 @@
 
 Sources: ``staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go``,
 ``pkg/scheduler/apis/config/v1/defaults.go`` and ``.../validation/validation_pluginargs.go`` of
-Kubernetes 1.36. What spans several fields is checked in validate_args.py.
+Kubernetes 1.36. What spans several fields is checked in validate/plugin_args.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from policy_sched.profiles.models.kube_scheduler_configuration import INT32_MAX, SECOND, says
+from policy_sched.profiles.models.kube_scheduler_configuration import INT32_MAX, SECOND, message
 from policy_sched.profiles.models.types import Document, Duration, Many
 
-WORDS_0_100: Final = says("not in valid range [0, 100]")
+WORDS_0_100: Final = message("not in valid range [0, 100]")
 
 NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -54,7 +54,9 @@ class UtilizationShapePoint(Document):
 
     utilization: Annotated[int, Field(ge=0, le=100, json_schema_extra=WORDS_0_100)]
     """Utilization in percent."""
-    score: Annotated[int, Field(ge=0, le=10, json_schema_extra=says("not in valid range [0, 10]"))]
+    score: Annotated[
+        int, Field(ge=0, le=10, json_schema_extra=message("not in valid range [0, 10]"))
+    ]
     """Score at that utilization."""
 
 
@@ -116,7 +118,7 @@ class DefaultPreemptionArgs(PluginArgs):
     ] = 10
     """Fewest candidate nodes, in percent of all nodes; default 10."""
     min_candidate_nodes_absolute: Annotated[
-        int, Field(ge=0, le=INT32_MAX, json_schema_extra=says("not in valid range [0, inf)"))
+        int, Field(ge=0, le=INT32_MAX, json_schema_extra=message("not in valid range [0, inf)"))
     ] = 100
     """Fewest candidate nodes; default 100."""
 
@@ -186,7 +188,7 @@ class TopologySpreadConstraint(Document):
     """A default constraint of PodTopologySpread; its selector is deduced for each pod."""
 
     max_skew: Annotated[
-        int, Field(ge=1, le=INT32_MAX, json_schema_extra=says("not in valid range (0, inf)"))
+        int, Field(ge=1, le=INT32_MAX, json_schema_extra=message("not in valid range (0, inf)"))
     ]
     """Largest difference between domains."""
     topology_key: str
@@ -221,7 +223,7 @@ class VolumeBindingArgs(PluginArgs):
         int,
         Field(
             ge=0,
-            json_schema_extra=says("invalid BindTimeoutSeconds, should not be a negative value"),
+            json_schema_extra=message("invalid BindTimeoutSeconds, should not be a negative value"),
         ),
     ] = 600
     """Longest wait for volumes to be bound; default 600."""

@@ -3,7 +3,7 @@
 Expressions are text here; the rule language reads them later, from their place in the file.
 
 Sections for what follows the choice of a node may be written as the rule alone, or as a mapping
-that also says what an error means.
+with the consequence of an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Placement(Document):
 
     domain: Expression | None = None
     """The domain that a node belongs to, such as its rack. A node on which the rule fails, or is
-    empty, belongs to none. Absent: other policies, or none, say it."""
+    empty, belongs to none. Absent: another policy has the rule, or none."""
     score: Expression | None = None
     """How good a domain is with the group in it, 0 to 100. Absent: all are equal."""
     on_error: Literal["Zero", "Abort"] | None = None
@@ -82,7 +82,7 @@ class BindRule(Document):
     """Whether this policy binds the pod."""
 
     expression: Expression
-    """True binds the pod through the scheduler's client; false asks the next Bind plugin."""
+    """True binds the pod through the scheduler's client; false leaves it to the next plugin."""
     on_error: Literal["Skip", "Abort"] | None = None
     """What an error in the expression means; default Abort."""
 
@@ -97,7 +97,7 @@ class EventRule(Document):
 
 
 class Requeue(Document):
-    """When a pod that this policy rejected is tried again; what the rules read says it too."""
+    """When a pod that this policy rejected is tried again, besides events that the rules read."""
 
     hint: Expression | None = None
     """Whether an event is worth an attempt; in place of what the rules read."""

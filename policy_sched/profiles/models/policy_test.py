@@ -1,6 +1,6 @@
 """PolicyTest as pydantic models: the keys that tests of policies know, and their JSON Schema.
 
-The tests themselves are read by `simulate`, which takes the keys from here.
+The tests themselves are read by `policytest`, which takes the keys from here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Amount = str | int | float
 AnswerCode = Literal[
     "Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending"
 ]
-"""kube-scheduler's words for what a plugin answers."""
+"""kube-scheduler's words for the status code of a plugin."""
 
 
 class Pattern(Document):
@@ -50,7 +50,7 @@ class Limits(Document):
 
 
 class AnswerEntry(Document):
-    """What a plugin is expected to answer; what is left out is not compared."""
+    """The status that is expected of a plugin; what is left out is not compared."""
 
     code: AnswerCode | None = None
     """Status code."""
@@ -113,7 +113,7 @@ class GroupEntry(Document):
     victims: Many[str] = ()
     """The pods that are evicted for it or for one of its pods."""
     condition: ConditionEntry | None = None
-    """What its condition PodGroupScheduled says."""
+    """Its condition PodGroupScheduled."""
 
 
 class Expectation(Document):
@@ -136,25 +136,25 @@ class Expectation(Document):
     order: Many[str | Many[str]] = ()
     """Nodes by their total score, the best first; those in a list of their own are equal."""
     message: str | Pattern | None = None
-    """What the pod's condition says when it fits nowhere."""
+    """The message of the pod's condition when it fits nowhere."""
     pre_enqueue: Reply | None = None
     """Why the pod does not enter the queue."""
     pre_filter: Reply | None = None
     """Why the pod fits nowhere before nodes are looked at."""
     post_filter: Reply | None = None
-    """What preemption answers."""
+    """The status of preemption."""
     preemption: Many[EvictionEntry] = ()
     """The acceptable ways to make room; the one that is taken must be among them."""
     victims: Many[str] = ()
     """The victims, on whichever node; [] for none."""
     reserve: Reply | None = None
-    """What Reserve answers about the chosen node."""
+    """The status of Reserve for the chosen node."""
     permit: Reply | None = None
-    """What Permit answers about the chosen node."""
+    """The status of Permit for the chosen node."""
     nominated: str | None = None
     """The node that a pod that fits nowhere is nominated to from then on; "" if to none."""
     pre_bind: Reply | None = None
-    """What PreBind answers where it refuses; the test says ``bind`` then."""
+    """The status of PreBind where it refuses; the test has ``bind`` then."""
     claims: dict[str, dict[str, object]] = Field(default_factory=dict)
     """By name of a resource claim that is reserved for the pod then: ``allocation``,
     ``reservedFor``, ``finalizers``; with ``bind`` only."""

@@ -98,8 +98,8 @@ D = TypeVar("D", bound=Document)
 def zero_means_default(document: D) -> D:
     """Replace zero numbers and empty strings of ``document`` by their fields' defaults.
 
-    Upstream's component configuration cannot tell an absent scalar from a zero one. Booleans
-    are pointers there, and keep their value.
+    Upstream's component configuration does not distinguish an absent scalar from a zero one.
+    Booleans are pointers there, and keep their value.
     """
     for name, field in type(document).model_fields.items():
         value = getattr(document, name)

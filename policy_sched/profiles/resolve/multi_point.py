@@ -38,7 +38,7 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Fault:
     """Why a profile cannot be expanded, and the entry at fault (None: the whole profile)."""
 
     message: str
@@ -53,7 +53,7 @@ class Expansion:
     """
 
     points: dict[str, tuple[Enabled, ...]] = field(default_factory=dict)
-    troubles: list[Trouble] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
 
 
 def merge_multi_point(
@@ -89,16 +89,16 @@ def expand(
     """Expand a profile.
 
     ``sets``: what the profile has per point, multiPoint included; absent points have nothing.
-    ``implements``: the points of every plugin that exists. All troubles are collected; the
-    points of a profile with troubles must not be used.
+    ``implements``: the points of every plugin that exists. All faults are collected; the
+    points of a profile with faults must not be used.
     """
     result = Expansion()
     multi_point = merge_multi_point(sets.get(MULTI_POINT, Lists()), defaults)
     for entry in multi_point:
         if entry.name not in implements:
-            result.troubles.append(Trouble(f'plugin "{entry.name}" does not exist', entry))
+            result.faults.append(Fault(f'plugin "{entry.name}" does not exist', entry))
     for point in POINTS:
-        own = _own_list(point, sets.get(point, Lists()), implements, result.troubles)
+        own = _own_list(point, sets.get(point, Lists()), implements, result.faults)
         disabled = sets.get(point, Lists()).disabled
         from_multi_point: dict[str, Entry] = {}
         overridden: set[str] = set()
@@ -110,7 +110,7 @@ def expand(
                     overridden.add(entry.name)
                 elif entry.name in from_multi_point:
                     later = max(entry, from_multi_point[entry.name], key=lambda e: e.index)
-                    result.troubles.append(_twice(later, point))
+                    result.faults.append(_twice(later, point))
                 else:
                     from_multi_point[entry.name] = entry
         ordered = [e for e in own.values() if e.name in overridden]
@@ -126,34 +126,34 @@ def _own_list(
     point: str,
     lists: Lists,
     implements: Mapping[str, frozenset[str]],
-    troubles: list[Trouble],
+    faults: list[Fault],
 ) -> dict[str, Entry]:
     """Return the point's own plugins in order, and report those that cannot be there."""
     own: dict[str, Entry] = {}
     for entry in lists.enabled:
         if entry.name not in implements:
-            troubles.append(Trouble(f'{POINT_TYPES[point]} "{entry.name}" does not exist', entry))
+            faults.append(Fault(f'{POINT_TYPES[point]} "{entry.name}" does not exist', entry))
         elif point not in implements[entry.name]:
             kind = POINT_TYPES[point]
-            troubles.append(Trouble(f'plugin "{entry.name}" does not extend {kind} plugin', entry))
+            faults.append(Fault(f'plugin "{entry.name}" does not extend {kind} plugin', entry))
         elif entry.name in own:
-            troubles.append(_twice(entry, point))
+            faults.append(_twice(entry, point))
         else:
             own[entry.name] = entry
     return own
 
 
-def _twice(entry: Entry, point: str) -> Trouble:
-    """Return the trouble of a plugin that is enabled twice at one point."""
-    return Trouble(f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry)
+def _twice(entry: Entry, point: str) -> Fault:
+    """Return the fault of a plugin that is enabled twice at one point."""
+    return Fault(f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry)
 
 
 def _check_whole(result: Expansion) -> None:
     """Report a profile without exactly one queue sort, or without a bind plugin."""
-    if result.troubles:
+    if result.faults:
         return
     sorts = len(result.points["queueSort"])
     if sorts != 1:
-        result.troubles.append(Trouble(f"only one queue sort plugin required, but got {sorts}"))
+        result.faults.append(Fault(f"only one queue sort plugin required, but got {sorts}"))
     if not result.points["bind"]:
-        result.troubles.append(Trouble("at least one bind plugin is needed"))
+        result.faults.append(Fault("at least one bind plugin is needed"))

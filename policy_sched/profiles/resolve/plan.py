@@ -59,8 +59,8 @@ from policy_sched.profiles.resolve.multi_point import (
     Enabled,
     Entry,
     Expansion,
+    Fault,
     Lists,
-    Trouble,
     expand,
 )
 from policy_sched.profiles.validate import decoded, plugin_set
@@ -181,7 +181,7 @@ class ProfilePlan:
 def policy_points(spec: PolicySpec) -> frozenset[str]:
     """Return the extension points that a policy implements, by its sections.
 
-    ``matchConditions`` speak at preFilter for the filter section, and at preScore for score. With
+    ``matchConditions`` run at preFilter for the filter section, and at preScore for score. With
     ``permit`` comes ``reserve``, whose undoing takes back what other pods of a group wait for.
     The rules of ``devices`` count where filter and score are enabled, the score by its weight.
     """
@@ -241,7 +241,7 @@ def resolve(
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
         expansion = expand(_lists(profile), implements, default_plugins(gates))
-        problems += _troubles(expansion, i, implements)
+        problems += _fault_problems(expansion, i, implements)
         _enable_conditions(expansion, known)
         plans.append(_plan(config, i, expansion, known, problems))
     problems += _queue_sorts(plans, problems)
@@ -288,15 +288,15 @@ def _unknown(
     )
 
 
-def _troubles(
+def _fault_problems(
     expansion: Expansion, index: int, implements: Mapping[str, frozenset[str]]
 ) -> Iterator[Problem]:
-    """Yield the expansion's troubles with their places, each entry once."""
+    """Yield the expansion's faults with their places, each entry once."""
     seen: set[tuple[str, int]] = set()
-    for trouble in expansion.troubles:
-        entry = trouble.entry
+    for fault in expansion.faults:
+        entry = fault.entry
         if entry is None:
-            yield problem_at(("profiles", index), trouble.message)
+            yield problem_at(("profiles", index), fault.message)
             continue
         place = (entry.point, entry.index)
         if place in seen or not entry.name or entry.name in REMOVED_PLUGINS:
@@ -306,7 +306,7 @@ def _troubles(
         if entry.name not in implements:
             yield _unknown(at, entry.name, implements)
         else:
-            yield problem_at(at, trouble.message, _trouble_code(trouble))
+            yield problem_at(at, fault.message, _fault_code(fault))
 
 
 def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) -> None:
@@ -325,9 +325,9 @@ def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) 
                 expansion.points[point] += ((name, 0),)
 
 
-def _trouble_code(trouble: Trouble) -> str:
-    """Return the code of a trouble with a plugin that exists."""
-    return DUPLICATE if "already registered" in trouble.message else BAD_VALUE
+def _fault_code(fault: Fault) -> str:
+    """Return the code of a fault with a plugin that exists."""
+    return DUPLICATE if "already registered" in fault.message else BAD_VALUE
 
 
 def _plan(

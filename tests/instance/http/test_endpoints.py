@@ -103,7 +103,7 @@ class Served:
         )
         endpoints = Endpoints(offered, door or self.door)
         async with (
-            Listener(endpoints.answer, ("127.0.0.1", 0), None) as listener,
+            Listener(endpoints.handle, ("127.0.0.1", 0), None) as listener,
             aiohttp.ClientSession() as client,
         ):
 

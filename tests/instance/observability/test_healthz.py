@@ -20,10 +20,10 @@ from policy_sched.client.kube.time.work_queue import SECOND, Clocks
 from policy_sched.instance.app.cluster_instance import Candidacy
 from policy_sched.instance.observability.healthz import (
     Check,
-    Verdict,
-    answer,
-    answer_of_one,
+    HealthResponse,
+    health_response,
     nothing_wrong,
+    single_check_response,
 )
 
 PING = Check("ping", nothing_wrong)
@@ -52,15 +52,15 @@ def test_a_leader_that_does_not_renew_is_unhealthy() -> None:
 
 def test_all_is_well() -> None:
     """One word, unless the request is verbose."""
-    assert answer("healthz", [PING]) == Verdict(200, "ok")
+    assert health_response("healthz", [PING]) == HealthResponse(200, "ok")
     text = "[+]ping ok\nhealthz check passed\n"
-    assert answer("healthz", [PING], verbose=True) == Verdict(200, text)
+    assert health_response("healthz", [PING], verbose=True) == HealthResponse(200, text)
 
 
 @pytest.mark.parametrize("verbose", [True, False])
 def test_what_fails_is_named_and_its_reason_withheld(verbose: bool) -> None:
     """The path needs no authorization, so only the log has the reason."""
-    found = answer("readyz", [PING, SICK], verbose=verbose)
+    found = health_response("readyz", [PING, SICK], verbose=verbose)
     assert found.status == 500
     assert found.text == (
         "[+]ping ok\n[-]leaderElection failed: reason withheld\nreadyz check failed\n"
@@ -70,8 +70,8 @@ def test_what_fails_is_named_and_its_reason_withheld(verbose: bool) -> None:
 
 def test_checks_can_be_excluded() -> None:
     """An excluded one cannot fail; an unknown one is reported."""
-    found = answer("livez", [PING, SICK], ["leaderElection", "zz", "a"], verbose=True)
-    assert found == Verdict(
+    found = health_response("livez", [PING, SICK], ["leaderElection", "zz", "a"], verbose=True)
+    assert found == HealthResponse(
         200,
         "[+]ping ok\n[+]leaderElection excluded: ok\n"
         'warn: some health checks cannot be excluded: no matches for "a","zz"\n'
@@ -81,7 +81,7 @@ def test_checks_can_be_excluded() -> None:
 
 def test_a_single_check_reports_its_failure() -> None:
     """The path requires authorization."""
-    assert answer_of_one(PING) == Verdict(200, "ok")
-    found = answer_of_one(SICK)
+    assert single_check_response(PING) == HealthResponse(200, "ok")
+    found = single_check_response(SICK)
     assert found.status == 500
     assert found.text == ("internal server error: failed election to renew leadership on lease x\n")

@@ -126,7 +126,7 @@ def test_every_message_has_its_level() -> None:
     """A message without one is always written."""
     for level in range(11):
         verbosity = Verbosity(level)
-        assert {m for m in LEVELS if verbosity.wants(m)} == {
+        assert {m for m in LEVELS if verbosity.enabled(m)} == {
             m for m, at in LEVELS.items() if at <= level
         }
-        assert verbosity.wants("Loaded policies")
+        assert verbosity.enabled("Loaded policies")

@@ -44,7 +44,7 @@ def run(**sets: Lists) -> Expansion:
 
 def names(expansion: Expansion, point: str) -> list[str]:
     """Return the names at a point; the profile must be sound."""
-    assert not expansion.troubles
+    assert not expansion.faults
     return [name for name, _ in expansion.points[point]]
 
 
@@ -62,7 +62,7 @@ class TestDefaults:
     def test_upstreams_default_profile(self) -> None:
         """The default profile scores with upstream's weights, in upstream's order."""
         expansion = expand({}, PLUGIN_POINTS)
-        assert not expansion.troubles
+        assert not expansion.faults
         assert expansion.points["score"] == (
             ("TaintToleration", 3),
             ("NodeAffinity", 2),
@@ -108,7 +108,7 @@ class TestMultiPoint:
     def test_twice_is_an_error(self) -> None:
         """A plugin enabled twice is reported, at every point that it implements."""
         expansion = run(multiPoint=lists("C", "C"))
-        assert {t.message for t in expansion.troubles} == {
+        assert {t.message for t in expansion.faults} == {
             'plugin "C" already registered as "FilterPlugin"',
             'plugin "C" already registered as "ScorePlugin"',
         }
@@ -147,7 +147,7 @@ class TestSpecificPoint:
     def test_unknown_and_unfit_plugins_are_reported_together(self) -> None:
         """A name that no plugin has, and a plugin that lacks the point, in upstream's words."""
         expansion = run(filter=lists("X"), score=lists("F"), bind=lists("Bind", "Bind"))
-        assert [t.message for t in expansion.troubles] == [
+        assert [t.message for t in expansion.faults] == [
             'FilterPlugin "X" does not exist',
             'plugin "F" does not extend ScorePlugin plugin',
             'plugin "Bind" already registered as "BindPlugin"',
@@ -160,7 +160,7 @@ class TestWholeProfile:
     def test_a_queue_sort_and_a_binder(self) -> None:
         """Without exactly one queue sort, or without a binder, a profile does not start."""
         expansion = run(multiPoint=lists("A", disabled=("*",)))
-        assert [t.message for t in expansion.troubles] == [
+        assert [t.message for t in expansion.faults] == [
             "only one queue sort plugin required, but got 0",
             "at least one bind plugin is needed",
         ]
