@@ -137,7 +137,7 @@ _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")
 
 
 def _check_read(name: str, *given: object) -> None:
-    """Raise PolicySchedError for options that would change nothing; None was not given."""
+    """Raise PolicySchedError for options without effect; None was not given."""
     options = ("--nodes", "--policies", "--like", "--existing", "--tls")
     named = [one for one, value in zip(options, given, strict=True) if value is not None]
     unread = [option for option in named if option not in _READ.get(name, _OF_WORKLOADS)]

@@ -113,7 +113,7 @@ def _exit_code(checkup: Checkup, *, strict: bool, lint_fatal: bool) -> int:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Let the collector pass over trees, which live as long as the check: a tenth of its time."""
+    """Collect seldom: trees live as long as the check, and collections take a tenth of its time."""
     thresholds = gc.get_threshold()
     gc.set_threshold(50_000, *thresholds[1:])
     try:

@@ -88,7 +88,7 @@ def _headed(topic: str, texts: list[str]) -> list[str]:
 
 
 _ESCAPED = "\0"
-"""Stands for a number sign at the beginning of a line of code while headings are looked for."""
+"""Replaces a number sign at the beginning of a line of code while headings are searched."""
 
 
 def _unfenced(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The verb ``explain``: why a pod goes where it goes, or nowhere."""
+"""The verb ``explain``: why a pod is placed on its node, or on none."""
 
 from __future__ import annotations
 

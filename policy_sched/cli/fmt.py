@@ -96,7 +96,7 @@ def _without_files(path: str) -> bool:
 
 
 def _nothing_in(path: str) -> Diagnostic:
-    """Return that a directory has no files to format: a slip would look like success."""
+    """Return that a directory has no files to format: a mistyped path would look like success."""
     message = "there is no YAML file in this directory"
     return Diagnostic(path, 1, 1, MISSING_KEY, message, "files that are read: .yaml, .yml")
 

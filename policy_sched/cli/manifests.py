@@ -56,7 +56,7 @@ class DeploymentFlags:
 
     @property
     def options(self) -> Options:
-        """The deployment. Raises PolicySchedError for what no API server would take."""
+        """The deployment. Raises PolicySchedError for names that the API server rejects."""
         found = Options(**{**asdict(self), "shadow": name_of_other(self.shadow)})
         found.check()
         return found

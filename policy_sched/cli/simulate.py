@@ -138,7 +138,7 @@ def _played(
     seed: int,
     output: Output,
 ) -> bool:
-    """Let virtual time run, print what happened, and return whether every pod had a node."""
+    """Simulate virtual time, print the result, and return whether every pod had a node."""
     if output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
     with progress("deciding", sum(waits(one) for one in objects)) as advance:

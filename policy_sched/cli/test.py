@@ -169,7 +169,7 @@ def _scenario_files(paths: tuple[str, ...]) -> list[str]:
 
 
 def _without_tests(folder: str) -> Diagnostic:
-    """Return that a directory holds no tests: a slip would look like success."""
+    """Return that a directory holds no tests: a mistyped path would look like success."""
     message = "there are no tests in this directory"
     hint = "tests are files named tests.yaml, and *.jsonl, each with or without .gz"
     return Diagnostic(folder, 1, 1, MISSING_KEY, message, hint)

@@ -28,7 +28,7 @@ def has_selectors(kind: str) -> bool:
 
 
 def suggestions(text: str, place: CursorPosition) -> list[Suggestion]:
-    """Return what can stand at a place of a manifest: nothing outside of its selectors."""
+    """Return the completions at a position of a manifest; none outside of its selectors."""
     before = place.before
     if before is None or place.path[-2:] != _EXPRESSION:
         return []
@@ -61,7 +61,7 @@ def _names(before: str) -> Iterator[Suggestion]:
 
 
 def _members(base: str, before: str) -> Iterator[Suggestion]:
-    """Yield what can stand behind the dot of an expression."""
+    """Yield the members of the expression before the dot."""
     environment = selector_environment()
     grouped = list(functions_in(environment, base))
     if grouped:

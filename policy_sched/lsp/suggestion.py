@@ -1,4 +1,4 @@
-"""A word that can stand at the cursor, and the words that every environment of expressions has."""
+"""Completions at the cursor, and those that every environment of expressions has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSTANTS: Final = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A word that can stand at the cursor, of what kind it is, and what it means."""
+    """A completion at the cursor: the word, its kind and its description."""
 
     label: str
     kind: Kind

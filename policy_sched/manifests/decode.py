@@ -200,7 +200,7 @@ Problem = tuple[Path, str, str, str]
 
 
 def value_problem(decoded: ApiObject) -> Problem | None:
-    """Return the value that the API server would reject in an object of valid types, or None.
+    """Return the value that the API server rejects in an object of valid types, or None.
 
     Quantities are checked by `quantities_valid`.
     """

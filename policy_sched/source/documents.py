@@ -1,4 +1,4 @@
-"""YAML documents as plain data that remembers where everything stands.
+"""YAML documents as plain data with the position of every part.
 
 Theory of operation: PyYAML composes nodes whose marks are character offsets. Plain data is made
 from the nodes with YAML's safe tags, and the nodes stay, so that a path such as
@@ -42,7 +42,7 @@ Path = tuple[str | int, ...]
 
 
 class Marked:
-    """One YAML document: its plain data in ``value``, and where every part of it stands.
+    """One YAML document: its plain data in ``value``, and the position of every part.
 
     Keys are text as in JSON. Values that were written once and are used through aliases are one
     object: copy before changing.
@@ -122,7 +122,7 @@ class Marked:
 
 
 class Parsed(NamedTuple):
-    """What was read: documents that are not empty, what is wrong, and whether reading went on."""
+    """Documents that are not empty, problems, and whether the text was read to its end."""
 
     documents: list[Marked]
     problems: list[Diagnostic]
@@ -133,7 +133,7 @@ class Parsed(NamedTuple):
 def parse_documents(
     file: SourceFile, max_bytes: int | None = MAX_POLICY_BYTES
 ) -> tuple[list[Marked], list[Diagnostic]]:
-    """Return the documents of a file that are not empty, and what is wrong with it.
+    """Return the documents of a file that are not empty, and its problems.
 
     Syntax errors, duplicate keys, tags that are not safe, files beyond ``max_bytes`` or of more
     than `MAX_VALUES`, and documents that aliases blow up are PS701 diagnostics. A document with a
@@ -190,7 +190,7 @@ def parse_text(file: SourceFile, text: str, max_values: float = math.inf) -> Par
 
 
 class Part(NamedTuple):
-    """Where a value stands in a file; ``column`` is that of its start, from 0."""
+    """The position of a value in a file; ``column`` is that of its start, from 0."""
 
     start: int
     column: int
@@ -233,7 +233,7 @@ class _Composed:
         text = part.text(self._file)
         aliases = _aliases_of_others(text)
         for start, (end, _) in aliases.items():
-            # A scalar takes the alias's place, until the node is there that it stands for.
+            # A scalar takes the alias's place, until its node is composed.
             text = f"{text[:start]}'{'_' * (end - start - 2)}'{text[end:]}"
         loader = _Loader(text)
         try:
@@ -304,7 +304,7 @@ def too_large(file: SourceFile, start: int, end: int) -> Diagnostic:
 
 
 def too_deep(file: SourceFile, offset: int) -> Diagnostic:
-    """Return the diagnostic of a value that stands too deep."""
+    """Return the diagnostic of a value that is nested too deep."""
     message = f"values are nested more than {MAX_DEPTH} deep"
     return diagnostic(file, offset, YAML_SYNTAX, message)
 

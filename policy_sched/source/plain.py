@@ -67,7 +67,7 @@ _LARGEST_INT: Final = 1 << 63
 
 @dataclass(slots=True)
 class Record:
-    """An object, or another value, and where it stands: ``column`` counts from 0.
+    """An object, or another value, and its position: ``column`` counts from 0.
 
     ``json`` is None where the value is not plain. ``anchors`` holds where the values stand that
     aliases of the document may stand for, ``mistake`` where the first part is that is not plain.
@@ -81,7 +81,7 @@ class Record:
     mistake: int = 0
 
     def look(self, file: SourceFile) -> Parsed:
-        """Return the value with its places, and what is wrong with it."""
+        """Return the value with its places, and its problems."""
         if self.end - self.start > MAX_LOOK:
             message = "a key, tag, alias or number is not valid here"
             hint = f"in {MAX_LOOK >> 10} KiB or less of YAML the message would say what is wrong"
@@ -145,16 +145,16 @@ class _TooDeepError(Exception):
 
 
 class _TooLargeError(Exception):
-    """Aliases stand for too much."""
+    """Aliases make a document too large."""
 
 
 class _NotPlain:
-    """Stands for the meaning of a scalar that needs a second look."""
+    """Marks a scalar that has to be read again with positions."""
 
 
 _NOT_PLAIN: Final = _NotPlain()
 _MERGE_KEY: Final = _NotPlain()
-"""Stands for the key ``<<``."""
+"""Marks the key ``<<``."""
 _resolver: Final[Any] = yaml.resolver.Resolver()
 
 
@@ -274,7 +274,7 @@ class _Reader:
         return PlainDocument(whole, value, items[0] if items else None)
 
     def _refused(self, first: Any) -> PlainDocument:
-        """Return the rest of a document whose aliases stand for too much."""
+        """Return the rest of a document that aliases make too large."""
         end = first.end_mark.index
         while type(event := self._event()) is not DocumentEndEvent:
             end = event.end_mark.index
@@ -328,7 +328,7 @@ class _Reader:
         return anchor.value
 
     def _alias(self, event: Any, depth: int) -> Any:
-        """Return the value that an alias stands for. Raises ComposerError if there is none."""
+        """Return the value of an alias. Raises ComposerError if it is undefined."""
         anchor = self._anchors.get(event.anchor)
         if anchor is None:
             mark: Any = event.start_mark

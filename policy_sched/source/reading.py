@@ -118,12 +118,12 @@ _LARGEST: Final = 8 << 20
 
 
 def is_ours(data: bytes) -> bool:
-    """Return whether a text, well formed or not, states an apiVersion of ours."""
+    """Return whether a text, well formed or not, has an apiVersion of a kind that is read here."""
     return _OURS.search(data) is not None
 
 
 def is_file_of_ours(path: str | Path, pattern: re.Pattern[bytes] = _OURS) -> bool:
-    """Return whether a file can be read and is ours."""
+    """Return whether a file can be read and has a known apiVersion."""
     try:
         return pattern.search(read_bytes(path, _LARGEST)) is not None
     except (OSError, EOFError):
@@ -137,9 +137,9 @@ def leads_out(path: str | Path, roots: Iterable[str | Path]) -> bool:
 
 
 def is_stray_link(path: Path, root: Path, *, manifest: bool = False) -> bool:
-    """Return whether a file found below ``root`` is a link out of it to a file that is not ours.
+    """Return whether a file below ``root`` links out of it to a file without a known apiVersion.
 
-    ``manifest``: nor one that states any apiVersion.
+    ``manifest``: to a file without any apiVersion.
     """
     if not leads_out(path, (root,)):
         return False

@@ -1,4 +1,4 @@
-"""Where the characters of a decoded YAML scalar stand in the file.
+"""Positions in the file of the characters of a decoded YAML scalar.
 
 Quoted and plain scalars are decoded once more from the raw text, noting where each character
 comes from. In block scalars (``|`` and ``>``) every line's content is in the decoded text as it
@@ -125,7 +125,7 @@ def _indent(text: str, lines: list[tuple[int, int]], value: str) -> int:
         raw = text[begin:finish]
         if decoded is not None and raw.strip(" "):
             return (len(raw) - len(raw.lstrip(" "))) - (len(decoded) - len(decoded.lstrip(" ")))
-    # Nothing but blanks: those that were kept stand behind the indentation.
+    # Nothing but blanks: those that were kept follow the indentation.
     longest = max((finish - begin for begin, finish in lines), default=0)
     kept = max((len(line) for line in _BREAK.split(value)), default=0)
     return longest - kept

@@ -18,7 +18,7 @@ class MisspeltOptionError(PolicySchedError):
 
 
 def no_option(_type: object, paths: Sequence[str]) -> None:
-    """Let "-" through, for standard input, and no misspelt option."""
+    """Accept "-" for standard input; reject misspelt options."""
     for path in paths:
         if path.startswith("-") and path != STDIN:
             raise MisspeltOptionError(path)
@@ -32,7 +32,7 @@ PathsOrStdin: TypeAlias = Annotated[
 
 
 def needs_a_value(_type: object, paths: Sequence[str]) -> None:
-    """Let "-" through, for standard input, and no option that stands where a path belongs."""
+    """Accept "-" for standard input; reject an option in place of a path."""
     if any(path.startswith("-") and path != STDIN for path in paths):
         raise PolicySchedError("--cluster needs a value")
 
@@ -61,7 +61,7 @@ def moment(text: str) -> int:
 
 
 def clock(now: str | None) -> Callable[[], int] | None:
-    """Return a clock that stands still at the value of --now; None without a value."""
+    """Return a clock that always shows the value of --now; None without a value."""
     if now is None:
         return None
     stopped = moment(now)

@@ -32,7 +32,7 @@ def read_cluster(
 
 
 def read_files(paths: Sequence[str], nodes: Sequence[str] = ()) -> ClusterFiles:
-    """Return what manifests and traces stand for.
+    """Return the objects of manifests and traces.
 
     ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
     one of them is an error.

@@ -32,7 +32,7 @@ def shipped_policies() -> dict[str, str]:
 
 
 def policy_paths(values: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths that the values of ``--policies`` stand for.
+    """Return the paths of the values of ``--policies``.
 
     A value is a file or a directory, or else the name of a shipped policy, such as ``gang``.
     Raises PolicySchedError with every value that is neither.

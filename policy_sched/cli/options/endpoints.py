@@ -153,7 +153,7 @@ async def endpoints(
     running: RunLoop,
     overrides: Overrides,
 ) -> AsyncIterator[None]:
-    """Serve what runs its endpoints for as long as the context lasts, if they are wanted."""
+    """Serve the endpoints of an instance within the context, if they are enabled."""
     instance = running.instance
     remote = isinstance(instance, ClusterInstance)
     if not flags.wanted(remote=remote):

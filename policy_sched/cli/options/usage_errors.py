@@ -19,7 +19,7 @@ from policy_sched.language.diagnostics import nearest
 
 
 def usage_error_text(error: CycloptsError, verbs: Collection[str]) -> str:
-    """Return what is wrong with a command line, and below it the help to read."""
+    """Return the problems of a command line, and below it the help to read."""
     command = ("policy-sched", *(error.command_chain or ()))
     return f"policy-sched: {_what(error, verbs)}\n{_see(command)}"
 

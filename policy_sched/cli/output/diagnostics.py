@@ -15,7 +15,7 @@ OK: Final = 0
 FAILED: Final = 1
 """Something in the given files is not as it should be."""
 UNUSABLE: Final = 2
-"""Wrong usage, a file that cannot be read, or a mistake of ours."""
+"""Wrong usage, a file that cannot be read, or an internal error."""
 LINTED: Final = 3
 """Warnings and nothing worse, where they are to be fatal."""
 
@@ -54,7 +54,7 @@ def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
 
 
 def write_hints(hints: Iterable[str]) -> None:
-    """Write what would make a command faster, on standard error."""
+    """Write hints that make a command faster, on standard error."""
     for hint in hints:
         print(f"policy-sched: {hint}", file=sys.stderr)
 
@@ -78,7 +78,7 @@ def github(diagnostic: Diagnostic) -> str:
 
 
 def require_files(paths: Iterable[str]) -> None:
-    """Raise OSError for a path that is not there: that is wrong usage, not a mistake in a file.
+    """Raise OSError for a path that is not there: that is wrong usage, not an error in a file.
 
     ``-`` is standard input.
     """

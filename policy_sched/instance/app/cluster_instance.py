@@ -87,7 +87,7 @@ LAST_WORDS: Final = 1.0
 """Seconds in which the last events are written after the lease is released."""
 
 
-class LeaseLost(ClusterError):  # noqa: N818 - an event, not a mistake
+class LeaseLost(ClusterError):  # noqa: N818 - an event, not an error
     """Another instance leads, or the lease could not be renewed in time."""
 
 
@@ -161,7 +161,7 @@ class ClusterInstance(Instance):
             self.informers.follow(POD_GROUPS)
 
     def reload(self, found: Compilation, trigger: str) -> Reload:
-        """Put compiled policies in force; the first that read PodGroups have them followed."""
+        """Activate compiled policies, and watch PodGroups as soon as one of them reads these."""
         reload = super().reload(found, trigger)
         self._follow_groups()
         return reload

@@ -73,7 +73,7 @@ LEVELS: Final[Mapping[str, int]] = {
 
 
 class Verbosity:
-    """The verbosity in force. The functions in ``changed`` are called after it was set."""
+    """The current verbosity. The functions in ``changed`` are called after it was set."""
 
     def __init__(self, level: int = USUAL) -> None:
         self.level = level

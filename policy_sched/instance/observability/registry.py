@@ -41,7 +41,7 @@ _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7
 
 
 class PolicyMetrics(Families, table="policies"):
-    """Families of policy_sched: the policies in force, and results of reloads."""
+    """Families of policy_sched: the active policies, and results of reloads."""
 
     config_last_reload_successful: Numbers
     config_last_reload_success_timestamp_seconds: Numbers
@@ -89,7 +89,7 @@ class Metrics:
         self.refresh.append(lambda: self._look_at(scheduler))
 
     def loaded(self, policies: PolicySet, status: StoreStatus) -> None:
-        """Record that a set of policies is in force."""
+        """Record that a set of policies is active."""
         mine = self.policies
         mine.config_hash.values[()] = int(policies.content_hash[:_HASH_DIGITS], 16)
         mine.policy_generation.values.clear()

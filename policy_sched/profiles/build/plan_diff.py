@@ -158,7 +158,7 @@ def _queue_sort(old: CompiledPlan, new: CompiledPlan) -> bool:
 
 
 def _policies(old: Iterable[CompiledPlan], new: Iterable[CompiledPlan]) -> tuple[str, ...]:
-    """Return the names of the policies that came, went or differ."""
+    """Return the names of the policies that were added, removed or changed."""
     before, after = (
         {(name, ready.hashes[name].whole) for ready in plans for name in ready.policies}
         for plans in (old, new)

@@ -37,7 +37,7 @@ from policy_sched.source import Marked, SourceFile, read_text
 _NAMES: Final = frozenset(
     {(), ("spec",), ("spec", "params"), ("spec", "variables"), ("spec", "functions")}
 )
-"""Where a placeholder would have rules blamed for names that are not defined."""
+"""Paths whose placeholder would cause errors about undefined names in rules."""
 STDIN: Final = "-"
 
 
@@ -52,14 +52,14 @@ CheckExperiment = Callable[[Marked], list[Diagnostic]]
 
 
 CheckOne = Callable[[LoadedPolicy], tuple[list[Diagnostic], float]]
-"""Returns what is wrong with one policy, and how many seconds the check took."""
+"""Returns the problems of one policy, and the seconds that the check took."""
 CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[tuple[list[Diagnostic], float]]]
 """Applies the check of one policy to many, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was checked, and what is wrong with it, in file order.
+    """The files and policies that were checked, and their diagnostics in file order.
 
     ``seconds``: how long reading and checking each file took.
     """
@@ -136,7 +136,7 @@ def _load_stdin(stream: TextIO) -> LoadedFile:
 
 
 def _nothing_in(path: str) -> Diagnostic:
-    """Return that a path holds nothing to check: a slip would look like success."""
+    """Return that a path holds nothing to check: a mistyped path would look like success."""
     folder = FilePath(path).is_dir()
     where = "directory" if folder else "file"
     message = f"there is no policy, configuration, test, experiment or selector in this {where}"
@@ -223,7 +223,7 @@ def _without_suppressed(
 def selector_problems(
     selectors: Iterable[DeviceSelectorText], known: DeviceNames | None = None
 ) -> list[Diagnostic]:
-    """Return what is wrong with selectors over devices.
+    """Return the problems of selectors over devices.
 
     ``known``: the names that the devices of a snapshot have.
     """
@@ -309,7 +309,7 @@ def config_errors(
 
 
 def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
-    """Return what is wrong with a configuration's names and parameters.
+    """Return the problems of a configuration's names and parameters.
 
     Rules are compiled with a profile's parameters only if nothing else is wrong.
     """

@@ -63,7 +63,7 @@ class _Suppression:
 
 
 def without_suppressed(file: SourceFile, found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return what is left of a file's diagnostics, and what is wrong with its suppressions."""
+    """Return the diagnostics that no comment suppresses, and problems of the suppressions."""
     suppressions = [_suppression(file, match) for match in _COMMENT.finditer(file.text)]
     kept = [one for one in found if not _silenced(one, suppressions)]
     for one in suppressions:

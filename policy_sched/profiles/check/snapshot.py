@@ -94,7 +94,7 @@ class Snapshot:
 
 
 def selectors_of(manifests: Manifests) -> list[Diagnostic]:
-    """Return what is wrong with the selectors over devices of manifests."""
+    """Return the problems of the selectors over devices of manifests."""
     known = device_names(manifests.objects)
     found: list[Diagnostic] = []
     for one in manifests.objects:
@@ -178,7 +178,7 @@ def _closed(policy: LoadedPolicy, args: Mapping[str, Any], snapshot: Snapshot) -
     try:
         source = policy_source(policy, args)
     except PolicyError:
-        return set()  # another check reports what is wrong with it
+        return set()  # another check reports its problems
     checked, _ = check_policy(source)
     program, _ = compiled(source)
     if checked is None or program is None or not checked.filter or not snapshot.cache.nodes.n:

@@ -92,7 +92,7 @@ def _edited(text: str, edits: list[_Edit]) -> str:
 
 
 def _rule_edits(marked: Marked, rules: Sequence[Path]) -> tuple[list[_Edit], list[Diagnostic]]:
-    """Return what changes in the rules of a document, and what is wrong with them."""
+    """Return the edits of the rules of a document, and their problems."""
     edits: list[_Edit] = []
     problems: list[Diagnostic] = []
     for path in rules:

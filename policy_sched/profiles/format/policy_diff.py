@@ -22,7 +22,7 @@ from policy_sched.profiles.reload import PolicySet
 from policy_sched.profiles.resolve import ProfilePlan
 
 _DIGEST: Final = 12
-"""Hexadecimal digits that stand for a certificate or a key."""
+"""Hexadecimal digits that are shown of the hash of a certificate or key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _at_point(
     old: Sequence[tuple[str, int]] | None,
     new: Sequence[tuple[str, int]] | None,
 ) -> Iterator[Difference]:
-    """Yield plugins that came and went, other weights, and another order."""
+    """Yield added and removed plugins, changed weights, and a changed order."""
     before, after = dict(old or ()), dict(new or ())
     for name in dict.fromkeys([*before, *after]):
         if before.get(name) != after.get(name):

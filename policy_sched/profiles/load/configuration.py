@@ -92,7 +92,7 @@ def _default_config(policies: tuple[str, ...]) -> LoadedConfig:
 def load_config_document(
     value: object, place: DocumentPosition
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
-    """Read one document; one with errors is returned too, mended, if that is possible."""
+    """Read one document; one with errors is returned too, mended if possible."""
     if kind_of(value) != (API_VERSION, KIND):
         return None, [place.diagnostic(kind_problem(value, ((API_VERSION, KIND),)))]
     cleaned = without_nulls(value, keep=("args",))

@@ -58,7 +58,7 @@ def _title(value: Mapping[str, Any]) -> str:
 
 
 def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str | Problem]]:
-    """Yield the expressions of an object, or what stands in the place of one."""
+    """Yield the expressions of an object, or the problem of each that is not a text."""
     if value["kind"] == _CLASS:
         yield from _of_selectors(_at(value, ("spec",)), (*root, "spec"))
         return

@@ -59,7 +59,7 @@ _SLIPS: Final = {
     "the tag !": f"a value that starts with ! is a YAML tag: {_QUOTE}",
     "found character that cannot start any token": _QUOTE,
 }
-#: What starts with a sign that YAML keeps for itself, by the words of its parser.
+#: The meaning of YAML's indicator characters, by the message of the parser.
 _SIGNS: Final = {
     "while scanning a tag": "! is a YAML tag",
     "while scanning an alias": "* is a YAML alias",
@@ -145,7 +145,7 @@ def read_source(path: FilePath) -> SourceFile | Diagnostic:
 
 
 def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
-    """Return the documents of a file; what keeps them from being read are diagnostics."""
+    """Return the documents of a file, and diagnostics of its syntax."""
     source = read_source(path)
     if isinstance(source, Diagnostic):
         return [], [source]
@@ -153,7 +153,7 @@ def read_documents(path: FilePath) -> tuple[list[Marked], list[Diagnostic]]:
 
 
 def parse(source: SourceFile) -> tuple[list[Marked], list[Diagnostic]]:
-    """Return the documents of a text; slips that rules invite come with a way out.
+    """Return the documents of a text; common YAML errors of rules have a hint.
 
     Of more than `MAX_DOCUMENTS` only the first are returned, with an error.
     """
@@ -342,7 +342,7 @@ def _below(path: str) -> Iterator[str]:
 
 
 def _is_ours(source: SourceFile) -> bool:
-    """Return whether a text holds a document of ours, or is a broken one of ours.
+    """Return whether a text holds a document of a kind that is read here, or a broken one.
 
     A template of Helm is none: it becomes YAML when it is rendered.
     """
@@ -354,7 +354,7 @@ def _is_ours(source: SourceFile) -> bool:
 
 
 def _is_our_document(value: Any) -> bool:
-    """Return whether a document has an apiVersion of ours, a misspelt one, or a kind and none."""
+    """Return whether a document has a known apiVersion, a misspelt one, or a known kind alone."""
     version, kind = kind_of(value)
     if version.startswith(GROUPS) or has_device_objects(value):
         return True

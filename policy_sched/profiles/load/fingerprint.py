@@ -82,7 +82,7 @@ def fingerprint(
 
 
 def changed_files(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
-    """Return the files that came, went or hold something else, sorted."""
+    """Return the files that were added, removed or changed, sorted."""
     return tuple(
         sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
     )

@@ -118,7 +118,7 @@ def _item(like: Any, given: Any, path: Path, problems: list[Problem]) -> Any:
 
 
 def noun(value: object) -> str:
-    """Return the type of a parameter's value in words."""
+    """Return the type of a parameter's value as text."""
     if value is None:
         return "nothing"
     names: tuple[tuple[type, str], ...] = (

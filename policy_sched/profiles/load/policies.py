@@ -101,7 +101,7 @@ def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = 
 
 
 def _entry(key: str, item: Any, marked: Marked, rules: list[Path], path: Path) -> Any:
-    """Return the text of a rule; anything else as it is, looked through."""
+    """Return the text of a rule; the rules in other values are visited."""
     rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
     if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
         return item
@@ -204,7 +204,7 @@ def rule_text(marked: Marked, rules: Iterable[Path]) -> int:
 
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
-    """Read one document; a policy with errors is returned too, mended, if that is possible."""
+    """Read one document; a policy with errors is returned too, mended if possible."""
     place = DocumentPosition(marked.file.path, marked)
     version, kind = kind_of(marked.value)
     if (version, kind) != (API_VERSION, KIND):
@@ -241,7 +241,7 @@ def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
 
 
 def check_policy_model(policy: Policy) -> Iterator[Problem]:
-    """Yield what is wrong with a policy of the right shape, its rules not included."""
+    """Yield the problems of a policy of the right shape, its rules not included."""
     spec = policy.spec
     if not any(getattr(spec, to_snake(section)) for section in _SECTIONS):
         text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
@@ -292,7 +292,7 @@ def too_large(spec: PolicySpec) -> Iterator[Problem]:
 
 
 def cost_limit(annotations: Mapping[str, str]) -> int | None:
-    """Return what a policy lets its rules cost; None without a valid annotation."""
+    """Return the cost limit of a policy's annotation; None without a valid one."""
     stated = annotations.get(ANNOTATION, "")
     if not (stated.isascii() and stated.isdecimal() and len(stated) < _DIGITS):
         return None
@@ -356,7 +356,7 @@ def experiment_shape(marked: Marked) -> list[Diagnostic]:
 
 
 def problems_of_config(marked: Marked) -> list[Diagnostic]:
-    """Return what is wrong with a configuration that stands in a PolicyTest itself."""
+    """Return the problems of a configuration that is part of a PolicyTest."""
     node = marked.node(("config",))
     value = marked.value.get("config") if isinstance(marked.value, dict) else None
     if node is None or not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Hands a loaded policy to the rule language: its texts with their places, its parameters."""
+"""Makes the source of a loaded policy for the checker: texts with positions, and parameters."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class Operation(Document):
 
 
 class TestMetadata(Document):
-    """Name of a test, where apiVersion and kind stand beside it."""
+    """Name of a test that has apiVersion and kind."""
 
     name: str
     """What the test is called."""

@@ -24,7 +24,7 @@ TOO_LARGE = "PS501"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at ``path``; ``on_key`` points at the key instead of its value.
+    """A problem at ``path``; ``on_key`` points at the key instead of its value.
 
     ``placeholder`` is a value of the right shape: with it in place, the rest of the document
     can be checked. A problem of an unknown key has none, the key is taken out.

@@ -114,7 +114,7 @@ _LAST: Final = 2**63 - 1
 
 
 def moment_of(text: str) -> int:
-    """Return a moment as nanoseconds since 1970. Raises ValueError with what is wrong."""
+    """Return a moment as nanoseconds since 1970. Raises ValueError with the reason."""
     try:
         moment = timestamp_of_text(text)
     except Fault:

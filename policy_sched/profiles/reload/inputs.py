@@ -49,7 +49,7 @@ TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What the files came to: plans and settings if there is no error among the problems.
+    """The result of compiling files: plans and settings if there is no error among the problems.
 
     The settings are those of the configuration; the plans have the feature gates that are on.
     """
@@ -121,7 +121,7 @@ class PolicyFiles:
             ):
                 read = tuple(policy for policy in read if policy.place.name in broken)
         elif config is not None:
-            # A configuration with one mistake may have others, which show where it is mended.
+            # A configuration with one error may have others, which show where it is mended.
             problems += config_errors(config, read, problems)
         problems += rule_errors(read)
         result = Compilation(plans, tuple(sorted(set(problems))), settings)
@@ -141,7 +141,7 @@ class PolicyFiles:
     def _empty_paths(
         self, policies: Sequence[LoadedPolicy], found: Iterable[Diagnostic]
     ) -> Iterator[Diagnostic]:
-        """Yield a warning for each path without a policy: a slip would look like success.
+        """Yield a warning for each path without a policy: a mistyped path would look like success.
 
         A directory that holds the configuration is there for that, too.
         """

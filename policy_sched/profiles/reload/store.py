@@ -46,7 +46,7 @@ class PolicySet:
 
 
 class Result(StrEnum):
-    """What came of a reload; the values are metric labels."""
+    """The result of a reload; the values are metric labels."""
 
     LOADED = "loaded"
     """A new set is active."""

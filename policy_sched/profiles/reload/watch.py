@@ -19,7 +19,7 @@ from typing import Final
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.load import Fingerprint, changed_files, files_below, fingerprint
 
-#: Look at the contents this often although no event came, in milliseconds.
+#: Compare the contents this often without an event, in milliseconds.
 POLL: Final = 10_000
 #: Events that come within this time of each other are one, in milliseconds.
 QUIET: Final = 40

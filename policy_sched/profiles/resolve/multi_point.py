@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Expansion:
-    """What a profile runs: per point the plugins in order with their weights; and what is wrong.
+    """The plugins of a profile, per point in order with their weights, and its faults.
 
     Weights are at least 1 at ``score`` and ``placementScore``, and 0 elsewhere.
     """

@@ -96,7 +96,7 @@ def ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
 
 
 def certificate_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
-    """Yield what is wrong with the certificates of checked extenders; their files are read."""
+    """Yield the problems of the certificates of checked extenders; their files are read."""
     for i, extender in enumerate(extenders):
         if extender.tls_config is None:
             continue
@@ -223,7 +223,7 @@ def resolve(
     policies: Sequence[LoadedPolicy],
     plugin_points: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[tuple[ProfilePlan, ...], list[Diagnostic]]:
-    """Return a plan per profile, and what is wrong; plans are empty if there are errors.
+    """Return a plan per profile, and every problem; plans are empty if there are errors.
 
     ``policies``: those that exist; of two with one name the later counts. ``plugin_points``: the
     points of the Python plugins that exist, by plugin name. A policy or plugin with the name of

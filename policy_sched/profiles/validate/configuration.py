@@ -43,7 +43,7 @@ from policy_sched.source import masked
 
 
 def check_extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
-    """Yield what is wrong with the extenders of a configuration."""
+    """Yield the problems of the extenders of a configuration."""
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         path: Path = ("extenders", i)
@@ -158,7 +158,7 @@ def plugin_set(profile: KubeSchedulerProfile, point: str) -> PluginSet:
 
 
 def check_configuration(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
-    """Yield what is wrong with a configuration of the right shape; arguments not included."""
+    """Yield the problems of a configuration of the right shape; arguments not included."""
     if config.leader_election.leader_elect:
         yield from _leader_election(config.leader_election)
     if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:

@@ -1,4 +1,4 @@
-"""Checks a document against its JSON Schema and returns every problem, in words for people.
+"""Checks a document against its JSON Schema and returns every problem as a readable message.
 
 jsonschema is imported where it is first needed: a document that its model accepts at once never
 pays for it. `Shape.problems` finds what is wrong; `mended` gives the document with placeholders
@@ -64,7 +64,7 @@ def _validator(file: str) -> Draft7Validator:
 
 
 def found(value: object) -> str:
-    """Return what a YAML value is, in words."""
+    """Return the type of a YAML value as text."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -171,7 +171,7 @@ def _closest(error: ValidationError) -> list[ValidationError]:
 
 
 def _type_hint(wanted: str | list[str], value: object) -> str:
-    """Return how to mend a value of the wrong type, for the common slips."""
+    """Return how to mend a value of the wrong type, for the common errors."""
     if wanted == ["string", "number", "boolean"]:
         return "a rule is text: put it in quotes, or below a |-"
     if wanted == "string" and isinstance(value, bool):

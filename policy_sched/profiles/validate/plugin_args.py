@@ -43,7 +43,7 @@ _FIELD_OPERATORS: Final = ("In", "NotIn")
 
 
 def check_args(name: str, args: PluginArgs, path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the arguments ``args`` of plugin ``name``, found at ``path``."""
+    """Yield the problems of the arguments ``args`` of plugin ``name``, found at ``path``."""
     group = API_VERSION.split("/", maxsplit=1)[0]
     if args.kind is not None and args.kind != f"{name}Args":
         text = (
@@ -139,7 +139,7 @@ def _node_affinity(args: PluginArgs, path: Path) -> Iterator[Problem]:
 
 
 def check_node_affinity(affinity: AddedNodeAffinity, path: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the selectors of a node affinity found at ``path``."""
+    """Yield the problems of the selectors of a node affinity found at ``path``."""
     required_terms = affinity.required_during_scheduling_ignored_during_execution
     at: Path = (*path, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     if required_terms is not None:
