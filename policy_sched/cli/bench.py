@@ -20,7 +20,7 @@ from policy_sched.bench import (
     snapshot,
 )
 from policy_sched.bench.workloads import DRY_RUN, WORKLOADS, workload_from_test
-from policy_sched.cli.input.policies import policy_paths
+from policy_sched.cli.input.values import policy_paths
 from policy_sched.cli.output.diagnostics import OK, require_files
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report

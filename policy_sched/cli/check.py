@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.input.arguments import PathsOrStdin
 from policy_sched.cli.input.parallel_map import parallel_map
-from policy_sched.cli.input.policies import MaxCostLimit
+from policy_sched.cli.input.paths import PathsOrStdin
+from policy_sched.cli.input.values import MaxCostLimit
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     LINTED,

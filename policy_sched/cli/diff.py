@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.input.arguments import ClusterPaths, moment
 from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.parallel_map import parallel_map
-from policy_sched.cli.input.policies import MaxCostLimit, policy_set_path
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.values import MaxCostLimit, moment, policy_set_path
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,

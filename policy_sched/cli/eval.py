@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.arguments import ClusterPaths, moment
 from policy_sched.cli.input.cluster_files import expanded
-from policy_sched.cli.input.policies import MaxCostLimit
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.values import MaxCostLimit, moment
 from policy_sched.cli.output.diagnostics import (
     OK,
     exit_code,

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from policy_sched.cli.input.arguments import ClusterPaths, clock
 from policy_sched.cli.input.cluster_files import read_files
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics
 from policy_sched.cli.output.progress import progress

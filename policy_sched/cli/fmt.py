@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.arguments import PathsOrStdin
+from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.output.diagnostics import FAILED, OK, STDIN, require_files, write_diagnostics
 from policy_sched.errors import Diagnostic, PolicySchedError, one_line
 from policy_sched.profiles.format import format_file

@@ -21,7 +21,7 @@ from cyclopts import App
 from cyclopts.config import Env
 
 from policy_sched import __version__
-from policy_sched.cli.input.arguments import MisspeltOptionError
+from policy_sched.cli.input.paths import MisspeltOptionError
 from policy_sched.cli.output.diagnostics import FAILED, UNUSABLE, write_diagnostics
 from policy_sched.errors import PolicyError, PolicySchedError, one_line
 

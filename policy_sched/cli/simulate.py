@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.arguments import PathsOrStdin, clock
 from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.paths import PathsOrStdin
+from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import (
     FAILED,

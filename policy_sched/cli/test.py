@@ -12,7 +12,7 @@ import re2
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.input.policies import MaxCostLimit
+from policy_sched.cli.input.values import MaxCostLimit
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,

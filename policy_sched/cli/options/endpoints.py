@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from cyclopts import Parameter
 
-from policy_sched.cli.input.arguments import nanoseconds
+from policy_sched.cli.input.values import nanoseconds
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.auth import Anonymous, load, paths_in
 from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.arguments import nanoseconds
+from policy_sched.cli.input.values import nanoseconds
 from policy_sched.errors import ClusterError
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 

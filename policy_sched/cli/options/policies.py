@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.policies import MaxCostLimit, policy_paths
+from policy_sched.cli.input.values import MaxCostLimit, policy_paths
 from policy_sched.cli.output.diagnostics import require_files
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST

@@ -1,17 +1,18 @@
-"""Options about policies: files, directories, names of shipped policies, and the cost limit."""
+"""Values of options: policies by path or name, the cost limit, durations and times."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_RULE_COST, nearest
-from policy_sched.profiles.models import policies_directory
+from policy_sched.model import nanoseconds_of
+from policy_sched.profiles.models import moment_of, policies_directory
 
 NOT_SELECTABLE = "default"
 """The folder of the default profile's own policies, which every profile has already."""
@@ -77,3 +78,27 @@ def _not_found(value: str, names: Collection[str]) -> str:
 def _is_path(value: str) -> bool:
     """Return whether a value can only be meant as a path."""
     return os.sep in value or "." in value or "\0" in value
+
+
+def nanoseconds(text: str, flag: str) -> int:
+    """Return a duration as Go's flags have them, ``10s`` or ``5m0s``. Raises ClusterError."""
+    try:
+        return nanoseconds_of(text)
+    except ValueError as error:
+        raise ClusterError(f"{flag}: {error}") from None
+
+
+def moment(text: str) -> int:
+    """Return the value of --now in nanoseconds since 1970. Raises PolicySchedError."""
+    try:
+        return moment_of(text)
+    except ValueError as error:
+        raise PolicySchedError(f"--now: {error}") from None
+
+
+def clock(now: str | None) -> Callable[[], int] | None:
+    """Return a clock that always shows the value of --now; None without a value."""
+    if now is None:
+        return None
+    stopped = moment(now)
+    return lambda: stopped

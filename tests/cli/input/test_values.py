@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.input.policies import policy_paths, shipped_policies
+from policy_sched.cli.input.values import policy_paths, shipped_policies
 from policy_sched.cli.main import run
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.models.defaults import policies_directory
