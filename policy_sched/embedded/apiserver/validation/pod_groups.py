@@ -23,7 +23,7 @@ _MOST_CLAIMS: Final = 4
 _MOST_TOPOLOGIES: Final = 1
 
 
-def check_pod_group(problems: Problems, data: Plain) -> None:
+def check_pod_group(problems: Problems, _at: str, data: Plain) -> None:
     """Check a pod group; one of scheduling.x-k8s.io is none of these."""
     if data.get("apiVersion") != SCHEDULING_VERSION:
         return
@@ -36,7 +36,7 @@ def check_pod_group(problems: Problems, data: Plain) -> None:
                 problems.required(f"spec.podGroupTemplateRef.workload.{field}")
 
 
-def check_workload(problems: Problems, data: Plain) -> None:
+def check_workload(problems: Problems, _at: str, data: Plain) -> None:
     """Check a workload."""
     at, seen = "spec.podGroupTemplates", set()
     templates = list(items(inside(data.get("spec"), "podGroupTemplates")))

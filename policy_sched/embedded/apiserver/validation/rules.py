@@ -1,0 +1,100 @@
+"""Field rules of each kind, read from rules.yaml, and what applies them to an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from policy_sched.embedded.apiserver.validation.problems import Problems
+from policy_sched.model import formats
+
+Check = Callable[[Problems, str, Any], None]
+"""A function that checks the value at a path."""
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What holds for the value of one field. A value that is missing or empty is not checked.
+
+    ``required``: it must not be empty, or why not. ``unique``: no two items of the list have the
+    same value in this field. ``choice``: it is one of these. ``count``: it is not negative;
+    ``positive``: it is above zero, in these words. ``format``: a function of `model.formats`.
+    ``is``: it has this type. ``check``: a function, which is called for an empty value, too.
+    ``empty``: the empty value is checked like any other.
+    """
+
+    required: bool | str = False
+    unique: str = ""
+    choice: tuple[str, ...] = ()
+    count: bool = False
+    positive: str = ""
+    format: str = ""
+    type: str = msgspec.field(default="", name="is")
+    check: str = ""
+    empty: bool = False
+
+
+class Rules:
+    """The rules of all types. ``checks`` has the functions that they name."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        text = Path(__file__).with_name("rules.yaml").read_text(encoding="utf-8")
+        found = yaml.load(text, yaml.CSafeLoader)
+        self._types = msgspec.convert(found, dict[str, dict[str, Rule]])
+        self._checks = checks
+
+    def apply(self, problems: Problems, at: str, value: Any, kind: str) -> None:
+        """Check a value of a type; of a type without rules nothing is checked."""
+        for path, rule in self._types.get(kind, {}).items():
+            seen: set[Any] = set()
+            for place, one in _found(at, value, path):
+                if rule.unique:
+                    _check_unique(problems, f"{place}.{rule.unique}", one.get(rule.unique), seen)
+                self._apply(problems, place, one, rule)
+
+    def _apply(self, problems: Problems, at: str, value: Any, rule: Rule) -> None:
+        if rule.required and not value:
+            problems.required(at, rule.required if isinstance(rule.required, str) else "")
+            return
+        checked = bool(value) or rule.empty
+        if rule.choice and checked and value not in rule.choice:
+            problems.unsupported(at, value or "", rule.choice)
+        if rule.count and isinstance(value, int) and value < 0:
+            problems.invalid(at, value, formats.NOT_NEGATIVE)
+        if rule.positive and (isinstance(value, int) or rule.empty) and (value or 0) <= 0:
+            problems.invalid(at, value or 0, rule.positive)
+        if rule.format and checked:
+            form = getattr(formats, rule.format)
+            problems.each(at, value, form(value if rule.format == "port" else str(value)))
+        if rule.type and (value is not None or rule.empty):
+            self.apply(problems, at, value, rule.type)
+        if rule.check:
+            self._checks[rule.check](problems, at, value)
+
+
+def _check_unique(problems: Problems, at: str, value: Any, seen: set[Any]) -> None:
+    if value and value in seen:
+        problems.duplicate(at, value)
+    seen.add(value)
+
+
+_ITEMS: Final = "[]"
+
+
+def _found(at: str, value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the places that a path leads to, and their values; None where a field is missing."""
+    if not path:
+        yield at, value
+        return
+    step, _, rest = path.partition(".")
+    name = step.removesuffix(_ITEMS)
+    here = f"{at}.{name}" if at else name
+    inner = value.get(name) if isinstance(value, dict) else None
+    if step == name:
+        yield from _found(here, inner, rest)
+        return
+    for place, one in enumerate(inner if isinstance(inner, list) else ()):
+        yield from _found(f"{here}[{place}]", one, rest)
