@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.experiments.devices import with_devices
 from policy_sched.experiments.reading import Loaded
 from policy_sched.manifests import decode_object, fill_in, load, with_claims
 from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod
@@ -81,6 +82,7 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
         loaded.problem(("spec", "cluster", "generate"), BAD_VALUE, text)
     workload = _objects(loaded, spec.workload.files, ("spec", "workload", "files"))
     workload += _of_rows(loaded)
+    cluster = with_devices(loaded, cluster)
     nodes = [one for one in cluster if isinstance(one, Node)]
     cluster += [one for one in workload if isinstance(one, Pod) and not waits(one)]
     pods = [one for one in workload if isinstance(one, Pod) and waits(one)]
@@ -146,7 +148,11 @@ def _groups(
         kept.append(kind)
         covered += kind[0]
     return [
-        {**dict(zip(by, cells, strict=True)), "count": count, "share": count / covered}
+        {
+            **dict(zip(by, cells, strict=True)),
+            "count": count,
+            "share": (count / whole) / (covered / whole),
+        }
         for count, cells in kept
     ]
 

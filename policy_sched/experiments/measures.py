@@ -51,7 +51,7 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
         if measure.nodes is None and measure.measure is None:
             continue
         at: Path = ("spec", "measures", i)
-        source = _source(loaded, variant, measure.policy, (*at, "policy"))
+        source = source_of(loaded, variant, measure.policy, (*at, "policy"))
         if source is None:
             continue
         text = _stated(loaded, source, measure.measure, at)
@@ -60,16 +60,17 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
         per = None
         if measure.percent_of is not None:
             divisor = rule_text(loaded, (*at, "percentOf"), measure.percent_of)
-            per = _compiled(loaded, divisor, source)
-        rule = None if text is None else _compiled(loaded, text, source)
+            per = compiled_rule(loaded, divisor, source)
+        rule = None if text is None else compiled_rule(loaded, text, source)
         if rule is not None and (per is not None or measure.percent_of is None):
             found[measure.name] = MeasureRules(rule, per)
     return found
 
 
-def _source(
+def source_of(
     loaded: Loaded, variant: CompiledVariant, name: str | None, at: Path
 ) -> PolicySource | None:
+    """Return a policy of a variant, an empty one for no name; None if there is none of the name."""
     if name is None:
         return PolicySource("")
     source = variant.policies.get(name)
@@ -92,9 +93,11 @@ def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: Path) ->
     return stated.get(name)
 
 
-def _compiled(loaded: Loaded, text: Text, source: PolicySource) -> Expression | None:
-    """Return a rule over node, None if something is wrong with it."""
-    policy, problems = check_beside(text, "measures", source)
+def compiled_rule(
+    loaded: Loaded, text: Text, source: PolicySource, section: str = "measures"
+) -> Expression | None:
+    """Return a rule beside a policy's definitions, None if something is wrong with it."""
+    policy, problems = check_beside(text, section, source)
     loaded.diagnostics += [one for one in problems if one not in loaded.diagnostics]
     if policy is None:
         return None

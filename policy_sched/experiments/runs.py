@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.cluster import Cache
+from policy_sched.experiments.devices import Devices
 from policy_sched.experiments.inputs import (
     SEED,
     START,
@@ -34,6 +35,7 @@ from policy_sched.experiments.measures import (
     of_nodes,
     of_times,
 )
+from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan
@@ -61,6 +63,14 @@ class RunVariant:
     name: str
     plans: tuple[CompiledPlan, ...]
     rules: Mapping[str, MeasureRules]
+    devices: Expression | None = None
+
+    def device_agent(self, spec: ExperimentSpec, scheduler: Scheduler) -> Devices | None:
+        """Return what gives bound pods their devices, if devices are counted."""
+        counted = spec.cluster.devices
+        if counted is None or self.devices is None:
+            return None
+        return Devices(scheduler, counted.resource, self.devices)
 
 
 @dataclass(slots=True)
@@ -184,6 +194,7 @@ class _Attempts:
         )
         self._client.objects = self._scheduler.handle.objects
         load_cluster(self._scheduler.cache, objects)
+        self._devices = variant.device_agent(spec, self._scheduler)
         self._arrived = self._placed = self._evicted = 0
         self._requested = 0
         self._infos: dict[str, PodInfo] = {}
@@ -251,6 +262,9 @@ class _Attempts:
                     retry = True
                 elif not outcome.node and scheduler.queue.get(outcome.pod.uid) is not None:
                     pod_gone(scheduler, outcome.pod)
+            if self._devices is not None:
+                for pod, node in client.bound:
+                    self._infos[pod.uid] = self._devices.give(pod, node)
             self._placed += len(client.bound)
             client.bound.clear()
             client.nominated.clear()
@@ -260,7 +274,12 @@ class _Attempts:
     def _records(self) -> Iterator[dict[str, Any]]:
         nodes = self._client.bindings
         for number, (uid, info) in enumerate(self._infos.items()):
-            yield {"position": number, "pod": info.key, "node": nodes.get(uid, "")}
+            yield {
+                "position": number,
+                "pod": info.key,
+                "node": nodes.get(uid, ""),
+                **_devices_of(self._devices, info.key),
+            }
 
 
 def levels(
@@ -306,6 +325,8 @@ def _timed(
     seed, ties, pods = how
     objects: list[ApiObject] = [*inputs.cluster, *inputs.others, *pods]
     timeline = Timeline(objects, variant.plans, seed, retry=spec.workload.retry, ties=ties)
+    devices = variant.device_agent(spec, timeline.scheduler)
+    timeline.give_devices = None if devices is None else devices.give
     counts: dict[str, Level] = {
         "Arrived": lambda: len(timeline.arrived),
         "Placed": lambda: timeline.placed,
@@ -344,7 +365,7 @@ def _timed(
     elif curve is not None:
         result.curve = series.by_points(curve.step, curve.value)
     if "Pods" in spec.record:
-        result.pods = list(_records(played))
+        result.pods = list(_records(played, devices))
     return result
 
 
@@ -374,7 +395,14 @@ def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, flo
     return found
 
 
-def _records(played: TimelineResult) -> Iterator[dict[str, Any]]:
+def _devices_of(devices: Devices | None, pod: str) -> dict[str, str]:
+    """Return the column of a pod's devices, if they are counted."""
+    if devices is None:
+        return {}
+    return {"devices": " ".join(map(str, devices.taken.get(pod, ())))}
+
+
+def _records(played: TimelineResult, devices: Devices | None) -> Iterator[dict[str, Any]]:
     def since_start(time: int | None) -> float | str:
         return "" if time is None else (time - played.start) / _SECOND
 
@@ -388,4 +416,5 @@ def _records(played: TimelineResult) -> Iterator[dict[str, Any]]:
             "ended": since_start(life.ended),
             "evicted": life.evicted,
             "attempts": life.attempts,
+            **_devices_of(devices, life.pod),
         }

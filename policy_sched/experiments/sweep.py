@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic
+from policy_sched.experiments.devices import compiled_devices
 from policy_sched.experiments.inputs import (
     SEED,
     Inputs,
@@ -78,7 +79,8 @@ class Sweep:
     def add(self, variant: CompiledVariant, seeds: Sequence[int]) -> list[Task]:
         """Add a variant, and return its runs. Raises nothing; problems are the experiment's."""
         rules = compiled_measures(self.loaded, variant)
-        self.variants[variant.name] = RunVariant(variant.name, variant.plans, rules)
+        devices = compiled_devices(self.loaded, variant)
+        self.variants[variant.name] = RunVariant(variant.name, variant.plans, rules, devices)
         decides = _hash_of_variant(self.spec, variant)
         found = [
             Task(
@@ -144,6 +146,7 @@ def open_experiment_problems(marked: Marked) -> list[Diagnostic]:
     loaded.lenient = True
     for variant in compiled_variants(loaded, {}):
         compiled_measures(loaded, variant)
+        compiled_devices(loaded, variant)
     return sorted(loaded.diagnostics)
 
 
@@ -156,6 +159,7 @@ def prepared(loaded: Loaded) -> Sweep | None:
     _check_names(loaded, variants)
     for variant in variants:
         compiled_measures(loaded, variant)
+        compiled_devices(loaded, variant)
     if not loaded.sound or inputs is None:
         return None
     sweep = Sweep(loaded, inputs, seeds, {}, [], _hash_of_data(loaded), computed)
@@ -215,3 +219,5 @@ def _measured_by(spec: ExperimentSpec, variant: CompiledVariant) -> Iterator[str
     for measure in spec.measures:
         if measure.policy is not None:
             yield content_hash(variant.policies[measure.policy])
+    if variant.changes.devices is not None:
+        yield content_hash(variant.policies[variant.changes.devices])

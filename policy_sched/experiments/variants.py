@@ -56,6 +56,8 @@ class Changes:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     weights: Mapping[str, int] = field(default_factory=dict)
     at: Path = ("spec",)
+    devices: str | None = None
+    devices_at: Path = ("spec",)
     places: Mapping[str, Path] = field(default_factory=dict)
 
     def over(self, other: Changes) -> Changes:
@@ -66,6 +68,8 @@ class Changes:
             params=merge_over(other.params, self.params),
             weights={**other.weights, **self.weights},
             at=self.at,
+            devices=self.devices if self.devices is not None else other.devices,
+            devices_at=self.devices_at if self.devices is not None else other.devices_at,
             places={**other.places, **self.places},
         )
 
@@ -188,6 +192,8 @@ def _changes(loaded: Loaded, variant: Variant, at: Path) -> Changes:
         params=dict(variant.params),
         weights=dict(variant.weights),
         at=at,
+        devices=variant.devices,
+        devices_at=(*at, "devices"),
         places=places,
     )
 

@@ -102,7 +102,8 @@ def play(
 class Timeline:
     """A simulation in progress.
 
-    ``placed`` and ``evicted`` are numbers of pods so far.
+    ``placed`` and ``evicted`` are numbers of pods so far. ``give_devices``, if it is set, is called
+    with each bound pod and its node, and returns the pod as it counts from then on.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Timeline:
         ties: Random | None = None,
     ) -> None:
         self.placed = self.evicted = 0
+        self.give_devices: Callable[[PodInfo, str], PodInfo] | None = None
         self._start = _start(objects)
         self._clock = VirtualClock(self._start)
         self._client = VirtualClient()
@@ -304,6 +306,8 @@ class Timeline:
         life = self._lives[pod.uid]
         life.bound, life.node = now, node
         self.placed += 1
+        if self.give_devices is not None:
+            pod = self.give_devices(pod, node)
         info = PodInfo.of(bound_form(pod.pod, node, now))
         pod_seen(self._scheduler, info)
         self._runs(info, now)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import heapq
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from policy_sched.cli.main import run
+from tests.policies.published import placements
 
 PAPERS = Path(__file__).parents[2] / "policies" / "papers"
 ORDERS = {
@@ -71,3 +74,27 @@ def test_jobs_of_pai_end_when_its_protocol_says(
         assert ends == walked(jobs, key, 6400, 76800)
     waits = {row["variant"] for row in found if float(row["bound"]) > float(row["created"])}
     assert waits == set(ORDERS)
+
+
+def test_pods_of_fgd_go_where_its_simulator_sends_them(tmp_path: Path) -> None:
+    """With FGD and BestFit, for two seeds, each pod of the sample gets the same node and GPUs."""
+    folder = tmp_path / "fgd"
+    shutil.copytree(PAPERS / "fgd", folder)
+    path = folder / "experiment.yaml"
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    variants = [one for one in document["spec"]["variants"] if one["name"] in {"FGD", "BestFit"}]
+    document["spec"] |= {"variants": variants, "seeds": [42, 43]}
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    assert run(["sweep", str(path), "--jobs", "1", "--results", str(tmp_path / "found")]) == 0
+    sample = PAPERS / "fgd" / "sample"
+    nodes, pods = table(sample / "nodes.csv"), table(sample / "pods.csv")
+    found = table(tmp_path / "found" / "pods.csv")
+    for policy in ("FGD", "BestFit"):
+        for seed in ("42", "43"):
+            order = [int(one[seed]) for one in table(sample / "arrivals.csv") if one[seed]]
+            ranks = [int(one[seed]) for one in table(sample / "ranks.csv")]
+            rows = [one for one in found if (one["variant"], one["seed"]) == (policy, seed)]
+            assert [(one["node"], one["devices"]) for one in rows] == placements(
+                policy, nodes, pods, order, ranks
+            )
+            assert any(one["node"] == "" for one in rows)

@@ -248,17 +248,20 @@ def _whole(checked: Checked, code: str, message: str, hint: str) -> Finding:
 
 
 UNUSED = "PS404"
+_READ_BY_EXPERIMENTS: Final = "devices"
+"""A variable that says what a bound pod gets of each device of its node."""
 
 
 def _used(trees: Trees) -> frozenset[str]:
-    """Return what the sections read, through variables and functions."""
-    own = {id(checked) for _, checked in trees.policy.variables}
-    return frozenset(
+    """Return what the sections and experiments read, through variables and functions."""
+    own = {id(one) for name, one in trees.policy.variables if name != _READ_BY_EXPERIMENTS}
+    found = frozenset(
         name
         for checked, _ in trees.expressions
         if id(checked) not in own
         for name in trees.reads(checked.core)
     )
+    return found | {VARIABLES + _READ_BY_EXPERIMENTS}
 
 
 def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Finding]:

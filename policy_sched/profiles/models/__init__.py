@@ -31,6 +31,7 @@ from policy_sched.profiles.models.defaults import (
 from policy_sched.profiles.models.experiment import (
     Arrivals,
     Axis,
+    CountedDevices,
     Curve,
     Experiment,
     ExperimentSpec,
@@ -189,6 +190,7 @@ __all__ = [
     "BindRule",
     "ClaimEntry",
     "ConditionEntry",
+    "CountedDevices",
     "Curve",
     "DefaultPreemptionArgs",
     "DeviceEntry",

@@ -28,6 +28,18 @@ class ExperimentMetadata(Document):
     """Free annotations; not read."""
 
 
+class CountedDevices(Document):
+    """Devices of nodes that are counted one by one. Each is a resource, too: RESOURCE-0 and so on.
+
+    Which of them a bound pod gets is said by the policy that the variant names in `devices`.
+    """
+
+    resource: str
+    """The resource of nodes and pods that consists of devices."""
+    size: Annotated[int, Field(ge=1)]
+    """How much of the resource a device has."""
+
+
 class ExperimentCluster(Document):
     """The nodes, and everything else that is there before the first pod of the workload."""
 
@@ -35,6 +47,8 @@ class ExperimentCluster(Document):
     """Manifests, snapshots or tables of nodes, relative to this file."""
     generate: Many[str] = ()
     """Nodes as simulate --nodes takes them: "160*cpu=96,memory=512Gi"."""
+    devices: CountedDevices | None = None
+    """Devices that are counted one by one."""
 
 
 class RowTemplate(Document):
@@ -106,6 +120,9 @@ class Variant(Document):
     """By plugin: parameters of a policy, or arguments of a plugin, over those of the files."""
     weights: dict[str, int] = Field(default_factory=dict)
     """By plugin: its weight at score; 0 takes it out of score."""
+    devices: str | None = None
+    """The policy whose variable `devices` says what a bound pod gets of each device of its node, a
+    list of ints. It sees the node as it was without the pod."""
 
 
 class Axis(Document):

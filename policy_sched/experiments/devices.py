@@ -1,0 +1,134 @@
+"""Devices of nodes that are counted one by one: which of them a bound pod gets.
+
+Theory of operation. A node has so much of a resource, in devices of one size. Each device is a
+resource of the node as well, RESOURCE-0, RESOURCE-1 and so on, so that rules read what is free of
+it as `node.free["RESOURCE-0"]`, and a change of it is a change of the node's columns. Pods request
+the resource as a whole. When one is bound, the rule of a policy says how much of each device it
+gets; from then on it counts there, as if an agent on the node had handed the devices out. The rule
+sees the node as it was without the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.measures import compiled_rule, source_of
+from policy_sched.experiments.reading import Loaded, rule_text
+from policy_sched.experiments.variants import CompiledVariant
+from policy_sched.language import Expression
+from policy_sched.language.runtime import Activation
+from policy_sched.model import ApiObject, Node, PodInfo, units
+from policy_sched.profiles.models import BAD_VALUE, CountedDevices
+from policy_sched.scheduler import Scheduler
+
+GiveDevices: TypeAlias = Callable[[PodInfo, str], PodInfo]
+"""Gives a pod that was bound to a node its devices, and returns the pod as it counts from then."""
+RULE: Final = "variables.devices"
+MOST: Final = 1024
+"""Devices of a node."""
+_NO_CYCLE: Final = Activation()
+
+
+def with_devices(loaded: Loaded, objects: Sequence[ApiObject]) -> list[ApiObject]:
+    """Return the objects, where nodes have each device as a resource, too."""
+    devices = loaded.spec.cluster.devices
+    if devices is None:
+        return list(objects)
+    found: list[ApiObject] = []
+    for one in objects:
+        if isinstance(one, Node):
+            count = _count(loaded, one, devices)
+            named = {f"{devices.resource}-{i}": str(devices.size) for i in range(count)}
+            status = replace(
+                one.status,
+                allocatable={**one.status.allocatable, **named},
+                capacity={**one.status.capacity, **named},
+            )
+            found.append(replace(one, status=status))
+        else:
+            found.append(one)
+    return found
+
+
+def _count(loaded: Loaded, node: Node, devices: CountedDevices) -> int:
+    amount = node.status.allocatable.get(devices.resource)
+    count, rest = divmod(units(devices.resource, amount) if amount else 0, devices.size)
+    if rest or count > MOST:
+        message = f"node {node.metadata.name} has {amount} of {devices.resource}"
+        hint = f"at most {MOST} devices of {devices.size}"
+        loaded.problem(("spec", "cluster", "devices"), BAD_VALUE, message, hint)
+        return 0
+    return count
+
+
+def compiled_devices(loaded: Loaded, variant: CompiledVariant) -> Expression | None:
+    """Return the rule of a variant that gives pods their devices; None if there is none.
+
+    What is wrong is added to the problems of the experiment.
+    """
+    name, at = variant.changes.devices, variant.changes.devices_at
+    if loaded.spec.cluster.devices is None:
+        if name is not None:
+            message = "no devices are counted"
+            loaded.problem(at, BAD_VALUE, message, "cluster.devices says which")
+        return None
+    if name is None:
+        message = f"nothing says which devices pods of {variant.name} get"
+        hint = f"devices names a policy with a variable `devices`: {', '.join(variant.policies)}"
+        loaded.problem(variant.changes.at, BAD_VALUE, message, hint)
+        return None
+    source = source_of(loaded, variant, name, at)
+    if source is None:
+        return None
+    return compiled_rule(loaded, rule_text(loaded, at, RULE), source, "variants.devices")
+
+
+@dataclass(slots=True)
+class Devices:
+    """Gives bound pods of a scheduler their devices. ``taken``: the devices of pods, by key."""
+
+    scheduler: Scheduler
+    resource: str
+    rule: Expression
+    taken: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _evaluate: Callable[[PodInfo, Activation, int], tuple[Any, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Bind the rule."""
+        cache = self.scheduler.cache
+        self._evaluate = self.rule.bind(cache.nodes, cache.pods).scalar
+
+    def give(self, pod: PodInfo, node: str) -> PodInfo:
+        """Give a bound pod its devices; see GiveDevices.
+
+        Raises PolicySchedError if the rule fails.
+        """
+        cache = self.scheduler.cache
+        known = cache.pod(pod.uid)
+        if known is not None:
+            cache.remove_pod(known)
+        amounts, error = self._evaluate(pod, _NO_CYCLE, cache.nodes.row_of[node])
+        if error or any(one < 0 for one in amounts):
+            what = f"PS{error}" if error else f"{amounts} is below zero"
+            raise PolicySchedError(f"no devices for pod {pod.key} on node {node}: {what}")
+        given = {f"{self.resource}-{i}": str(one) for i, one in enumerate(amounts) if one}
+        self.taken[pod.key] = tuple(i for i, one in enumerate(amounts) if one)
+        info = _with_requests(pod, given) if given else pod
+        cache.add_pod(info.on(node))
+        return info
+
+
+def _with_requests(pod: PodInfo, amounts: Mapping[str, str]) -> PodInfo:
+    """Return a pod that requests more, in a container of its own."""
+    spec = pod.pod.spec
+    first = spec.containers[0]
+    more = replace(
+        first, name="devices", resources=replace(first.resources, requests=dict(amounts))
+    )
+    more = replace(more, ports=(), resources=replace(more.resources, limits={}))
+    return PodInfo.of(replace(pod.pod, spec=replace(spec, containers=(*spec.containers, more))))

@@ -1,0 +1,130 @@
+"""Devices that are counted one by one: what a bound pod gets, and when it is free again."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policy_sched.cli.main import run
+
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Halves}
+spec:
+  variables:
+  - {name: wants, expression: 'pod.requests["example.com/gpu"].units()'}
+  - name: free
+    expression: '[node.free["example.com/gpu-0"].units(), node.free["example.com/gpu-1"].units()]'
+  - name: devices # the first one with room
+    expression: >-
+      variables.free.map(g, g >= variables.wants ? 1 : 0).indexOf(1) == 0
+      ? [variables.wants, 0] : [0, variables.wants]
+  filter:
+  - {expression: variables.free.max() >= variables.wants, message: no device}
+"""
+EXPERIMENT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Experiment
+metadata: {name: devices}
+spec:
+  cluster:
+    generate: ["1*cpu=8,example.com/gpu=20"]
+    devices: {resource: example.com/gpu, size: 10}
+  workload:
+    rows:
+      file: pods.csv
+      submit: submit
+      duration: runs
+      pod:
+        metadata: {name: "${row.name}"}
+        spec: {containers: [{name: c, resources: {requests: {example.com/gpu: "${row.gpu}"}}}]}
+    retry: AtOnce
+  variants:
+  - {name: halves, policies: [policy.yaml], devices: Halves}
+  seeds: [1]
+  measures: [{name: used, allocation: example.com/gpu-1}]
+  record: [Pods]
+"""
+PODS = "name,gpu,submit,runs\na,6,0,5\nb,6,0,9\nc,5,1,5\nd,4,2,1\n"
+
+
+def written(folder: Path, **changes: Any) -> str:
+    """Write the experiment, with other values in its spec; None takes one out."""
+    document = yaml.safe_load(EXPERIMENT)
+    for key, value in changes.items():
+        *path, last = key.split("__")
+        inside = document["spec"]
+        for step in path:
+            inside = inside[int(step) if step.isdigit() else step]
+        inside[last] = value
+        if value is None:
+            del inside[last]
+    (folder / "policy.yaml").write_text(POLICY)
+    (folder / "pods.csv").write_text(PODS)
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+    return str(folder / "experiment.yaml")
+
+
+def pods_of(folder: Path, **changes: Any) -> list[tuple[str, str, str]]:
+    """Return name, devices and second of binding of each pod."""
+    path = written(folder, **changes)
+    assert run(["sweep", path, "--jobs", "1", "--results", str(folder / "found")]) == 0
+    with (folder / "found" / "pods.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [(one["pod"], one["devices"], one.get("bound", "")) for one in rows]
+
+
+def test_a_device_is_free_again_when_its_pod_has_left(tmp_path: Path) -> None:
+    """The third pod fits on no device until the first has left, though enough is free in all."""
+    assert pods_of(tmp_path) == [
+        ("default/a", "0", "0.0"),
+        ("default/b", "1", "0.0"),
+        ("default/c", "0", "5.0"),
+        ("default/d", "0", "2.0"),
+    ]
+
+
+def test_pods_with_one_attempt_get_devices(tmp_path: Path) -> None:
+    """Without time, a pod that fits on no device is gone."""
+    changes = {"workload__arrivals": {}, "workload__retry": "Backoff"}
+    assert pods_of(tmp_path, **changes) == [
+        ("default/a", "0", ""),
+        ("default/b", "1", ""),
+        ("default/c", "", ""),
+        ("default/d", "0", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cluster__devices": None}, "no devices are counted"),
+        ({"variants__0__devices": None}, "nothing says which devices pods of halves get"),
+        ({"variants__0__devices": "Halfs"}, "variant halves has no policy Halfs"),
+        ({"variants__0__devices": "NodeName"}, "variables.devices"),
+        ({"cluster__devices__size": 7}, "node node-0001 has 20 of example.com/gpu"),
+    ],
+    ids=["not counted", "not said", "unknown", "no variable", "odd size"],
+)
+def test_mistakes_are_found_before_anything_runs(
+    changes: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the file and the line."""
+    assert run(["sweep", written(tmp_path, **changes), "--jobs", "1"]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "experiment.yaml:" in error
+
+
+def test_a_rule_that_fails_ends_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pod, the node and what failed are named, and the exit code is 1."""
+    path = written(tmp_path)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY.replace("? [variables.wants, 0]", "? [0 - variables.wants, 0]"))
+    assert run(["sweep", path, "--jobs", "1", "--results", str(tmp_path / "found")]) == 1
+    assert "no devices for pod default/a on node node-0001" in "".join(capsys.readouterr())
