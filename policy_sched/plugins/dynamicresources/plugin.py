@@ -446,4 +446,4 @@ def _score(found: Gathered, allocations: Sequence[frozenset[str]]) -> int:
 
 
 def _has_claims(pod: PodInfo) -> bool:
-    return bool(pod.pod.spec.resource_claims)
+    return pod.may_use_devices and bool(pod.pod.spec.resource_claims)

@@ -292,7 +292,7 @@ class _Rules:
     def _alike(self, pod: PodInfo) -> Hashable:
         """Return a key of pods for which `_helps` and `Preempting` return the same."""
         nominated = pod.uid in self._handle.nominator.node_by_uid
-        return self._like(pod), pod.priority, pod.preemption_policy, nominated
+        return self._like(pod), pod.priority, pod.pod.spec.preemption_policy, nominated
 
     def _passes(self, pod: PodInfo, node: str) -> bool:
         table, bound = self._handle.nodes, self._bound
