@@ -361,36 +361,35 @@ def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
     return ()
 
 
-def _workload_amounts(workload: Workload) -> Iterator[Mapping[str, Amount]]:
-    if workload.spec.template is not None:
-        yield from _spec_amounts(workload.spec.template.spec)
+def _workload_amounts(workload: Workload) -> list[Mapping[str, Amount]]:
+    template = workload.spec.template
+    found = [] if template is None else _spec_amounts(template.spec)
     if isinstance(workload, StatefulSet):
         for claim in workload.spec.volume_claim_templates:
-            yield from _amounts(claim)
+            found += _amounts(claim)
+    return found
 
 
-def _pod_amounts(pod: Pod) -> Iterator[Mapping[str, Amount]]:
+def _pod_amounts(pod: Pod) -> list[Mapping[str, Amount]]:
     status = pod.status
-    yield from _spec_amounts(pod.spec)
-    yield status.allocated_resources
+    found = _spec_amounts(pod.spec)
+    found.append(status.allocated_resources)
     if status.resources is not None:
-        yield status.resources.requests
-        yield status.resources.limits
+        found += (status.resources.requests, status.resources.limits)
     for given in (*status.container_statuses, *status.init_container_statuses):
-        yield given.allocated_resources
+        found.append(given.allocated_resources)
         if given.resources is not None:
-            yield given.resources.requests
-            yield given.resources.limits
+            found += (given.resources.requests, given.resources.limits)
+    return found
 
 
-def _spec_amounts(spec: PodSpec) -> Iterator[Mapping[str, Amount]]:
+def _spec_amounts(spec: PodSpec) -> list[Mapping[str, Amount]]:
+    found: list[Mapping[str, Amount]] = [spec.overhead]
     for container in (*spec.containers, *spec.init_containers):
-        yield container.resources.requests
-        yield container.resources.limits
-    yield spec.overhead
+        found += (container.resources.requests, container.resources.limits)
     if spec.resources is not None:
-        yield spec.resources.requests
-        yield spec.resources.limits
+        found += (spec.resources.requests, spec.resources.limits)
     for volume in spec.volumes:
         if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
-            yield volume.ephemeral.volume_claim_template.spec.resources.requests
+            found.append(volume.ephemeral.volume_claim_template.spec.resources.requests)
+    return found

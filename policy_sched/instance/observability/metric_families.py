@@ -138,6 +138,13 @@ class Histogram(Family):
         """Return a function that records a value of one series in some 40 ns."""
         return self._of(values).waiting.append
 
+    def record(self, values: Labels, value: float) -> None:
+        """Record one value of one series."""
+        series = self._series.get(values)
+        if series is None:
+            series = self._of(values)
+        series.waiting.append(value)
+
     def take(self, values: Labels, observed: Iterable[float]) -> None:
         """Record values of one series."""
         self._of(values).waiting.extend(observed)

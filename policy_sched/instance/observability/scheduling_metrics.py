@@ -188,20 +188,18 @@ class AttemptMetrics:
     def requested(self, code: str, method: str, host: str, seconds: float) -> None:
         """Record a request to the API server."""
         self.families.rest_client_requests_total.values[code, method, host] += 1
-        self.families.rest_client_request_duration_seconds.take((method, host), [seconds])
+        self.families.rest_client_request_duration_seconds.record((method, host), seconds)
         self._note()
 
     def throttled(self, verb: str, host: str, seconds: float) -> None:
         """Record a wait for the client's rate limit."""
-        self.families.rest_client_rate_limiter_duration_seconds.take((verb, host), [seconds])
-        self._note()
+        self.families.rest_client_rate_limiter_duration_seconds.record((verb, host), seconds)
 
     def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
         """Record the bytes of a request (None: no body) and of its response."""
         if sent is not None:
-            self.families.rest_client_request_size_bytes.take((verb, host), [sent])
-        self.families.rest_client_response_size_bytes.take((verb, host), [received])
-        self._note()
+            self.families.rest_client_request_size_bytes.record((verb, host), sent)
+        self.families.rest_client_response_size_bytes.record((verb, host), received)
 
     # Metrics.
 

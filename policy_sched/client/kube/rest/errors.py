@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -41,6 +42,7 @@ class Selection:
         return {name: value for name, value in {**given, **more}.items() if value}
 
 
+@lru_cache(maxsize=1024)
 def collection_path(kind: Kind, namespace: str = "") -> str:
     """Return the path of a kind's objects. Raises ApiError for a kind that is not known."""
     found = resource(kind)

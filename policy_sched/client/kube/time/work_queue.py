@@ -31,17 +31,17 @@ class SteadyClock:
     """Nanoseconds since 1970; each call returns at least what the one before returned."""
 
     def __init__(self, clocks: Clocks) -> None:
-        self._clocks = clocks
-        self._at = clocks.monotonic()
-        self._time = clocks.wall()
+        self._monotonic, self._wall = clocks.monotonic, clocks.wall
+        self._at = self._monotonic()
+        self._time = self._wall()
 
     def __call__(self) -> int:
         """Return the time."""
-        now = self._clocks.monotonic()
+        now = self._monotonic()
         passed = now - self._at
         if passed > 0:
             most = passed // SLEW
-            behind = self._clocks.wall() - (self._time + passed)
+            behind = self._wall() - (self._time + passed)
             self._time += passed + max(-most, min(most, behind))
             self._at = now
         return self._time
