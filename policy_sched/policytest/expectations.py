@@ -10,8 +10,6 @@ import re2
 
 from policy_sched.policytest.reader import WRONG_VALUE, FieldPath, Plain, Reader, full_name
 from policy_sched.profiles.models import (
-    AnswerCode,
-    AnswerEntry,
     ConditionEntry,
     EvictionEntry,
     Expectation,
@@ -19,6 +17,8 @@ from policy_sched.profiles.models import (
     Limits,
     Pattern,
     ScoreEntry,
+    StatusCode,
+    StatusEntry,
     keys_of,
 )
 
@@ -161,7 +161,7 @@ class Outcome:
 
 
 KEYS: Final = keys_of(Expectation)
-CODES: Final = get_args(AnswerCode)
+CODES: Final = get_args(StatusCode)
 
 
 def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
@@ -349,7 +349,7 @@ def _answer(reader: Reader, value: object, path: FieldPath) -> PluginOutcome:
     """A text or a list of texts stands for the reasons alone."""
     if isinstance(value, str | list):
         return PluginOutcome(reasons=_reasons(reader, value, path))
-    stated = reader.mapping(value, path, keys_of(AnswerEntry))
+    stated = reader.mapping(value, path, keys_of(StatusEntry))
     code = plugin = reasons = rule = None
     if "code" in stated:
         code = reader.text(stated["code"], (*path, "code"))

@@ -97,8 +97,6 @@ from policy_sched.profiles.models.policy import (
 )
 from policy_sched.profiles.models.policy import KIND as POLICY_KIND
 from policy_sched.profiles.models.policy_test import (
-    AnswerCode,
-    AnswerEntry,
     ClaimEntry,
     ConditionEntry,
     DeviceEntry,
@@ -113,6 +111,8 @@ from policy_sched.profiles.models.policy_test import (
     PodEntry,
     PolicyTest,
     ScoreEntry,
+    StatusCode,
+    StatusEntry,
     keys_of,
 )
 from policy_sched.profiles.models.problem import (
@@ -183,8 +183,6 @@ __all__ = [
     "UNLIKE_QUEUE_SORT",
     "WRONG_TYPE",
     "AddedNodeAffinity",
-    "AnswerCode",
-    "AnswerEntry",
     "Arrivals",
     "Axis",
     "BindRule",
@@ -246,6 +244,8 @@ __all__ = [
     "SearchAxis",
     "SeedRange",
     "SortKey",
+    "StatusCode",
+    "StatusEntry",
     "Stop",
     "TieBreak",
     "UtilizationShapePoint",

@@ -27,7 +27,7 @@ Moment = Annotated[str, AfterValidator(_moment)]
 """A time, as in Kubernetes objects: 2026-01-31T18:00:00Z."""
 Amount = str | int | float
 """A quantity: a number, or a text such as 500m or 8Gi."""
-AnswerCode = Literal[
+StatusCode = Literal[
     "Success", "Error", "Unschedulable", "UnschedulableAndUnresolvable", "Wait", "Skip", "Pending"
 ]
 """kube-scheduler's words for the status code of a plugin."""
@@ -49,10 +49,10 @@ class Limits(Document):
     """The most."""
 
 
-class AnswerEntry(Document):
+class StatusEntry(Document):
     """The status that is expected of a plugin; what is left out is not compared."""
 
-    code: AnswerCode | None = None
+    code: StatusCode | None = None
     """Status code."""
     plugin: str | None = None
     """Name of the plugin, which a policy is too."""
@@ -62,7 +62,7 @@ class AnswerEntry(Document):
     """The reasons in their order; one text is a list of one."""
 
 
-Reply = str | Many[str | Pattern] | AnswerEntry
+Reply = str | Many[str | Pattern] | StatusEntry
 """A text or a list is short for the reasons alone."""
 
 
