@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from policy_sched.model import Quantity
 from policy_sched.plugins.dynamicresources.capacity import consumption
-from policy_sched.plugins.dynamicresources.constraints import Constraint
+from policy_sched.plugins.dynamicresources.constraints import Constraint, MatchAttribute
 from policy_sched.plugins.dynamicresources.device_rules import Ranking
-from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView
+from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView, Value
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, NodePools, Pool
 from policy_sched.plugins.dynamicresources.requests import (
     ALL,
@@ -29,6 +29,10 @@ from policy_sched.plugins.dynamicresources.requests import (
 MAX_RESULTS: Final = 32
 """Devices of one claim."""
 INVALID_POOLS: Final = "invalid resource pools were encountered"
+
+
+#: After so many steps each the search asks whether it is to end.
+_STEPS: Final = 32
 
 
 class NodeError(AllocationError):
@@ -81,6 +85,7 @@ class Allocator:
     _charged: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     _devices: dict[int, Sequence[Candidate]] = field(default_factory=dict)
     _selected: set[int] = field(default_factory=set)
+    _steps: int = 0
 
     def allocate(self, plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
         """Return the devices of each claim, None if they cannot all be had.
@@ -93,18 +98,63 @@ class Allocator:
         ]
         self._results = [[] for _ in plans]
         only = self._only_request()
-        if self._first(only) if only is not None else self._run(self._claim(0)):
+        done = None if only is None else self._without_search(only)
+        if self._run(self._claim(0)) if done is None else done:
             return self._results
         if any(pool.invalid for pool in self.pools):
             raise NodeError(INVALID_POOLS)
         return None
 
     def _only_request(self) -> Request | None:
-        """Return the request where one device is all that is asked for: none is taken in vain."""
+        """Return the request where there is only one, for so many devices."""
         if len(self._claims) != 1 or len(self._claims[0].requests) != 1:
             return None
         request = self._claims[0].requests[0][0]
-        return request if request.mode != ALL and request.count == 1 and not request.sub else None
+        return request if request.mode != ALL and request.count and not request.sub else None
+
+    def _without_search(self, request: Request) -> bool | None:
+        """Take the devices of the only request, if none is taken in vain.
+
+        Returns whether it can have them, None where that takes a search.
+        """
+        if request.count == 1:
+            return self._first(request)
+        constraints, devices = self._claims[0].constraints, self._usable(request)
+        if id(request) not in self._selected or any(one.consumed_counters for one, _ in devices):
+            return None
+        if not all(isinstance(one, MatchAttribute) for one in constraints):
+            return None
+        return self._matching(request, devices)
+
+    def _matching(self, request: Request, devices: Sequence[Candidate]) -> bool:
+        """Take devices that have attributes in common.
+
+        A search would try the first device, and then what is behind it with the same values. So the
+        solution is the first devices of the group that begins first, of those that are large
+        enough.
+        """
+        self._look(0)
+        names = [
+            one.name
+            for one in self._claims[0].constraints
+            if isinstance(one, MatchAttribute) and one.covers(request.parent, request.sub)
+        ]
+        groups: dict[tuple[Value, ...], list[Candidate]] = {}
+        for candidate in devices:
+            values: tuple[Value, ...] = ()
+            for name in names:
+                value = candidate[0].attribute(name)
+                if value is None:
+                    break
+                values = (*values, value)
+            else:
+                groups.setdefault(values, []).append(candidate)
+        for group in groups.values():
+            if len(group) >= request.count:
+                for device, pool in group[: request.count]:
+                    self._take(0, request, device, pool)
+                return True
+        return False
 
     def _first(self, request: Request) -> bool:
         """Take the first device that a request can have."""
@@ -177,9 +227,11 @@ class Allocator:
 
     def _look(self, index: int) -> None:
         """Raise an error if the search is to end, or if the claim has as many as it may."""
-        why = self.stop()
-        if why:
-            raise AllocationError(f"filter operation aborted: {why}", why)
+        if not self._steps % _STEPS:
+            why = self.stop()
+            if why:
+                raise AllocationError(f"filter operation aborted: {why}", why)
+        self._steps += 1
         if len(self._results[index]) >= MAX_RESULTS:
             raise _TooMany
 
@@ -252,12 +304,12 @@ class Allocator:
             return False
         if id(request) not in self._selected and not request.selects(device, self.node):
             return False
-        if self.capacity_left(request, device) is None or not self._charge(device, pool):
+        sized = device.capacity or request.capacity
+        if sized and self.capacity_left(request, device) is None:
             return False
-        if any(
-            not any(one.tolerates(t.key, t.value, t.effect) for one in request.tolerations)
-            for t in device.blocking
-        ):
+        if device.consumed_counters and not self._charge(device, pool):
+            return False
+        if device.blocking and not request.tolerates(device):
             return False
         constraints = self._claims[index].constraints
         for count, constraint in enumerate(constraints):
@@ -269,7 +321,7 @@ class Allocator:
                         f"device {device.id} because a claim constraint would not be satisfied"
                     )
                 return False
-        consumed = self.capacity_left(request, device)
+        consumed = self.capacity_left(request, device) if sized else {}
         if consumed is None:
             return False
         if device.shareable:
@@ -323,16 +375,19 @@ class Allocator:
 
     def _charge(self, device: DeviceView, pool: Pool) -> bool:
         """Charge a device to the counters of its pool, if they suffice."""
-        if not device.consumed_counters or (device.shareable and self._has_consumed(device.id)):
+        if device.shareable and self._has_consumed(device.id):
             return True
         name = pool.id[1]
         available = self._available.get(name)
         if available is None:
-            available = self._available[name] = counters_left(pool, self.state)
+            available = self._available[name] = pool.counters_left(self.state)
         charged = self._charged.setdefault(name, {})
         for counters, counter, amount in device.consumed_counters:
             charged[counters, counter] = charged.get((counters, counter), 0) + amount
-        if all(left >= charged.get(key, 0) for key, left in available.items()):
+        for key, left in available.items():
+            if left < charged.get(key, 0):
+                break
+        else:
             return True
         for counters, counter, amount in device.consumed_counters:
             charged[counters, counter] -= amount
@@ -340,18 +395,3 @@ class Allocator:
 
     def _has_consumed(self, device: DeviceId) -> bool:
         return device in self.state.consumed or any(self._consumed.get(device, {}).values())
-
-
-def counters_left(pool: Pool, state: AllocatedState) -> dict[tuple[str, str], int]:
-    """Return what devices in use leave of the shared counters of a pool, by set and name."""
-    left = {
-        (counters, name): amount
-        for counters, amounts in pool.counters().items()
-        for name, amount in amounts.items()
-    }
-    for device in pool.everywhere():
-        if device.consumed_counters and state.uses(device.id):
-            for counters, name, amount in device.consumed_counters:
-                if (counters, name) in left:
-                    left[counters, name] -= amount
-    return left

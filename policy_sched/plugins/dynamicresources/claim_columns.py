@@ -301,8 +301,8 @@ class ClaimColumns:
             return not self.codes(found, np.array([row], np.intp)).any()
         devices = self._devices
         devices.sync()
-        column = self._column(found.shape)
-        if column.seen[row] != devices.generation[row]:
+        column = self._column(self._shape(found))
+        if not self._steady or column.seen[row] != devices.generation[row]:
             bounds = self._bounds(column, found)
             if bounds is None or not self._answer_row(column, bounds, row):
                 self._search_row(column, self._search.begin(found), row)
@@ -357,14 +357,10 @@ class ClaimColumns:
         if kept is not None and kept[0] == generation and kept[1].variant is None:
             return Found([plan.claim for plan in found.plans], kept[1].taken)
         bounds = None if self._search.rules is not None else self._bounds(column, found)
-        if (
-            bounds is not None
-            and bounds.only is not None
-            and not bounds.failing
-            and not self._devices.searched[row]
-        ):
+        got = None
+        if bounds is not None and bounds.only is not None and not bounds.failing:
             got = self._search.first(found.plans[0], bounds.only, row)
-        else:
+        if got is None:
             got = self._search.begin(found).find(row)
         if got is not None:
             column.found[row] = generation, got

@@ -39,15 +39,19 @@ class MatchAttribute:
 
     def __init__(self, requests: frozenset[str], name: str) -> None:
         self._requests = requests
-        self._name = name
+        self.name = name
         self._value: Value | None = None
         self._count = 0
 
+    def covers(self, request: str, sub: str) -> bool:
+        """Tell whether a request is meant."""
+        return not self._requests or covers(self._requests, request, sub)
+
     def add(self, request: str, sub: str, device: DeviceView) -> bool:
         """The first device sets the value."""
-        if not covers(self._requests, request, sub):
+        if not self.covers(request, sub):
             return True
-        value = device.attribute(self._name)
+        value = device.attribute(self.name)
         if value is None or (self._count and value != self._value):
             return False
         self._value = value
@@ -56,7 +60,7 @@ class MatchAttribute:
 
     def remove(self, request: str, sub: str, device: DeviceView) -> None:  # noqa: ARG002 - as Constraint has it
         """Without devices there is no value."""
-        if covers(self._requests, request, sub):
+        if self.covers(request, sub):
             self._count -= 1
 
 
@@ -70,7 +74,7 @@ class DistinctAttribute:
 
     def add(self, request: str, sub: str, device: DeviceView) -> bool:
         """A device is refused whose value is remembered."""
-        if not covers(self._requests, request, sub):
+        if self._requests and not covers(self._requests, request, sub):
             return True
         value = device.attribute(self._name)
         if value is None or value in self._values.values():

@@ -22,6 +22,7 @@ from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, 
 from policy_sched.plugins.dynamicresources.pools import (
     AllocatedState,
     NodePools,
+    Pool,
     PoolError,
     PoolId,
     SliceIndex,
@@ -265,6 +266,14 @@ class DeviceTable:
     def pools(self, row: int) -> NodePools:
         """Return the pools that a row reaches; none where ``searched`` says so."""
         return self._pools[row]
+
+    def offered(self, row: int) -> list[tuple[DeviceView, Pool]]:
+        """Return a row's candidates with their pools."""
+        pools = self._pools[row]
+        if not self.partial[row]:
+            return pools.usable
+        views = [self.views[number] for number in self.candidates[row].tolist()]
+        return [(view, pools.of(view)) for view in views]
 
     def rows_of(self, pool: PoolId) -> Collection[int]:
         """Return the rows that reach a pool."""

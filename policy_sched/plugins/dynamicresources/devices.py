@@ -57,8 +57,8 @@ class DeviceView:
     """A device of a slice."""
 
     __slots__ = (
-        "_answers", "_may_fail", "_record", "blocking", "capacity", "consumed_counters", "device",
-        "id", "number", "slice",
+        "_answers", "_may_fail", "_record", "_values", "blocking", "capacity", "consumed_counters",
+        "device", "id", "number", "slice",
     )  # fmt: skip
 
     def __init__(self, device: Device, whole: ResourceSlice) -> None:
@@ -79,6 +79,7 @@ class DeviceView:
         """The attributes that may be an error, whichever one a selector reads."""
         self._record: Record | CelError | None = None
         self._answers: dict[str, bool | str] = {}
+        self._values: dict[str, Value | None] = {}
 
     @property
     def shareable(self) -> bool:
@@ -132,6 +133,12 @@ class DeviceView:
 
     def attribute(self, name: str) -> Value | None:
         """Return an attribute by its full name, None if the device has none or of another kind."""
+        if name in self._values:
+            return self._values[name]
+        found = self._values[name] = self._attribute(name)
+        return found
+
+    def _attribute(self, name: str) -> Value | None:
         attributes = self.device.attributes
         found = attributes.get(name)
         if found is None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace as replaced
 
 from policy_sched.framework import Handle
 from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Taint, Toleration
-from policy_sched.plugins.dynamicresources.allocator import Allocator, counters_left
+from policy_sched.plugins.dynamicresources.allocator import Allocator
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceView,
     NodeView,
@@ -267,7 +267,7 @@ def _on_node(plan: ClaimPlan, request: Request, node: NodeView, cluster: _Cluste
     refused: Counter[Refusal] = Counter()
     devices = 0
     for pool in pools:
-        left = counters_left(pool, cluster.state)
+        left = pool.counters_left(cluster.state)
         for device in pool.devices():
             devices += 1
             why = _refusal(plan, request, device, pool, allocator, left)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from policy_sched.framework import SUCCESS, Code, Handle, Status
 from policy_sched.model import Node, ResourceClaim
 from policy_sched.plugins.dynamicresources.allocator import (
@@ -204,14 +206,14 @@ class PodSearch:
                 return search.claims.slices.gather(view), None
             except PoolError as error:
                 raise AllocationError(f"gather pool information: {error}") from None
-        pools, views, columns = devices.pools(row), devices.views, search.requests
+        pools, columns = devices.pools(row), search.requests
 
         def offered(request: Request) -> list[Candidate] | None:
             column = columns.of(request)
             if column.fails and (devices.partial[row] or column.on(row, column.failing).size):
                 return None
-            found = [views[number] for number in column.on(row, column.offered).tolist()]
-            return [(device, pools.of(device)) for device in found]
+            there = devices.offered(row)
+            return [there[at] for at in np.flatnonzero(column.places(row, column.offered)).tolist()]
 
         return pools, offered
 

@@ -16,6 +16,8 @@ from policy_sched.plugins.dynamicresources.devices import (
 
 PoolId = tuple[str, str]
 """Driver and name of a pool."""
+CounterId = tuple[str, str]
+"""Set and name of a shared counter."""
 
 
 class PoolError(Exception):
@@ -36,6 +38,8 @@ class Pool:
     incomplete: bool = False
     invalid: str = ""
     _counters: dict[str, dict[str, int]] | None = None
+    _limits: dict[CounterId, int] | None = None
+    _consumers: list[DeviceView] | None = None
 
     def __str__(self) -> str:
         return "/".join(self.id)
@@ -60,6 +64,25 @@ class Pool:
                 for one in view.slice.spec.shared_counters
             }
         return self._counters
+
+    def counters_left(self, state: AllocatedState) -> dict[CounterId, int]:
+        """Return what devices in use leave of the shared counters."""
+        if self._limits is None or self._consumers is None:
+            self._limits = {
+                (counters, name): amount
+                for counters, amounts in self.counters().items()
+                for name, amount in amounts.items()
+            }
+            self._consumers = [one for one in self.everywhere() if one.consumed_counters]
+        left = self._limits.copy()
+        whole, shared, consumed = state.devices, state.shared, state.consumed
+        for device in self._consumers:
+            known = device.id
+            if known in whole or shared.get(known) or known in consumed:
+                for counters, name, amount in device.consumed_counters:
+                    if (counters, name) in left:
+                        left[counters, name] -= amount
+        return left
 
 
 @dataclass(slots=True)

@@ -86,7 +86,7 @@ class RequestColumn:
         views = table.views[first:]
         tolerated = ~table.blocked[first:]
         for at in np.flatnonzero(selected & table.blocked[first:]).tolist():
-            tolerated[at] = tolerates(request, views[at])
+            tolerated[at] = request.tolerates(views[at])
         fits = selected.copy()
         for at in np.flatnonzero(selected).tolist():
             view = views[at]
@@ -128,19 +128,15 @@ class RequestColumn:
 
     def on(self, row: int, devices: Flags) -> NDArray[np.intp]:
         """Return the numbers of such devices that a row may try, in upstream's order."""
+        return self._table.candidates[row][self.places(row, devices)]
+
+    def places(self, row: int, devices: Flags) -> Flags:
+        """Return which of a row's candidates are among such devices."""
         numbers = self._table.candidates[row]
         chosen = devices[numbers]
         if not self._request.admin_access:
             chosen &= self._table.free[numbers]
-        return numbers[chosen]
-
-
-def tolerates(request: Request, device: DeviceView) -> bool:
-    """Tell whether a request tolerates every taint of a device."""
-    return all(
-        any(one.tolerates(taint.key, taint.value, taint.effect) for one in request.tolerations)
-        for taint in device.blocking
-    )
+        return chosen
 
 
 class RequestColumns:

@@ -88,6 +88,13 @@ class Request:
                 raise AllocationError(f"failed to parse node selector: {error}") from None
         return known
 
+    def tolerates(self, device: DeviceView) -> bool:
+        """Return whether the request tolerates every taint of a device."""
+        return all(
+            any(one.tolerates(taint.key, taint.value, taint.effect) for one in self.tolerations)
+            for taint in device.blocking
+        )
+
     def _selects(self, device: DeviceView) -> bool:
         for place, expression in self.expressions:
             try:

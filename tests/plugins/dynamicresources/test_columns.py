@@ -44,6 +44,8 @@ CLAIMS: Final[dict[str, tuple[list[Plain], Plain]]] = {
     "admin": ([exactly("r", 2, adminAccess=True)], {}),
     "share": ([exactly("r", capacity=MEMORY)], {}),
     "shares": ([exactly("r", capacity=MEMORY), exactly("s", capacity=MEMORY)], {}),
+    "pair": ([exactly("r", 2), exactly("s")], {"constraints": [{"matchAttribute": NUMA}]}),
+    "distinct": ([exactly("r", 2)], {"constraints": [{"distinctAttribute": NUMA}]}),
     "match": ([exactly("r", 2)], {"constraints": [{"matchAttribute": NUMA}]}),
     "both": ([exactly("r"), exactly("s", selectors=BIG)], {}),
     "alike": ([exactly("r"), exactly("s")], {}),
