@@ -22,7 +22,6 @@ from policy_sched.embedded.controllers import (
     Retries,
     Timers,
     controllers,
-    without_controllers,
 )
 from policy_sched.embedded.events import EventLog
 from policy_sched.embedded.kubelet import Kubelets, KubeletTimes
@@ -95,8 +94,7 @@ class EmbeddedCluster:
     def _begin(self) -> None:
         """Create all components, which then observe every object as added."""
         self.kubelets = Kubelets(self.store, self.times)
-        of = controllers if self.store.controlled else without_controllers
-        self.controllers = of(self.store)
+        self.controllers = controllers(self.store) if self.store.controlled else ()
         self.events = EventLog(self.store)
         components = (self.kubelets, *self.controllers, self.events)
         self.components: tuple[Component, ...] = components

@@ -22,7 +22,6 @@ from policy_sched.client.apimachinery.object import (
 )
 from policy_sched.client.apimachinery.resources import (
     ACCOUNT,
-    AUTOSCALER,
     BUDGET,
     CLAIM,
     CONTROLLER,
@@ -40,7 +39,6 @@ from policy_sched.client.apimachinery.resources import (
     REPLICA_SET,
     REVISION,
     RUNTIME_CLASS,
-    SERVICE,
     STATEFUL_SET,
     STORAGE_CLASS,
     VOLUME,
@@ -56,7 +54,6 @@ from policy_sched.client.apimachinery.resources import (
 
 __all__ = [
     "ACCOUNT",
-    "AUTOSCALER",
     "BUDGET",
     "CLAIM",
     "CONTROLLER",
@@ -75,7 +72,6 @@ __all__ = [
     "REVISION",
     "RUNTIME_CLASS",
     "SECOND",
-    "SERVICE",
     "STATEFUL_SET",
     "STORAGE_CLASS",
     "VOLUME",

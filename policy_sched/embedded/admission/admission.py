@@ -173,11 +173,9 @@ def default(resource: Resource, data: Plain) -> None:
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" | "DaemonSet":
             data["spec"] = data.get("spec") or {}
             fill_in(resource.kind, data)
-        case "HorizontalPodAutoscaler":
-            _fill_autoscaler(data)
         case "Secret":
             _fill_secret(data)
-        case "CronJob" | "Service" | "PersistentVolume" | "PersistentVolumeClaim":
+        case "Service" | "PersistentVolume" | "PersistentVolumeClaim":
             fill_in(resource.kind, data)
         case "ResourceClaim" | "ResourceClaimTemplate":
             fill_in(resource.kind, data)
@@ -214,18 +212,6 @@ def _fill_secret(data: Plain) -> None:
     if isinstance(texts, dict) and texts:
         encoded = {key: b64encode(str(text).encode()).decode() for key, text in texts.items()}
         data["data"] = {**(data.get("data") or {}), **encoded}
-
-
-def _fill_autoscaler(data: Plain) -> None:
-    """Set the default target of an autoscaler: 80 percent of CPU."""
-    spec = data.get("spec")
-    if not isinstance(spec, dict):
-        return
-    if spec.get("minReplicas") is None:
-        spec["minReplicas"] = 1
-    if not spec.get("metrics"):
-        aim = {"type": "Utilization", "averageUtilization": 80}
-        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": aim}}]
 
 
 def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int) -> None:

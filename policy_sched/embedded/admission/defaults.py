@@ -65,10 +65,6 @@ _DEFAULTS: Final[dict[str, Plain]] = {
     "ReplicationController": {"replicas": 1},
     "StatefulSet": {"replicas": 1, "podManagementPolicy": "OrderedReady", **_REVISIONS},
     "DaemonSet": _REVISIONS,
-    "CronJob": {
-        "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
-        "failedJobsHistoryLimit": 1,
-    },
     "Service": {"type": "ClusterIP", "sessionAffinity": "None"},
     "PersistentVolume": {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"},
     "PersistentVolumeClaim": {"volumeMode": "Filesystem"},

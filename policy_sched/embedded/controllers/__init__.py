@@ -4,7 +4,7 @@ The counterpart of kube-controller-manager. Controllers are driven by events of 
 clock.
 """
 
-from policy_sched.embedded.controllers.registry import controllers, without_controllers
+from policy_sched.embedded.controllers.registry import controllers
 from policy_sched.embedded.controllers.workqueue import Component, Over, Retries, Timers
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "Retries",
     "Timers",
     "controllers",
-    "without_controllers",
 ]

@@ -16,7 +16,6 @@ from policy_sched.embedded.controllers.pod_control import OwnedPods
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
 from policy_sched.embedded.controllers.replica_sets import ReplicaSetController
 from policy_sched.embedded.controllers.resource_claims import ResourceClaimController
-from policy_sched.embedded.controllers.service_ip_allocator import ServiceIPAllocator
 from policy_sched.embedded.controllers.stateful_sets import StatefulSetController
 from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.controllers.workqueue import Component
@@ -41,10 +40,4 @@ def controllers(store: ObjectStore) -> tuple[Component, ...]:
         GarbageCollector(store),
         NamespaceController(store),
         ServiceAccountController(store),
-        ServiceIPAllocator(store),
     )
-
-
-def without_controllers(store: ObjectStore) -> tuple[Component, ...]:
-    """Return the components that run without controllers: those that belong to the API server."""
-    return (ServiceIPAllocator(store),)

@@ -24,7 +24,7 @@ import stat
 import struct
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.embedded.store.watch_history import DELETED, Change
@@ -130,83 +130,55 @@ class NotWritten(ApiError):  # noqa: N818 - it is what happened to the change
         super().__init__(INSUFFICIENT_STORAGE, _REASON, message)
 
 
-class Storage(Protocol):
-    """Where changes are kept beyond the life of the process."""
+class Storage:
+    """Where changes are kept beyond the life of the process; this one keeps nothing.
 
-    failing: str
-    """Why changes could not be written of late; "" if they can be, as far as is known."""
-    lost: str
-    """What the file does not hold any more although it was kept; "" for nothing."""
-
-    def version(self) -> int:
-        """Return the version of the last change that was kept."""
-
-    def trouble(self) -> str:
-        """Return why changes cannot be written at present, "" if they can."""
-
-    def recovered(self) -> bool:
-        """Return whether changes can be written again; true once after each time they could not."""
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the objects that are kept, in the order in which they were last changed."""
-
-    def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
-        """Keep changes, and uids of owners that they delete, all or none. Raises NotWritten."""
-
-    def deleted_owners(self, owners: Container[str]) -> set[str]:
-        """Return the uids of deleted objects that are `owners` yet; forget the others."""
-
-    def secret(self, name: str) -> bytes:
-        """Return the secret of a name: random bytes, made at the first call."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
-class Forgetful:
-    """Keeps nothing: a cluster that lives in memory."""
+    ``failing``: why changes could not be written of late, "" if they can be, as far as is known.
+    ``lost``: what the file does not hold any more although it was kept, "" for nothing.
+    """
 
     lost = failing = ""
 
     def __init__(self) -> None:
         self._secrets: dict[str, bytes] = {}
 
+    def version(self) -> int:
+        """Return the version of the last change that was kept."""
+        return 0
+
     def trouble(self) -> str:
-        """Return "": memory can be written."""
+        """Return why changes cannot be written at present, "" if they can."""
         return ""
 
     def recovered(self) -> bool:
-        """Return False: there never was anything wrong."""
+        """Return whether changes can be written again; true once after each time they could not."""
         return False
 
-    def version(self) -> int:
-        """Return 0: nothing was kept."""
-        return 0
-
     def rows(self) -> Iterator[Row]:
-        """Yield nothing."""
+        """Yield the objects that are kept, in the order in which they were last changed."""
         return iter(())
 
     def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
-        """Do nothing."""
+        """Keep changes, and uids of owners that they delete, all or none. Raises NotWritten."""
 
-    def deleted_owners(self, owners: Container[str]) -> set[str]:  # noqa: ARG002 - the protocol's
-        """Return nothing."""
+    def deleted_owners(self, owners: Container[str]) -> set[str]:  # noqa: ARG002 - overridden
+        """Return the uids of deleted objects that are `owners` yet; forget the others."""
         return set()
 
     def secret(self, name: str) -> bytes:
-        """Return random bytes, the same as long as this lives."""
+        """Return the secret of a name: random bytes, made at the first call."""
         return self._secrets.setdefault(name, secrets.token_bytes(SECRET_BYTES))
 
     def close(self) -> None:
-        """Do nothing."""
+        """Close the file."""
 
 
-class SqliteStorage:
+class SqliteStorage(Storage):
     """An SQLite file; made if it is not there, so that only its owner can read it."""
 
     def __init__(self, path: str) -> None:
         """Open the file. Raises ClusterError if it is in use, damaged, or something else."""
+        super().__init__()
         self._path = path
         self.lost = ""
         self.failing = ""

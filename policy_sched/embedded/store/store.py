@@ -67,7 +67,7 @@ from policy_sched.embedded.store.deletion import (
     released,
 )
 from policy_sched.embedded.store.patch import MERGE, PATCHES
-from policy_sched.embedded.store.sqlite import Forgetful, Row, Storage
+from policy_sched.embedded.store.sqlite import Row, Storage
 from policy_sched.embedded.store.watch_history import (
     ADDED,
     DELETED,
@@ -129,7 +129,7 @@ class ObjectStore:
         self.controlled = True
         self.sync_errors: Counter[str] = Counter()
         self._rehearsing = False
-        self._storage: Storage = storage if storage is not None else Forgetful()
+        self._storage = storage or Storage()
         self._objects: dict[Kind, dict[Place, Stored]] = {}
         self._owned: dict[str, dict[Key, None]] = {}
         self._priorities: Priorities | None = None

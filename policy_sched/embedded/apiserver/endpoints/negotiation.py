@@ -21,7 +21,7 @@ from policy_sched.embedded.apiserver.registry import (
     unsupported,
 )
 from policy_sched.embedded.apiserver.request import Sent
-from policy_sched.embedded.schema import LEAVES, MESSAGES, Field, message_of, typed
+from policy_sched.embedded.schema import LEAVES, Field, fields_of, message_of, typed
 from policy_sched.manifests import Plain
 from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
 
@@ -238,25 +238,10 @@ _MODES: Final = ("Ignore", STRICT, WARN)
 _ALWAYS: Final = frozenset({"apiVersion", "kind", "status"})
 _SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
 
-Known = dict[str, Field]
-
-
-def _known_fields(message: str) -> Known:
-    found: Known = {}
-    for field in MESSAGES[message].values():
-        if field.name == "-":
-            found |= _known_fields(field.type)
-        else:
-            found[field.name] = field
-    return found
-
-
-_KNOWN: Final = {message: _known_fields(message) for message in MESSAGES}
-
 
 def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
     """Yield the paths of an object's fields that its message does not have."""
-    known = _KNOWN[message]
+    known = fields_of(message)
     for name, value in data.items():
         place = f"{path}.{name}" if path else name
         if not path and name in _ALWAYS:

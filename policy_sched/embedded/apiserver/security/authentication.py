@@ -104,24 +104,22 @@ class Authenticator:
 
     def user(self, token: str) -> tuple[User, tuple[str, ...]] | None:
         """Return the user of a token, and its audiences; None if it is unknown."""
+        found = self._verified(token)
+        return found if found is not None and AUDIENCE in found[1] else None
+
+    def _verified(self, token: str) -> tuple[User, tuple[str, ...]] | None:
         if self._tokens is not None and (user := self._tokens.user(token)) is not None:
             return user, (AUDIENCE,)
-        found = self._accounts.verify(token) if token.count(".") == 2 else None
-        return found if found is not None and AUDIENCE in found[1] else None
+        return self._accounts.verify(token) if token.count(".") == 2 else None
 
     def reviewed(
         self, token: str, audiences: tuple[str, ...]
     ) -> tuple[User, tuple[str, ...]] | None:
         """Return whose a token is, and for which of some audiences; None if for none of them."""
-        wanted = audiences or (AUDIENCE,)
-        found: tuple[User, tuple[str, ...]] | None = None
-        if self._tokens is not None and (user := self._tokens.user(token)) is not None:
-            found = user, (AUDIENCE,)
-        elif token.count(".") == 2:
-            found = self._accounts.verify(token)
+        found = self._verified(token)
         if found is None:
             return None
-        common = tuple(one for one in wanted if one in found[1])
+        common = tuple(one for one in audiences or (AUDIENCE,) if one in found[1])
         return (found[0], common) if common else None
 
 

@@ -26,12 +26,6 @@ from policy_sched.model import LabelSelector, formats, label_selector, nanos
 # Resources.
 
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_OF_QUOTAS: Final = _STANDARD | frozenset({
-    "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
-    "persistentvolumeclaims", "services.nodeports", "services.loadbalancers", "requests.cpu",
-    "requests.memory", "requests.storage", "requests.ephemeral-storage", "limits.cpu",
-    "limits.memory", "limits.ephemeral-storage",
-})  # fmt: skip
 _HUGE: Final = "hugepages-"
 _UNIT: Final = 10**9
 
@@ -66,19 +60,6 @@ def _requirements(problems: Problems, at: str, given: Any) -> None:
 def _overcommits(name: str) -> bool:
     native = "/" not in name or "kubernetes.io/" in name
     return native and not name.startswith(_HUGE)
-
-
-def _quota(problems: Problems, at: str, hard: Any) -> None:
-    for name, amount in (hard if isinstance(hard, dict) else {}).items():
-        here = f"{at}[{name}]"
-        problems.each(here, name, formats.qualified(name))
-        if "/" not in name and name not in _OF_QUOTAS and _HUGE not in name:
-            problems.invalid(here, name, "must be a standard resource for quota")
-        try:
-            if nanos(amount) < 0:
-                problems.invalid(here, str(amount), formats.NOT_NEGATIVE)
-        except (ValueError, TypeError):
-            problems.invalid(here, amount, "must be a quantity")
 
 
 # Pods.
@@ -346,27 +327,9 @@ def _job_restart(problems: Problems, at: str, restart: Any) -> None:
         problems.required(at, 'valid values: "OnFailure", "Never"')
 
 
-def _schedule(problems: Problems, at: str, schedule: Any) -> None:
-    fields = str(schedule).split()
-    if not str(schedule).startswith("@") and len(fields) != 5:
-        given = f"expected exactly 5 fields, found {len(fields)}"
-        problems.invalid(at, str(schedule), f"{given}: [{' '.join(fields)}]")
-
-
 def _budget(problems: Problems, at: str, spec: Any) -> None:
     if all(inside(spec, field) is not None for field in ("minAvailable", "maxUnavailable")):
         problems.invalid(at, spec, "minAvailable and maxUnavailable cannot be both set")
-
-
-def _replica_bounds(problems: Problems, at: str, spec: Any) -> None:
-    least, most = inside(spec, "minReplicas"), inside(spec, "maxReplicas") or 0
-    if least is not None and least < 1:
-        problems.invalid(f"{at}.minReplicas", least, "must be greater than or equal to 1")
-    if most < 1:
-        problems.invalid(f"{at}.maxReplicas", most, "must be greater than 0")
-    elif least is not None and most < least:
-        why = "must be greater than or equal to `minReplicas`"
-        problems.invalid(f"{at}.maxReplicas", most, why)
 
 
 # Configuration, services, storage.
@@ -481,11 +444,8 @@ _CHECKS: Final[dict[str, Check]] = {
     "percentage": _percentage,
     "pod_group": pod_groups.check_pod_group,
     "progress_deadline": _progress_deadline,
-    "quota": _quota,
-    "replica_bounds": _replica_bounds,
     "requirements": _requirements,
     "rolling_update": _rolling_update,
-    "schedule": _schedule,
     "scheduling_gates": _scheduling_gates,
     "secret": _secret,
     "selector_and_template": _selector_and_template,

@@ -20,15 +20,14 @@ Plain = dict[str, Any]
 KINDS: dict[str, Kind] = {
     "Pod": ("v1", "Pod"), "Deployment": ("apps/v1", "Deployment"),
     "StatefulSet": ("apps/v1", "StatefulSet"), "Job": ("batch/v1", "Job"),
-    "CronJob": ("batch/v1", "CronJob"), "Node": ("v1", "Node"), "Service": ("v1", "Service"),
+    "Node": ("v1", "Node"), "Service": ("v1", "Service"),
     "PodDisruptionBudget": ("policy/v1", "PodDisruptionBudget"),
-    "HorizontalPodAutoscaler": ("autoscaling/v2", "HorizontalPodAutoscaler"),
     "Namespace": ("v1", "Namespace"), "ConfigMap": ("v1", "ConfigMap"), "Secret": ("v1", "Secret"),
     "PriorityClass": ("scheduling.k8s.io/v1", "PriorityClass"),
     "PersistentVolume": ("v1", "PersistentVolume"),
     "PersistentVolumeClaim": ("v1", "PersistentVolumeClaim"),
     "StorageClass": ("storage.k8s.io/v1", "StorageClass"),
-    "ResourceQuota": ("v1", "ResourceQuota"), "Lease": ("coordination.k8s.io/v1", "Lease"),
+    "Lease": ("coordination.k8s.io/v1", "Lease"),
     "ReplicationController": ("v1", "ReplicationController"),
     **{
         kind: ("resource.k8s.io/v1", kind)
