@@ -23,7 +23,7 @@ from policy_sched.language import Unit, make_unit
 from policy_sched.language.check import check_expression
 from policy_sched.language.lower import make_lowering
 from policy_sched.language.runtime import Activation, Runtime
-from policy_sched.language.values import RecordType
+from policy_sched.language.values import types
 from policy_sched.model import Node, Pod, PodInfo
 from policy_sched.report import Document
 
@@ -126,7 +126,7 @@ def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:
 def _unit(text: str) -> Unit:
     core, problems = check_expression(text)
     assert core is not None, problems
-    low = make_lowering({}, RecordType("record"), {})
+    low = make_lowering({}, types.RecordType("record"), {})
     return make_unit(low, [low.plain(low.lower(core, {}))], keeps=True)
 
 

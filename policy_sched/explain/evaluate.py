@@ -32,17 +32,13 @@ from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.stdlib import value_data, value_text
 from policy_sched.language.values import (
-    DOUBLE,
-    DURATION,
     KINDS,
     NOT_FINITE,
     OVERFLOW,
-    STRING,
-    TIMESTAMP,
     LimitError,
-    Type,
     one_evaluation,
     refill,
+    types,
     weigh,
 )
 from policy_sched.model import Pod, PodInfo
@@ -56,7 +52,7 @@ _OF_A_DECISION: Final = frozenset(
     {"score", "scores", "victim", "victims", "pdbViolations", "placement"}
 )
 _INDENT: Final = "  "
-_TIMES: Final = (DURATION, TIMESTAMP)
+_TIMES: Final = (types.DURATION, types.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,7 @@ class Evaluated:
     """An expression, its type, cost and values; the cost is shown for ``nodes``."""
 
     text: str
-    type: Type
+    type: types.Type
     range: str
     cost: Cost
     renewed: Cost
@@ -142,7 +138,7 @@ def evaluated(
     given = pod or PodInfo.of(Pod())
     kind = checked.core.type
     functions = expression.bind(cache.nodes, cache.pods).functions
-    scores = section == "score" and kind == DOUBLE
+    scores = section == "score" and kind == types.DOUBLE
     values = []
     for row in _rows(cache, by_row=expression.by_row):
         node = cache.nodes.names[row] if expression.by_row else ""
@@ -156,7 +152,7 @@ def evaluated(
         if fault is not None:
             values.append(NodeValue(node, None, f"PS{FIRST_ERROR + fault.kind}", _words(fault)))
             continue
-        if kind == STRING and not isinstance(value, str):
+        if kind == types.STRING and not isinstance(value, str):
             value = cache.nodes.strings.text(value)
         values.append(NodeValue(node, value))
     return Evaluated(
@@ -238,7 +234,7 @@ def _words(site: Site) -> str:
     return f"{words} '{site.detail}'" if site.detail else words
 
 
-def _shown(one: NodeValue, kind: Type) -> str:
+def _shown(one: NodeValue, kind: types.Type) -> str:
     return f"error {one.code}: {one.error}" if one.code else value_text(one.value, kind)
 
 

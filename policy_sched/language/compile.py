@@ -54,7 +54,7 @@ from policy_sched.language.sections import (
     Step,
     Unit,
 )
-from policy_sched.language.values import DOUBLE, Interval, LimitError, Type, one_evaluation
+from policy_sched.language.values import Interval, LimitError, one_evaluation, types
 
 _T = TypeVar("_T")
 
@@ -333,32 +333,34 @@ class PolicyCompiler:
         else:
             self._within(score.expression, found, "score")
         unit = self._made([value], keeps=True)
-        return Score(unit, found, name, expression, score.on_error == "Abort", value.type == DOUBLE)
+        return Score(
+            unit, found, name, expression, score.on_error == "Abort", value.type == types.DOUBLE
+        )
 
     def _raw_score(self, checked: Checked) -> Value:
         """Return a score that is final, or counts as one: a double is truncated."""
         value = self._low.val(self._low.lower(checked.core, {}))
-        if value.type == DOUBLE:
+        if value.type == types.DOUBLE:
             value = to_int(self._low, value, checked.core.span)
         return value
 
     def _raw_number(self, checked: Checked) -> Value:
         """Return a score that is normalised: a double stays one; an error if no int is near it."""
         value = self._low.val(self._low.lower(checked.core, {}))
-        if value.type != DOUBLE:
+        if value.type != types.DOUBLE:
             return value
         whole = to_int(self._low, value, checked.core.span)
-        return Value(value.op, whole.err, DOUBLE, self._low.range(value))
+        return Value(value.op, whole.err, types.DOUBLE, self._low.range(value))
 
     def _nearest(self, checked: Checked) -> Value:
         """Return a normalised score: a double is rounded."""
         value = self._low.val(self._low.lower(checked.core, {}))
-        if value.type == DOUBLE:
+        if value.type == types.DOUBLE:
             value = to_int(self._low, rounded(self._low, value), checked.core.span)
         return value
 
-    def _normalizer(self, checked: Checked, raw: Interval, kind: Type) -> Unit | None:
-        op = self._low.node_op(ops.SCORE, rep="f" if kind == DOUBLE else "i", data=None)
+    def _normalizer(self, checked: Checked, raw: Interval, kind: types.Type) -> Unit | None:
+        op = self._low.node_op(ops.SCORE, rep="f" if kind == types.DOUBLE else "i", data=None)
         self._low.globals["score"] = Value(op, None, kind, raw)
         value = self._attempt(checked, partial(self._nearest, checked))
         if value is None:

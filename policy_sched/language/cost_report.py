@@ -27,18 +27,8 @@ from policy_sched.language.lower import (
     Refusal,
     make_lowering,
 )
-from policy_sched.language.syntax import (
-    Const,
-    Core,
-    Field,
-    Index,
-    Let,
-    Macro,
-    Span,
-    UserFunction,
-    Var,
-)
-from policy_sched.language.values import MapType, RecordType, list_of, record
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import types
 
 
 class Frequency(Enum):
@@ -65,11 +55,11 @@ class CostPart:
 
 
 def breakdown(
-    core: Core,
+    core: ast.Core,
     params: Mapping[str, Any],
-    params_type: RecordType,
-    functions: Mapping[str, UserFunction],
-    variables: Sequence[tuple[str, Core]],
+    params_type: types.RecordType,
+    functions: Mapping[str, ast.UserFunction],
+    variables: Sequence[tuple[str, ast.Core]],
 ) -> CostPart:
     """Return an expression as a tree of parts; literals, names and columns are no parts."""
     low = make_lowering(params, params_type, functions)
@@ -78,39 +68,43 @@ def breakdown(
     return _part(low, core, {}, frozenset())
 
 
-def _part(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> CostPart:
+def _part(low: Lowering, core: ast.Core, env: Env, elements: frozenset[str]) -> CostPart:
     place, cost = Frequency.ELEMENT, NOTHING
     if not elements & set(names_read(core)):
         place, cost = _computed(low, core, env)
     inner = elements
-    if isinstance(core, Macro):
+    if isinstance(core, ast.Macro):
         inner = elements | set(core.names)
-    if isinstance(core, Let):
+    if isinstance(core, ast.Let):
         env = {**env, core.name: low.thunk(core.value, env)}
         if elements & set(names_read(core.value)):
             inner = elements | {core.name}
     parts: list[CostPart] = []
     for child in _children(core):
-        known = elements if isinstance(core, Macro) and child is core.operand else inner
+        known = elements if isinstance(core, ast.Macro) and child is core.operand else inner
         parts += _parts(low, child, env, known)
     return CostPart(core.span, str(core.type), place, cost, tuple(parts))
 
 
-def _parts(low: Lowering, core: Core, env: Env, elements: frozenset[str]) -> list[CostPart]:
+def _parts(low: Lowering, core: ast.Core, env: Env, elements: frozenset[str]) -> list[CostPart]:
     """Return a part, or, where it is none, those below it."""
-    if isinstance(core, Const | Var) and not _is_variable(core):
+    if isinstance(core, ast.Const | ast.Var) and not _is_variable(core):
         return []
-    named = core.operand.name if isinstance(core, Field) and isinstance(core.operand, Var) else ""
+    named = (
+        core.operand.name
+        if isinstance(core, ast.Field) and isinstance(core.operand, ast.Var)
+        else ""
+    )
     if named in ("node", "params"):
         return []
     return [_part(low, core, env, elements)]
 
 
-def _is_variable(core: Core) -> bool:
-    return isinstance(core, Var) and core.name.startswith("variables.")
+def _is_variable(core: ast.Core) -> bool:
+    return isinstance(core, ast.Var) and core.name.startswith("variables.")
 
 
-def _computed(low: Lowering, core: Core, env: Env) -> tuple[Frequency, Cost]:
+def _computed(low: Lowering, core: ast.Core, env: Env) -> tuple[Frequency, Cost]:
     """Return where a part is computed by itself, and what that costs."""
     try:
         value = low.lower(core, env)
@@ -142,29 +136,34 @@ def _place(roots: list[Op]) -> Frequency:
     return Frequency.MOVING if any(invariance.is_dynamic(op) for op in roots) else Frequency.STATIC
 
 
-def _children(core: Core) -> Iterator[Core]:
+def _children(core: ast.Core) -> Iterator[ast.Core]:
     for field in dataclasses.fields(core):
         value = getattr(core, field.name)
         for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Core):
+            if isinstance(one, ast.Core):
                 yield one
 
 
-def names_read(core: Core) -> Iterator[str]:
+def names_read(core: ast.Core) -> Iterator[str]:
     """Yield the names that a tree reads, those that it defines itself included."""
-    if isinstance(core, Var):
+    if isinstance(core, ast.Var):
         yield core.name
     for child in _children(core):
         yield from names_read(child)
 
 
-_PODS: Final = list_of(record("Pod"))
+_PODS: Final = types.list_of(types.record("Pod"))
 #: The annotation of a policy that lets its rules cost more.
 ANNOTATION: Final = "policysched.dev/cost-limit"
 #: A part that has less of its rule's cost than this is not to blame by itself.
 _MOST: Final = 0.6
 
-Given = tuple[Mapping[str, Any], RecordType, Mapping[str, UserFunction], Sequence[tuple[str, Core]]]
+Given = tuple[
+    Mapping[str, Any],
+    types.RecordType,
+    Mapping[str, ast.UserFunction],
+    Sequence[tuple[str, ast.Core]],
+]
 """Parameters and their type, functions, and variables, as `breakdown` takes them."""
 
 
@@ -194,28 +193,28 @@ def _missing_keys(rule: Checked) -> list[str]:
     """Return how to write the keys whose lack keeps conditions on pods from being counted."""
     found: dict[str, None] = {}
     for part in _parts_of(rule.core):
-        if not isinstance(part, Macro) or part.operand.type != _PODS or part.test is None:
+        if not isinstance(part, ast.Macro) or part.operand.type != _PODS or part.test is None:
             continue
         inside = list(_parts_of(part.test))
-        if any(isinstance(one, Var) and one.name == "node" for one in inside):
+        if any(isinstance(one, ast.Var) and one.name == "node" for one in inside):
             continue
-        entries = (one for one in inside if isinstance(one, Index) and not one.optional)
+        entries = (one for one in inside if isinstance(one, ast.Index) and not one.optional)
         for one in entries:
-            if isinstance(one.operand.type, MapType):
+            if isinstance(one.operand.type, types.MapType):
                 found[_optional(rule.text.text, one)] = None
     return list(found)
 
 
-def _optional(text: str, entry: Index) -> str:
+def _optional(text: str, entry: ast.Index) -> str:
     """Return the text of an entry of a map as an optional."""
     operand, key = entry.operand.span, entry.index.span
     shown = text[key.start : key.end]
-    if not shown.startswith(("'", '"')) and isinstance(entry.index, Const):
+    if not shown.startswith(("'", '"')) and isinstance(entry.index, ast.Const):
         shown = f'"{entry.index.value}"'
     return f"{text[operand.start : operand.end]}[?{shown}]"
 
 
-def _parts_of(tree: Core) -> Iterator[Core]:
+def _parts_of(tree: ast.Core) -> Iterator[ast.Core]:
     """Yield a tree and everything below it."""
     yield tree
     for child in children(tree):

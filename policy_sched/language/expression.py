@@ -14,8 +14,8 @@ from policy_sched.language.codegen import Functions, Program, generate
 from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps, ops
 from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
 from policy_sched.language.runtime import Activation, Runtime
-from policy_sched.language.syntax import Core, Span, UserFunction
-from policy_sched.language.values import KINDS, MAX_STEPS, Interval, RecordType
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import KINDS, MAX_STEPS, Interval, types
 from policy_sched.model import PodInfo
 
 #: An error kind's number in the catalogue is this plus its number in `KINDS` (PS601..607).
@@ -84,14 +84,14 @@ def per_row(values: Any, n: int, *, listed: bool = False) -> list[Any]:
 
 
 def compile_expression(
-    core: Core,
+    core: ast.Core,
     params: Mapping[str, Any] | None = None,
-    params_type: RecordType | None = None,
-    functions: Mapping[str, UserFunction] | None = None,
-    variables: Sequence[tuple[str, Core]] = (),
+    params_type: types.RecordType | None = None,
+    functions: Mapping[str, ast.UserFunction] | None = None,
+    variables: Sequence[tuple[str, ast.Core]] = (),
 ) -> Expression:
     """Compile one checked expression. Raises Refusal if it cannot be compiled."""
-    low = make_lowering(params or {}, params_type or RecordType("record"), functions or {})
+    low = make_lowering(params or {}, params_type or types.RecordType("record"), functions or {})
     for name, body in variables:
         low.globals[f"variables.{name}"] = low.thunk(body, {})
     try:

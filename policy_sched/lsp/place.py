@@ -16,7 +16,7 @@ from policy_sched.errors import PolicyError
 from policy_sched.language.check import check_beside
 from policy_sched.language.diagnostics import PolicySource, Text
 from policy_sched.language.stdlib import DEFINITION, Section, policy_environment
-from policy_sched.language.values import Type
+from policy_sched.language.values import types
 from policy_sched.profiles.load import LoadedDocument, load, policy_source
 from policy_sched.source import Marked, SourceFile
 
@@ -77,7 +77,7 @@ def word_before(before: str) -> str:
     return "" if found is None else found[1]
 
 
-def type_of(expression: str, before: str, source: PolicySource) -> Type | None:
+def type_of(expression: str, before: str, source: PolicySource) -> types.Type | None:
     """Return the type of an expression at the end of ``before``; None if it has none.
 
     A variable of an enclosing loop has the type of an element.

@@ -9,7 +9,7 @@ from typing import Final
 from policy_sched.language import Entry, of_device
 from policy_sched.language.cel import selector_type
 from policy_sched.language.stdlib import selector_environment
-from policy_sched.language.values import Type
+from policy_sched.language.values import types
 from policy_sched.lsp.place import CursorPosition, loops, member_before, word_before
 from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
 from policy_sched.profiles.load import WITH_SELECTORS
@@ -76,7 +76,7 @@ def _members(base: str, before: str) -> Iterator[Suggestion]:
     yield from methods(environment, kind)
 
 
-def _type_of(expression: str, before: str) -> Type | None:
+def _type_of(expression: str, before: str) -> types.Type | None:
     """Return the type of an expression at the end of ``before``, in the loops that are open."""
     for name, operand in reversed(loops(before)):
         if selector_type(f"({operand}).optMap(x, x)") is not None:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from policy_sched.language import Entry, of_macro, of_overload
 from policy_sched.language.stdlib import Environment, Overload
-from policy_sched.language.values import ListType, MapType, OptionalType, Type, fit
+from policy_sched.language.values import types
 
 Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
 _CONSTANTS: Final = ("true", "false")
@@ -41,14 +41,14 @@ def functions_in(environment: Environment, namespace: str) -> Iterator[Suggestio
             yield Suggestion(name.partition(".")[2], "function", _all_of(overloads))
 
 
-def methods(environment: Environment, kind: Type) -> Iterator[Suggestion]:
+def methods(environment: Environment, kind: types.Type) -> Iterator[Suggestion]:
     """Yield the methods and macros that a value of a type has."""
     for name, overloads in environment.methods.items():
-        fitting = tuple(one for one in overloads if fit(one.params[0], kind, {}))
+        fitting = tuple(one for one in overloads if types.fit(one.params[0], kind, {}))
         if fitting:
             yield Suggestion(name, "method", _all_of(fitting))
-    if isinstance(kind, ListType | MapType | OptionalType):
-        optional = isinstance(kind, OptionalType)
+    if isinstance(kind, types.ListType | types.MapType | types.OptionalType):
+        optional = isinstance(kind, types.OptionalType)
         for name, macro in environment.macros.items():
             if macro.of_optional == optional:
                 yield Suggestion(name, "method", of_macro(macro))

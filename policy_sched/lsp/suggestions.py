@@ -22,7 +22,7 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language import Entry, of_field, of_variable
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.language.stdlib import policy_environment
-from policy_sched.language.values import RecordType
+from policy_sched.language.values import types
 from policy_sched.lsp import selectors
 from policy_sched.lsp.place import (
     CursorPosition,
@@ -207,12 +207,12 @@ def _members(
     kind = type_of(base, before, source)
     if kind is None:
         return
-    if isinstance(kind, RecordType):
+    if isinstance(kind, types.RecordType):
         yield from _fields(base, kind)
     yield from methods(environment, kind)
 
 
-def _fields(base: str, kind: RecordType) -> Iterator[Suggestion]:
+def _fields(base: str, kind: types.RecordType) -> Iterator[Suggestion]:
     record = policy_environment().records.get(kind.name)
     if record is not None and not kind.fields:
         for field in record.fields.values():

@@ -28,19 +28,19 @@ from policy_sched.language.diagnostics import Text
 from policy_sched.language.ir import Reads
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
-from policy_sched.language.syntax import And, Call, Cond, Const, Core, Let, Macro, Or, Var
-from policy_sched.language.values import BOOL, Some
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import Some, types
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules import DeviceCase
 from policy_sched.preemption import Case
 
-Quantifier: TypeAlias = Callable[[Core], Core]
+Quantifier: TypeAlias = Callable[[ast.Core], ast.Core]
 """From a condition on an element to the expression that is true if there is such an element."""
 
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 
 
-def conditions_inside(core: Macro | Let) -> Iterator[tuple[Core, Quantifier]]:
+def conditions_inside(core: ast.Macro | ast.Let) -> Iterator[tuple[ast.Core, Quantifier]]:
     """Yield the conditions in the body of a macro, and for each how to quantify it.
 
     The bodies of ``optMap`` and ``optFlatMap`` are left out.
@@ -48,30 +48,34 @@ def conditions_inside(core: Macro | Let) -> Iterator[tuple[Core, Quantifier]]:
     yield from _inside(core, lambda body: body)
 
 
-def negated(core: Core) -> Core:
+def negated(core: ast.Core) -> ast.Core:
     """Return the opposite of a condition."""
-    return Call(overload="not_bool", args=(core,), type=BOOL, span=core.span)
+    return ast.Call(overload="not_bool", args=(core,), type=types.BOOL, span=core.span)
 
 
-def _inside(core: Macro | Let, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]]:
-    if isinstance(core, Let):
+def _inside(
+    core: ast.Macro | ast.Let, quantify: Quantifier
+) -> Iterator[tuple[ast.Core, Quantifier]]:
+    if isinstance(core, ast.Let):
         name, value, span = core.name, core.value, core.span
         yield from _below(
             core.body,
-            lambda body: quantify(Let(name=name, value=value, body=body, type=BOOL, span=span)),
+            lambda body: quantify(
+                ast.Let(name=name, value=value, body=body, type=types.BOOL, span=span)
+            ),
         )
         return
     if core.kind in _OPTIONAL:
         return
 
-    def some(body: Core) -> Core:
+    def some(body: ast.Core) -> ast.Core:
         return quantify(
-            Macro(
+            ast.Macro(
                 kind="exists",
                 operand=core.operand,
                 names=core.names,
                 test=body,
-                type=BOOL,
+                type=types.BOOL,
                 span=core.span,
             )
         )
@@ -84,28 +88,28 @@ def _inside(core: Macro | Let, quantify: Quantifier) -> Iterator[tuple[Core, Qua
         yield from _below(core.body, reached)
 
 
-def _whole(condition: Core, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]]:
+def _whole(condition: ast.Core, quantify: Quantifier) -> Iterator[tuple[ast.Core, Quantifier]]:
     """Yield a condition itself, if it can change, and those within it."""
-    if not isinstance(condition, Const):
+    if not isinstance(condition, ast.Const):
         yield condition, quantify
     yield from _below(condition, quantify)
 
 
-def _below(core: Core, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]]:
+def _below(core: ast.Core, quantify: Quantifier) -> Iterator[tuple[ast.Core, Quantifier]]:
     """Yield the conditions below a tree, in evaluation order."""
     match core:
-        case Cond(test=test, then=then, otherwise=otherwise):
+        case ast.Cond(test=test, then=then, otherwise=otherwise):
             yield from _whole(test, quantify)
             yield from _below(then, _after(quantify, test))
             yield from _below(otherwise, _after(quantify, negated(test)))
-        case And(args=args) | Or(args=args):
+        case ast.And(args=args) | ast.Or(args=args):
             for arg in args:
                 yield from _whole(arg, quantify)
-                quantify = _after(quantify, arg if isinstance(core, And) else negated(arg))
-        case Macro(operand=operand):
+                quantify = _after(quantify, arg if isinstance(core, ast.And) else negated(arg))
+        case ast.Macro(operand=operand):
             yield from _below(operand, quantify)
             yield from _inside(core, quantify)
-        case Let(value=value):
+        case ast.Let(value=value):
             yield from _below(value, quantify)
             yield from _inside(core, quantify)
         case _:
@@ -113,9 +117,9 @@ def _below(core: Core, quantify: Quantifier) -> Iterator[tuple[Core, Quantifier]
                 yield from _below(child, quantify)
 
 
-def _after(quantify: Quantifier, condition: Core) -> Quantifier:
+def _after(quantify: Quantifier, condition: ast.Core) -> Quantifier:
     """Return the question about elements for which a condition is true."""
-    return lambda body: quantify(And(args=(condition, body), type=BOOL, span=body.span))
+    return lambda body: quantify(ast.And(args=(condition, body), type=types.BOOL, span=body.span))
 
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -208,13 +212,13 @@ class _Prober:
     def within(self, checked: Checked) -> tuple[Probe, ...]:
         """Return the probes of the conditions in an expression that is no rule itself."""
         path = checked.text.path.removesuffix(".expression")
-        if checked.core.type == BOOL:
+        if checked.core.type == types.BOOL:
             return (self._probe(checked.core, checked.text, path, "both"),)
         return self._inner(checked.core, checked.text, path)
 
     def _probe(
         self,
-        core: Core,
+        core: ast.Core,
         text: Text,
         path: str,
         criterion: CoverageCriterion,
@@ -227,14 +231,14 @@ class _Prober:
         location = self._location(core, text, path, is_rule=is_rule)
         return Probe(location, criterion, expression, self._inner(core, text, path))
 
-    def reads(self, core: Core, names: frozenset[str]) -> bool:
+    def reads(self, core: ast.Core, names: frozenset[str]) -> bool:
         """Return whether an expression reads one of some variables, itself or by a variable."""
-        if isinstance(core, Var):
+        if isinstance(core, ast.Var):
             inner = self._variables.get(core.name)
             return core.name in names or (inner is not None and self.reads(inner, names))
         return any(self.reads(child, names) for child in children(core))
 
-    def _location(self, core: Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
+    def _location(self, core: ast.Core, text: Text, path: str, *, is_rule: bool) -> SourceLocation:
         start, end = (0, len(text.text)) if is_rule else (core.span.start, core.span.end)
         line, column, _ = text.position(start)
         shown = " ".join(text.text[start:end].split())
@@ -242,7 +246,7 @@ class _Prober:
             _shown_file(text.file), line, column, self._policy.name, path, is_rule, shown
         )
 
-    def _compiled(self, core: Core) -> Expression | None:
+    def _compiled(self, core: ast.Core) -> Expression | None:
         policy = self._policy
         try:
             return compile_expression(
@@ -251,22 +255,22 @@ class _Prober:
         except Refusal:
             return None
 
-    def _inner(self, core: Core, text: Text, path: str) -> tuple[Probe, ...]:
+    def _inner(self, core: ast.Core, text: Text, path: str) -> tuple[Probe, ...]:
         """Return the probes of the conditions below a tree, in evaluation order."""
         match core:
-            case Cond(test=test, then=then, otherwise=otherwise):
+            case ast.Cond(test=test, then=then, otherwise=otherwise):
                 probe = self._probe(test, text, path, "both")
                 true, false = self._inner(then, text, path), self._inner(otherwise, text, path)
                 return (replace(probe, if_true=true, if_false=false),)
-            case And(args=args) | Or(args=args):
-                return self._chain(args, text, path, all_true=isinstance(core, And))
-            case Macro(operand=operand):
+            case ast.And(args=args) | ast.Or(args=args):
+                return self._chain(args, text, path, all_true=isinstance(core, ast.And))
+            case ast.Macro(operand=operand):
                 return (*self._inner(operand, text, path), *self._looped(core, text, path))
-            case Let(value=value):
+            case ast.Let(value=value):
                 return (*self._inner(value, text, path), *self._looped(core, text, path))
         return tuple(probe for child in children(core) for probe in self._inner(child, text, path))
 
-    def _looped(self, core: Macro | Let, text: Text, path: str) -> Iterator[Probe]:
+    def _looped(self, core: ast.Macro | ast.Let, text: Text, path: str) -> Iterator[Probe]:
         """Yield the probes of the conditions that read the variables of a loop."""
         for condition, quantify in conditions_inside(core):
             true, false = (
@@ -278,7 +282,7 @@ class _Prober:
                 yield Probe(location, "both", true, opposite=false)
 
     def _chain(
-        self, args: Sequence[Core], text: Text, path: str, *, all_true: bool
+        self, args: Sequence[ast.Core], text: Text, path: str, *, all_true: bool
     ) -> tuple[Probe, ...]:
         """Return the probe of the first operand; the next one is reached through its value."""
         if not args:

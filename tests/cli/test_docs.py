@@ -9,7 +9,7 @@ import pytest
 from policy_sched.cli.main import run
 from policy_sched.language.diagnostics.problems import codes
 from policy_sched.language.reference import entries
-from policy_sched.language.stdlib.environment import policy_environment, rule_macros
+from policy_sched.language.stdlib.environment import policy_environment
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -50,7 +50,7 @@ def test_everything_that_rules_may_name_has_an_entry() -> None:
     """No name of the tables is missing."""
     environment = policy_environment()
     records = environment.records
-    names = [*codes(), *environment.variables, *environment.sections, *records, *rule_macros()]
+    names = [*codes(), *environment.variables, *environment.sections, *records, *environment.macros]
     names += [f"{record.name}.{field}" for record in records.values() for field in record.fields]
     names += [overload.name for overload in environment.overloads]
     assert [name for name in names if not entries(name)] == []

@@ -21,8 +21,8 @@ from policy_sched.language.expression import (
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.syntax import ast as typed
+from policy_sched.language.values import types
 from policy_sched.language.values.errors import KINDS, Some
-from policy_sched.language.values.types import STRING
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 
@@ -159,7 +159,7 @@ class Evaluation:
     def _outcome(self, value: Any, number: int) -> Outcome:
         if number:
             return _failed(number)
-        if self.tree.type == STRING and isinstance(value, int):
+        if self.tree.type == types.STRING and isinstance(value, int):
             value = self.bound.table.strings.text(value)
         return Outcome(plain(value))
 

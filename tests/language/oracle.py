@@ -16,14 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from policy_sched.language.syntax import ast as typed
-from policy_sched.language.values.types import (
-    DOUBLE,
-    ListType,
-    MapType,
-    OptionalType,
-    QuantityType,
-    Type,
-)
+from policy_sched.language.values import types
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 
@@ -206,30 +199,30 @@ class Oracle:
         raise AssertionError(tree.kind)
 
 
-def settled(value: Any, kind: Type) -> Any:
+def settled(value: Any, kind: types.Type) -> Any:
     """Return a quantity literal in the unit that its place in the text gives it.
 
     Those in lists, maps and optionals, too.
     """
     match value, kind:
-        case list(), ListType():
+        case list(), types.ListType():
             return [settled(item, kind.element) for item in value]
-        case dict(), MapType():
+        case dict(), types.MapType():
             return {key: settled(item, kind.value) for key, item in value.items()}
-        case Optional(present=True), OptionalType():
+        case Optional(present=True), types.OptionalType():
             return some(settled(value.value, kind.element))
-    if not isinstance(value, Quantity) or not isinstance(kind, QuantityType):
+    if not isinstance(value, Quantity) or not isinstance(kind, types.QuantityType):
         return value
     if value.dimension != "free" or kind.dimension in {"free", "any"}:
         return value
     return quantity_of_units(Quantity(value.amount, kind.dimension).units, kind.dimension)
 
 
-def element_types(tree: typed.Core) -> Iterable[Type]:
+def element_types(tree: typed.Core) -> Iterable[types.Type]:
     """Return the type of each element of a list: those of a literal's may differ."""
     if isinstance(tree, typed.ListLit):
         return [part.type for part in tree.elements]
-    assert isinstance(tree.type, ListType)
+    assert isinstance(tree.type, types.ListType)
     return itertools.repeat(tree.type.element)
 
 
@@ -260,9 +253,9 @@ def _frames(operand: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, dict[st
 
 def total(items: list[Any], kind: Any) -> Any:
     """Add the elements in order; of nothing, the zero of the element's type."""
-    if isinstance(kind, QuantityType):
+    if isinstance(kind, types.QuantityType):
         return oracle_lists.total(items, Quantity(Fraction(0), kind.dimension))
-    zero = 0.0 if kind == DOUBLE else 0
+    zero = 0.0 if kind == types.DOUBLE else 0
     result = oracle_lists.total(items, zero)
     return in_duration(result) if isinstance(result, int) and kind.name == "duration" else result
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from policy_sched.language.values.types import ListType, MapType, Type
+from policy_sched.language.values import types
 
 from .oracle_text import text_of_double
 from .oracle_time import text_of_duration, text_of_timestamp
@@ -17,11 +17,11 @@ CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z]))")
 SPECIAL: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def plain(value: Any, kind: Type) -> str:
+def plain(value: Any, kind: types.Type) -> str:
     """Return a value as ``%s`` prints it."""
-    if isinstance(kind, ListType):
+    if isinstance(kind, types.ListType):
         return "[" + ", ".join(plain(item, kind.element) for item in value) + "]"
-    if isinstance(kind, MapType):
+    if isinstance(kind, types.MapType):
         entries = {plain(k, kind.key): plain(v, kind.value) for k, v in value.items()}
         return "{" + ", ".join(f"{k}: {entries[k]}" for k in sorted(entries)) + "}"
     match kind.name:
@@ -40,7 +40,7 @@ def plain(value: Any, kind: Type) -> str:
     raise OracleError("conversion")
 
 
-def clause(letter: str, precision: int, value: Any, kind: Type) -> str:
+def clause(letter: str, precision: int, value: Any, kind: types.Type) -> str:
     """Return a value as one clause prints it; a type that the clause does not take is an error."""
     if letter == "s":
         return plain(value, kind)
@@ -60,7 +60,7 @@ def clause(letter: str, precision: int, value: Any, kind: Type) -> str:
     raise OracleError("conversion")
 
 
-def formatted(form: str, items: list[Any], kinds: Iterable[Type]) -> str:
+def formatted(form: str, items: list[Any], kinds: Iterable[types.Type]) -> str:
     """Fill a printf-like text; a missing argument is an error, as is an unknown clause."""
     parts: list[str] = []
     rest = zip(items, kinds, strict=False)

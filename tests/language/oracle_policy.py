@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from policy_sched.language.check.policy import CheckedPolicy, CheckedRule
-from policy_sched.language.syntax.ast import Core
+from policy_sched.language.syntax import ast
 
 from .oracle import Lazy, Oracle
 from .oracle_values import OracleError, int_of_double, truncated_quotient
@@ -25,7 +25,7 @@ class PolicyOracle:
     policy: CheckedPolicy
     names: dict[str, object]
 
-    def value(self, tree: Core) -> Any:
+    def value(self, tree: ast.Core) -> Any:
         """Return the value of an expression of the policy."""
         names: dict[str, object] = {**self.names, "params": dict(self.policy.params)}
         oracle = Oracle(names, dict(self.policy.functions))

@@ -16,7 +16,7 @@ from policy_sched.language.expression import FIRST_ERROR, compile_expression
 from policy_sched.language.lint.conditions import walk
 from policy_sched.language.stdlib.environment import Overload, policy_environment
 from policy_sched.language.stdlib.value_printer import value_text
-from policy_sched.language.syntax.ast import Call
+from policy_sched.language.syntax import ast
 from policy_sched.language.values.errors import KINDS
 from policy_sched.profiles.check.check import check_open
 
@@ -45,7 +45,7 @@ def test_an_example_uses_its_function(overload: Overload) -> None:
     text, _, value = overload.example.partition(" => ")
     core, problems = check_expression(text, "any", PARAMS)
     assert core is not None, problems
-    assert overload.id in {part.overload for part in walk(core) if isinstance(part, Call)}
+    assert overload.id in {part.overload for part in walk(core) if isinstance(part, ast.Call)}
     if value:
         assert shown(text) == value
 

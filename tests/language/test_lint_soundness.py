@@ -14,8 +14,8 @@ from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.diagnostics.problems import Problem
 from policy_sched.language.lint.conditions import Trees, conditions, walk
-from policy_sched.language.syntax.ast import Cond, Core
-from policy_sched.language.values.types import BOOL
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import names_of, oracle_outcome
@@ -71,7 +71,7 @@ def conditions_of_few_terms(draw: st.DrawFn) -> str:
     return draw(st.recursive(leaves, _more, max_leaves=5))
 
 
-def told(text: str) -> tuple[list[Problem], Core | None]:
+def told(text: str) -> tuple[list[Problem], ast.Core | None]:
     """Return what is said about the conditions of a filter rule, and its tree."""
     source = policy({"params": PARAMS, "filter": [{"expression": text}]})
     checked, _ = check_policy(source)
@@ -83,15 +83,15 @@ def told(text: str) -> tuple[list[Problem], Core | None]:
     return [one.problem for one in found], rule.expression.core
 
 
-def claims(problem: Problem, tree: Core) -> Iterator[tuple[Core, bool]]:
+def claims(problem: Problem, tree: ast.Core) -> Iterator[tuple[ast.Core, bool]]:
     """Yield the conditions that a problem speaks of, and what it says that they always are."""
     place = problem.start, problem.end
     for part in walk(tree):
         if problem.code in ("PS401", "PS402") and (part.span.start, part.span.end) == place:
-            if part.type == BOOL:
+            if part.type == types.BOOL:
                 yield part, problem.code == "PS401"
                 return
-        elif problem.code == "PS403" and isinstance(part, Cond):
+        elif problem.code == "PS403" and isinstance(part, ast.Cond):
             for branch, taken_if in ((part.then, True), (part.otherwise, False)):
                 if (branch.span.start, branch.span.end) == place:
                     yield part.test, not taken_if
@@ -113,7 +113,7 @@ def assert_sound(text: str, world: World, pod: PodInfo) -> None:
                 assert (outcome.value, outcome.error) == (value, ""), (text, problem.message)
 
 
-def _closed(tree: Core) -> bool:
+def _closed(tree: ast.Core) -> bool:
     source = policy({"filter": [{"expression": "true"}]})
     checked, _ = check_policy(source)
     assert checked is not None

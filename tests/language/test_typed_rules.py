@@ -17,9 +17,9 @@ from policy_sched.language.check.definitions import params_type
 from policy_sched.language.expression import Expression, compile_expression
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.stdlib.environment import Overload, policy_environment
-from policy_sched.language.syntax.ast import Core
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 from policy_sched.language.values.errors import LimitError
-from policy_sched.language.values.types import BOOL, DOUBLE, INT, STRING, Type, list_of
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import Evaluation, agree, cache_of, checked
@@ -43,15 +43,15 @@ REASONS: Final = {
 UNFIT: Final = {"PS012", "PS208", "PS502"}
 #: Functions with an argument that must be known before the node is, or when the rule is loaded.
 KNOWN_BEFORE: Final = ("matches", "find", "domain", "domains", "selector")
-RESULTS: Final[dict[str, tuple[Type, ...]]] = {
-    "filter": (BOOL,),
-    "score": (INT, DOUBLE),
-    "filter.messageExpression": (STRING,),
-    "filter.reasons": (list_of(STRING),),
+RESULTS: Final[dict[str, tuple[types.Type, ...]]] = {
+    "filter": (types.BOOL,),
+    "score": (types.INT, types.DOUBLE),
+    "filter.messageExpression": (types.STRING,),
+    "filter.reasons": (types.list_of(types.STRING),),
 }
 
 
-def compiled(tree: Core) -> Expression | Refusal:
+def compiled(tree: ast.Core) -> Expression | Refusal:
     """Compile a tree, or return why it is refused."""
     try:
         return compile_expression(tree, PARAMS, params_type(PARAMS))
@@ -129,7 +129,7 @@ def test_every_function_is_compiled_for_arguments_of_any_level(overload: Overloa
     accepted = 0
     for depth in (1, 1, 1, 2, 2):
         writer = Writer(chooser.choice)
-        bound: dict[str, Type] = {}
+        bound: dict[str, types.Type] = {}
         call = writer.call_of(overload, depth, bound=bound)
         tree, _ = checked(call, "any", PARAMS)
         text = call if tree is None else shown(call, tree.type)
@@ -147,7 +147,7 @@ def test_little_is_refused() -> None:
     chooser = random.Random(4)
     found: Counter[str] = Counter()
     for _ in range(1000):
-        tree, _ = checked(Writer(chooser.choice).write(BOOL, 3), "filter", PARAMS)
+        tree, _ = checked(Writer(chooser.choice).write(types.BOOL, 3), "filter", PARAMS)
         if tree is None:
             continue
         expression = compiled(tree)

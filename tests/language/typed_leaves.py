@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.language.values.types import (
-    BOOL,
-    DOUBLE,
-    DURATION,
-    INT,
-    RAW,
-    RESOURCES,
-    SELECTOR,
-    SEMVER,
-    STRING,
-    TIMESTAMP,
-    Type,
-    list_of,
-    map_of,
-    optional_of,
-    quantity_of,
-    record,
-)
+from policy_sched.language.values import types
 
 AFFINITY: Final = {
     "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -43,64 +26,80 @@ PARAMS: Final[dict[str, Any]] = {
     "affinity": AFFINITY,
 }
 #: Types whose values are one thing.
-SCALARS: Final[tuple[Type, ...]] = (
-    *(BOOL, INT, DOUBLE, STRING, DURATION, TIMESTAMP, SEMVER),
-    *map(quantity_of, ("cpu", "bytes", "count", "free", "any")),
+SCALARS: Final[tuple[types.Type, ...]] = (
+    *(
+        types.BOOL,
+        types.INT,
+        types.DOUBLE,
+        types.STRING,
+        types.DURATION,
+        types.TIMESTAMP,
+        types.SEMVER,
+    ),
+    *map(types.quantity_of, ("cpu", "bytes", "count", "free", "any")),
 )
 RECORDS: Final = ("Pod", "Node", "Taint", "Toleration", "Container", "HostPort", "Condition")
 
-_TEXTS: Final = map_of(STRING, STRING)
-LEAVES: Final[dict[Type, tuple[str, ...]]] = {
-    BOOL: ("true", "node.ready", "pod.hostNetwork", "params.flag"),
-    INT: ("0", "3", "-1", "node.podCount", "pod.priority", "cluster.nodeCount", "params.number"),
-    DOUBLE: ("0.5", "params.ratio", "double(node.podCount)", "double(pod.priority)"),
-    STRING: (
+_TEXTS: Final = types.map_of(types.STRING, types.STRING)
+LEAVES: Final[dict[types.Type, tuple[str, ...]]] = {
+    types.BOOL: ("true", "node.ready", "pod.hostNetwork", "params.flag"),
+    types.INT: (
+        "0",
+        "3",
+        "-1",
+        "node.podCount",
+        "pod.priority",
+        "cluster.nodeCount",
+        "params.number",
+    ),
+    types.DOUBLE: ("0.5", "params.ratio", "double(node.podCount)", "double(pod.priority)"),
+    types.STRING: (
         *('"a"', '"cpu"', "node.name", "pod.name", "params.word", "node.kubeletVersion"),
         *('node.labels["zone"]', 'pod.labels["a"]'),
     ),
-    DURATION: ('duration("1m")', "(now - node.creationTime)", "(now - pod.creationTime)"),
-    TIMESTAMP: ("now", "node.creationTime", "pod.creationTime", "timestamp(0)"),
-    SEMVER: ('semver("1.2.3")', "semver(node.kubeletVersion, true)", "semver(pod.name)"),
-    SELECTOR: ('selector("a in (b), !c")',),
-    RESOURCES: ("node.free", "pod.requests", "node.allocatable", "cluster.requested"),
-    RAW: ("params.affinity",),
-    quantity_of("cpu"): (
+    types.DURATION: ('duration("1m")', "(now - node.creationTime)", "(now - pod.creationTime)"),
+    types.TIMESTAMP: ("now", "node.creationTime", "pod.creationTime", "timestamp(0)"),
+    types.SEMVER: ('semver("1.2.3")', "semver(node.kubeletVersion, true)", "semver(pod.name)"),
+    types.SELECTOR: ('selector("a in (b), !c")',),
+    types.RESOURCES: ("node.free", "pod.requests", "node.allocatable", "cluster.requested"),
+    types.RAW: ("params.affinity",),
+    types.quantity_of("cpu"): (
         *('node.free["cpu"]', 'pod.requests["cpu"]', 'cluster.allocatable["cpu"]'),
         'domain("zone").free["cpu"]',
     ),
-    quantity_of("bytes"): ('node.free["memory"]', 'pod.requests["memory"]'),
-    quantity_of("count"): ('node.free["example.com/gpu"]', 'pod.requests["example.com/gpu"]'),
-    quantity_of("free"): (
+    types.quantity_of("bytes"): ('node.free["memory"]', 'pod.requests["memory"]'),
+    types.quantity_of("count"): ('node.free["example.com/gpu"]', 'pod.requests["example.com/gpu"]'),
+    types.quantity_of("free"): (
         'quantity("500m")',
         "quantity(pod.name)",
         'quantity(node.labels["rank"])',
     ),
-    quantity_of("any"): ("pod.requests[pod.name]", "node.free[pod.name]"),
-    list_of(STRING): ("params.words", "pod.images", "node.declaredFeatures"),
-    list_of(INT): ("params.numbers", "lists.range(3)"),
-    list_of(list_of(INT)): ("params.shape", "[[0, 0], [9, 1]]"),
-    list_of(list_of(DOUBLE)): ("[[0.0, 0.0], [9.0, 1.5]]",),
-    list_of(record("Pod")): ("node.pods", 'domain("zone").pods'),
-    list_of(record("Taint")): ("node.taints",),
-    list_of(record("Toleration")): ("pod.tolerations",),
-    list_of(record("Container")): ("pod.containers",),
-    list_of(record("HostPort")): ("node.usedPorts", "pod.hostPorts"),
-    list_of(record("Condition")): ("node.conditions",),
-    list_of(record("Domain")): ('domains("zone")',),
-    optional_of(STRING): ('node.labels[?"zone"]', "pod.labels.?a"),
+    types.quantity_of("any"): ("pod.requests[pod.name]", "node.free[pod.name]"),
+    types.list_of(types.STRING): ("params.words", "pod.images", "node.declaredFeatures"),
+    types.list_of(types.INT): ("params.numbers", "lists.range(3)"),
+    types.list_of(types.list_of(types.INT)): ("params.shape", "[[0, 0], [9, 1]]"),
+    types.list_of(types.list_of(types.DOUBLE)): ("[[0.0, 0.0], [9.0, 1.5]]",),
+    types.list_of(types.record("Pod")): ("node.pods", 'domain("zone").pods'),
+    types.list_of(types.record("Taint")): ("node.taints",),
+    types.list_of(types.record("Toleration")): ("pod.tolerations",),
+    types.list_of(types.record("Container")): ("pod.containers",),
+    types.list_of(types.record("HostPort")): ("node.usedPorts", "pod.hostPorts"),
+    types.list_of(types.record("Condition")): ("node.conditions",),
+    types.list_of(types.record("Domain")): ('domains("zone")',),
+    types.optional_of(types.STRING): ('node.labels[?"zone"]', "pod.labels.?a"),
     _TEXTS: ("node.labels", "pod.labels", "pod.nodeSelector"),
-    map_of(STRING, INT): ("params.weights",),
-    record("Pod"): ("pod", "pod", "node.pods[0]"),
-    record("Node"): ("node", "node", "[node][0]"),
-    record("Cluster"): ("cluster",),
-    record("Domain"): ('domain("zone")',),
-    record("Namespace"): ("namespaceObject",),
-    record("Image"): ('node.images["img:1"]',),
-    record("Taint"): ('taint("k", "v", "NoSchedule")', "node.taints[0]"),
-    record("Toleration"): ("pod.tolerations[0]",),
-    record("Container"): ("pod.containers[0]",),
-    record("HostPort"): ("pod.hostPorts[0]", "node.usedPorts[0]"),
-    record("Condition"): ("node.conditions[0]",),
+    types.map_of(types.STRING, types.INT): ("params.weights",),
+    types.record("Pod"): ("pod", "pod", "node.pods[0]"),
+    types.record("Node"): ("node", "node", "[node][0]"),
+    types.record("Cluster"): ("cluster",),
+    types.record("Domain"): ('domain("zone")',),
+    types.record("Namespace"): ("namespaceObject",),
+    types.record("Image"): ('node.images["img:1"]',),
+    types.record("Taint"): ('taint("k", "v", "NoSchedule")', "node.taints[0]"),
+    types.record("Toleration"): ("pod.tolerations[0]",),
+    types.record("Container"): ("pod.containers[0]",),
+    types.record("HostPort"): ("pod.hostPorts[0]", "node.usedPorts[0]"),
+    types.record("Condition"): ("node.conditions[0]",),
 }
 #: Records whose fields lead to other values.
 OWNERS: Final = (*RECORDS, "Cluster", "Domain", "Namespace", "Image")

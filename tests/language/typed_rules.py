@@ -15,35 +15,14 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from policy_sched.language.stdlib.environment import Overload, policy_environment
-from policy_sched.language.values.types import (
-    BOOL,
-    DOUBLE,
-    DURATION,
-    INT,
-    RESOURCES,
-    SELECTOR,
-    SEMVER,
-    STRING,
-    ListType,
-    MapType,
-    OptionalType,
-    QuantityType,
-    RecordType,
-    Type,
-    TypeVariable,
-    list_of,
-    map_of,
-    optional_of,
-    quantity_of,
-    record,
-)
+from policy_sched.language.values import types
 from tests.finite import chooser
 
 from .typed_leaves import LEAVES, OWNERS, RECORDS, SCALARS
 
 Choose = Callable[[Sequence[Any]], Any]
-Names = tuple[tuple[str, Type], ...]
-KEYS: Final[tuple[Type, ...]] = (STRING, INT, BOOL)
+Names = tuple[tuple[str, types.Type], ...]
+KEYS: Final[tuple[types.Type, ...]] = (types.STRING, types.INT, types.BOOL)
 DIMENSIONS: Final = ("cpu", "bytes", "count", "free", "any")
 RESOURCE: Final = {"cpu": '"cpu"', "bytes": '"memory"', "count": '"example.com/gpu"'}
 #: Fields that the oracle's world does not have.
@@ -60,7 +39,7 @@ class Writer:
         default=("leaf", "call", "call", "call", "field", "choice", "element", "name", "macro")
     )
 
-    def write(self, kind: Type, depth: int, names: Names = ()) -> str:
+    def write(self, kind: types.Type, depth: int, names: Names = ()) -> str:
         """Write an expression of a type that may read ``names``."""
         if depth <= 0:
             return self.leaf(kind, names)
@@ -68,20 +47,20 @@ class Writer:
         made = None if way == "leaf" else getattr(self, way)(kind, depth, names)
         return self.leaf(kind, names) if made is None else made
 
-    def leaf(self, kind: Type, names: Names) -> str:
+    def leaf(self, kind: types.Type, names: Names) -> str:
         """Write an expression without further choices than its leaves."""
         own = [name for name, of in names if of == kind] * 3
         return str(self.choose([*own, *LEAVES.get(kind, ()), *self._literals(kind, names)]))
 
-    def _literals(self, kind: Type, names: Names) -> Iterator[str]:
+    def _literals(self, kind: types.Type, names: Names) -> Iterator[str]:
         match kind:
-            case ListType():
+            case types.ListType():
                 first = self.leaf(kind.element, names)
                 yield f"[{first}]"
                 yield f"[{first}, {self.leaf(kind.element, names)}]"
-            case OptionalType():
+            case types.OptionalType():
                 yield f"optional.of({self.leaf(kind.element, names)})"
-            case MapType():
+            case types.MapType():
                 key, value = self.leaf(kind.key, names), self.leaf(kind.value, names)
                 yield f"{{{key}: {value}}}"
 
@@ -89,23 +68,23 @@ class Writer:
         self.used += 1
         return f"v{self.used}"
 
-    def type(self, depth: int = 1) -> Type:
+    def type(self, depth: int = 1) -> types.Type:
         """Choose any type."""
         shape = self.choose(("scalar",) * 4 + ("list", "optional", "map", "record"))
         match shape if depth else "scalar":
             case "list":
-                return list_of(self.type(depth - 1))
+                return types.list_of(self.type(depth - 1))
             case "optional":
-                return optional_of(self.type(depth - 1))
+                return types.optional_of(self.type(depth - 1))
             case "map":
-                return map_of(self.choose(KEYS), self.type(depth - 1))
+                return types.map_of(self.choose(KEYS), self.type(depth - 1))
             case "record":
-                return record(self.choose(RECORDS))
+                return types.record(self.choose(RECORDS))
         return self.choose(SCALARS)  # type: ignore[no-any-return]
 
     # Ways to make a value.
 
-    def call(self, kind: Type, depth: int, names: Names) -> str | None:
+    def call(self, kind: types.Type, depth: int, names: Names) -> str | None:
         """Write a call of an overload whose result may be of the type."""
         found = [
             (o, bound)
@@ -115,7 +94,7 @@ class Writer:
         if not found:
             return None
         overload, bound = self.choose(found)
-        dimension = kind.dimension if isinstance(kind, QuantityType) else None
+        dimension = kind.dimension if isinstance(kind, types.QuantityType) else None
         return self.call_of(overload, depth, names, dict(bound), dimension)
 
     def call_of(
@@ -123,7 +102,7 @@ class Writer:
         overload: Overload,
         depth: int,
         names: Names = (),
-        bound: dict[str, Type] | None = None,
+        bound: dict[str, types.Type] | None = None,
         dimension: str | None = None,
     ) -> str:
         """Write a call of one overload."""
@@ -144,10 +123,10 @@ class Writer:
             return f"{args[0]}.{overload.name}({', '.join(args[1:])})"
         return f"{overload.name}({', '.join(args)})"
 
-    def _given(self, param: Type, bound: dict[str, Type], unit: str) -> Type:
+    def _given(self, param: types.Type, bound: dict[str, types.Type], unit: str) -> types.Type:
         """Return the type of an argument: type variables are chosen once for a call."""
         match param:
-            case TypeVariable():
+            case types.TypeVariable():
                 if param.name not in bound:
                     allowed = [kind for kind in SCALARS if kind.name in param.allowed]
                     key = param.name == "K"
@@ -155,19 +134,19 @@ class Writer:
                         self.choose(allowed or KEYS) if allowed or key else self.type()
                     )
                 return bound[param.name]
-            case ListType():
-                return list_of(self._given(param.element, bound, unit))
-            case OptionalType():
-                return optional_of(self._given(param.element, bound, unit))
-            case MapType():
-                return map_of(
+            case types.ListType():
+                return types.list_of(self._given(param.element, bound, unit))
+            case types.OptionalType():
+                return types.optional_of(self._given(param.element, bound, unit))
+            case types.MapType():
+                return types.map_of(
                     self._given(param.key, bound, unit), self._given(param.value, bound, unit)
                 )
-            case QuantityType():
-                return quantity_of(unit)
+            case types.QuantityType():
+                return types.quantity_of(unit)
         return param
 
-    def field(self, kind: Type, depth: int, names: Names) -> str | None:
+    def field(self, kind: types.Type, depth: int, names: Names) -> str | None:
         """Write a field of a record."""
         found = [
             (owner, name)
@@ -178,57 +157,59 @@ class Writer:
         if not found:
             return None
         owner, name = self.choose(found)
-        return f"{_safe(self.write(record(owner), depth - 1, names))}.{name}"
+        return f"{_safe(self.write(types.record(owner), depth - 1, names))}.{name}"
 
-    def choice(self, kind: Type, depth: int, names: Names) -> str:
+    def choice(self, kind: types.Type, depth: int, names: Names) -> str:
         """Write a choice between two."""
-        test, then, other = (self.write(k, depth - 1, names) for k in (BOOL, kind, kind))
+        test, then, other = (self.write(k, depth - 1, names) for k in (types.BOOL, kind, kind))
         return f"({test} ? {then} : {other})"
 
-    def element(self, kind: Type, depth: int, names: Names) -> str:
+    def element(self, kind: types.Type, depth: int, names: Names) -> str:
         """Write an element of a list or a map, or an amount of resources."""
-        optional = isinstance(kind, OptionalType)
-        inner = kind.element if isinstance(kind, OptionalType) else kind
+        optional = isinstance(kind, types.OptionalType)
+        inner = kind.element if isinstance(kind, types.OptionalType) else kind
         mark = "?" if optional else ""
-        if isinstance(inner, QuantityType) and inner.dimension != "free":
-            key = RESOURCE.get(inner.dimension) or self.write(STRING, depth - 1, names)
-            return f"{_safe(self.write(RESOURCES, depth - 1, names))}[{mark}{key}]"
-        of: Type = self.choose((INT, *KEYS))
-        whole = list_of(inner) if self.choose((True, False)) else map_of(of, inner)
-        key = self.write(INT if isinstance(whole, ListType) else of, depth - 1, names)
+        if isinstance(inner, types.QuantityType) and inner.dimension != "free":
+            key = RESOURCE.get(inner.dimension) or self.write(types.STRING, depth - 1, names)
+            return f"{_safe(self.write(types.RESOURCES, depth - 1, names))}[{mark}{key}]"
+        of: types.Type = self.choose((types.INT, *KEYS))
+        whole = types.list_of(inner) if self.choose((True, False)) else types.map_of(of, inner)
+        key = self.write(types.INT if isinstance(whole, types.ListType) else of, depth - 1, names)
         return f"{_safe(self.write(whole, depth - 1, names))}[{mark}{key}]"
 
-    def name(self, kind: Type, depth: int, names: Names) -> str:
+    def name(self, kind: types.Type, depth: int, names: Names) -> str:
         """Write an expression with a name for a part of it."""
         name, of = self._fresh(), self.type()
         value = self.write(of, depth - 1, names)
         return f"cel.bind({name}, {value}, {self.write(kind, depth - 1, (*names, (name, of)))})"
 
-    def macro(self, kind: Type, depth: int, names: Names) -> str | None:
+    def macro(self, kind: types.Type, depth: int, names: Names) -> str | None:
         """Write a macro over a list, a map or an optional."""
         name, of = self._fresh(), self.type()
-        listed = list_of(of)
+        listed = types.list_of(of)
         inside = (*names, (name, of))
         match kind:
-            case ListType():
+            case types.ListType():
                 if self.choose((True, False)):
                     inside, listed = (*names, (name, kind.element)), kind
-                    head, body = "filter", BOOL
+                    head, body = "filter", types.BOOL
                 else:
                     head, body = "map", kind.element
-            case OptionalType():
-                source = self.write(optional_of(of), depth - 1, names)
+            case types.OptionalType():
+                source = self.write(types.optional_of(of), depth - 1, names)
                 body = self.choose((kind, kind.element))
                 head = "optFlatMap" if body == kind else "optMap"
                 return f"{_safe(source)}.{head}({name}, {self.write(body, depth - 1, inside)})"
-            case MapType():
-                source = self.write(map_of(kind.key, of), depth - 1, names)
+            case types.MapType():
+                source = self.write(types.map_of(kind.key, of), depth - 1, names)
                 key = self._fresh()
                 text = self.write(kind.value, depth - 1, (*inside, (key, kind.key)))
                 return f"{_safe(source)}.transformMap({key}, {name}, {text})"
-            case _ if kind == BOOL:
-                head, body = self.choose(("all", "exists", "exists_one")), BOOL
-            case _ if kind in (INT, DOUBLE, DURATION) or isinstance(kind, QuantityType):
+            case _ if kind == types.BOOL:
+                head, body = self.choose(("all", "exists", "exists_one")), types.BOOL
+            case _ if kind in (types.INT, types.DOUBLE, types.DURATION) or isinstance(
+                kind, types.QuantityType
+            ):
                 head, body = "sum", kind
             case _:
                 return None
@@ -240,17 +221,17 @@ def _safe(text: str) -> str:
     return f"({text})" if text[0] in "-!" else text
 
 
-def _bound(result: Type, kind: Type) -> dict[str, Type] | None:
+def _bound(result: types.Type, kind: types.Type) -> dict[str, types.Type] | None:
     """Return what type variables are where a result is of a type; None where it cannot be."""
-    if isinstance(result, TypeVariable):
+    if isinstance(result, types.TypeVariable):
         fits = not result.allowed or kind.name in result.allowed
         return {result.name: kind} if fits else None
     match result, kind:
-        case QuantityType(), QuantityType():
+        case types.QuantityType(), types.QuantityType():
             return {}
-        case (ListType(), ListType()) | (OptionalType(), OptionalType()):
+        case (types.ListType(), types.ListType()) | (types.OptionalType(), types.OptionalType()):
             return _bound(result.element, kind.element)
-        case MapType(), MapType():
+        case types.MapType(), types.MapType():
             key, value = _bound(result.key, kind.key), _bound(result.value, kind.value)
             return None if key is None or value is None else {**key, **value}
     return {} if result == kind else None
@@ -266,28 +247,32 @@ TELLING: Final = {
 }
 
 
-def shown(text: str, kind: Type, name: str = "s") -> str:
+def shown(text: str, kind: types.Type, name: str = "s") -> str:
     """Return a text whose value can be compared, in place of one of a type that has no form."""
     inner = f"{name}s"
     match kind:
-        case ListType():
+        case types.ListType():
             body = shown(name, kind.element, inner)
             return text if body == name else f"{text}.map({name}, {body})"
-        case OptionalType():
+        case types.OptionalType():
             body = shown(name, kind.element, inner)
             return text if body == name else f"{text}.optMap({name}, {body})"
-        case MapType():
+        case types.MapType():
             body = shown(name, kind.value, inner)
             return text if body == name else f"{text}.transformMap({name}k, {name}, {body})"
-        case QuantityType():
+        case types.QuantityType():
             return f"{_safe(text)}.sign()"
-        case RecordType():
+        case types.RecordType():
             return f"{text}.{TELLING.get(kind.name, 'name')}"
-    last = {SEMVER: ".major()", SELECTOR: ".matches(pod.labels)", RESOURCES: ".names()"}
+    last = {
+        types.SEMVER: ".major()",
+        types.SELECTOR: ".matches(pod.labels)",
+        types.RESOURCES: ".names()",
+    }
     return text + last.get(kind, "")
 
 
 @st.composite
-def typed(draw: st.DrawFn, kind: Type, depth: int = 3) -> str:
+def typed(draw: st.DrawFn, kind: types.Type, depth: int = 3) -> str:
     """Draw an expression of a type."""
     return Writer(chooser(draw)).write(kind, depth)

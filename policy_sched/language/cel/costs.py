@@ -13,23 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.stdlib import selector_environment
-from policy_sched.language.syntax import (
-    AndExpr,
-    Binary,
-    CallExpr,
-    CelLiteral,
-    CondExpr,
-    Ident,
-    IndexExpr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    MethodExpr,
-    Node,
-    OrExpr,
-    Select,
-    Unary,
-)
+from policy_sched.language.syntax import ast
 
 MAX_COST: Final = 1_000_000
 """Units that one evaluation may take, and that an estimate may reach."""
@@ -51,29 +35,29 @@ _TURNS: Final = {
 """Units of one turn of a comprehension, its bodies apart."""
 
 
-def constant(node: Node) -> bool:
+def constant(node: ast.Node) -> bool:
     """Tell whether cel-go makes a value before the evaluation: of literals alone."""
     match node:
-        case Literal() | CelLiteral():
+        case ast.Literal() | ast.CelLiteral():
             return True
-        case ListExpr():
+        case ast.ListExpr():
             return all(map(constant, node.elements))
-        case MapExpr():
+        case ast.MapExpr():
             return all(map(constant, (*node.keys, *node.values)))
-        case CallExpr():
+        case ast.CallExpr():
             return node.name in CONVERSIONS and all(map(constant, node.args))
     return False
 
 
-def starts_anew(operand: Node) -> bool:
+def starts_anew(operand: ast.Node) -> bool:
     """Tell whether fields of an operand are those of a value that a call or a literal makes."""
-    return not isinstance(operand, Ident | Select | IndexExpr | CondExpr)
+    return not isinstance(operand, ast.Ident | ast.Select | ast.IndexExpr | ast.CondExpr)
 
 
-def loop_parts(node: MethodExpr) -> tuple[list[str], tuple[Node, ...]]:
+def loop_parts(node: ast.MethodExpr) -> tuple[list[str], tuple[ast.Node, ...]]:
     """Return the variables and the bodies of a comprehension that was checked."""
     count = selector_environment().macros[node.name].variables[len(node.args)]
-    names = [arg.name for arg in node.args[:count] if isinstance(arg, Ident)]
+    names = [arg.name for arg in node.args[:count] if isinstance(arg, ast.Ident)]
     return names, node.args[count:]
 
 
@@ -199,7 +183,7 @@ _DEVICE: Final = Shape(
 Scope = Mapping[str, Shape]
 
 
-def estimated_cost(tree: Node) -> float:
+def estimated_cost(tree: ast.Node) -> float:
     """Return what an expression that was checked costs at most."""
     return _Estimate().of(tree, {"device": _DEVICE})[0]
 
@@ -207,64 +191,64 @@ def estimated_cost(tree: Node) -> float:
 class _Estimate:
     """Estimates of the parts of one expression: cost and shape."""
 
-    def of(self, node: Node, scope: Scope) -> tuple[float, Shape]:  # noqa: PLR0911 - each form
+    def of(self, node: ast.Node, scope: Scope) -> tuple[float, Shape]:  # noqa: PLR0911 - each form
         """Return the cost of a part at most, and the shape of its value."""
         match node:
-            case Literal():
+            case ast.Literal():
                 text = isinstance(node.value, str)
                 return 0, Shape("string", len(str(node.value))) if text else _SCALAR
-            case CelLiteral():
+            case ast.CelLiteral():
                 data = isinstance(node.value, bytes)
                 return 0, Shape("bytes", len(node.value)) if data else _SCALAR  # type: ignore[arg-type]
-            case Ident():
+            case ast.Ident():
                 return 1, scope.get(node.name, _SCALAR)
-            case Select():
+            case ast.Select():
                 cost, shape = self.of(node.operand, scope)
                 cost += 1 + starts_anew(node.operand)
                 return cost, (shape.fields or {}).get(node.name) or shape.element or _UNKNOWN
-            case IndexExpr():
+            case ast.IndexExpr():
                 cost, shape = self.of(node.operand, scope)
                 cost += 1 + starts_anew(node.operand) + self.of(node.index, scope)[0]
                 return cost, shape.element or _UNKNOWN
-            case ListExpr() | MapExpr():
+            case ast.ListExpr() | ast.MapExpr():
                 return self._made(node, scope)
-            case AndExpr() | OrExpr():
+            case ast.AndExpr() | ast.OrExpr():
                 return sum(self.of(one, scope)[0] for one in node.args), _SCALAR
-            case CondExpr():
+            case ast.CondExpr():
                 test, _ = self.of(node.test, scope)
                 then, otherwise = self.of(node.then, scope), self.of(node.otherwise, scope)
                 return test + max(then[0], otherwise[0]), _both(then[1], otherwise[1])
-            case Unary():
+            case ast.Unary():
                 cost, shape = self.of(node.operand, scope)
                 return cost + 1, shape
-            case Binary():
+            case ast.Binary():
                 return self._binary(node, scope)
-            case MethodExpr():
+            case ast.MethodExpr():
                 return self._method(node, scope)
-            case CallExpr():
+            case ast.CallExpr():
                 if constant(node):
                     return 0, _result(node.name, self._each(node.args, scope)[1])
                 return self._call(node.name, node.args, scope)
         return 0, _SCALAR
 
-    def _each(self, nodes: Sequence[Node], scope: Scope) -> tuple[float, list[Shape]]:
+    def _each(self, nodes: Sequence[ast.Node], scope: Scope) -> tuple[float, list[Shape]]:
         found = [self.of(node, scope) for node in nodes]
         return sum(cost for cost, _ in found), [shape for _, shape in found]
 
-    def _call(self, name: str, nodes: Sequence[Node], scope: Scope) -> tuple[float, Shape]:
+    def _call(self, name: str, nodes: Sequence[ast.Node], scope: Scope) -> tuple[float, Shape]:
         cost, shapes = self._each(nodes, scope)
         found = _result(name, shapes)
         return cost + call_cost(name, shapes, found.size), found
 
-    def _made(self, node: ListExpr | MapExpr, scope: Scope) -> tuple[float, Shape]:
-        if isinstance(node, ListExpr):
+    def _made(self, node: ast.ListExpr | ast.MapExpr, scope: Scope) -> tuple[float, Shape]:
+        if isinstance(node, ast.ListExpr):
             cost, shapes = self._each(node.elements, scope)
             return cost + LISTED, Shape("list", len(shapes), element=_all(shapes))
         cost, values = self._each(node.values, scope)
         more, keys = self._each(node.keys, scope)
         return cost + more + MAPPED, Shape("map", len(keys), _all(keys), _all(values))
 
-    def _binary(self, node: Binary, scope: Scope) -> tuple[float, Shape]:
+    def _binary(self, node: ast.Binary, scope: Scope) -> tuple[float, Shape]:
         cost, (left, right) = self._each((node.left, node.right), scope)
         cost += operator_cost(node.op, left, right, literal=constant(node.right))
         if node.op == "+" and left.kind in _SIZED:
@@ -273,14 +257,14 @@ class _Estimate:
             return cost, Shape(left.kind, size, added.key, added.element)
         return cost, _SCALAR
 
-    def _method(self, node: MethodExpr, scope: Scope) -> tuple[float, Shape]:
-        name = node.args[0].name if node.args and isinstance(node.args[0], Ident) else ""
-        dotted = f"{node.target.name}.{node.name}" if isinstance(node.target, Ident) else ""
+    def _method(self, node: ast.MethodExpr, scope: Scope) -> tuple[float, Shape]:
+        name = node.args[0].name if node.args and isinstance(node.args[0], ast.Ident) else ""
+        dotted = f"{node.target.name}.{node.name}" if isinstance(node.target, ast.Ident) else ""
         if dotted == "cel.bind":
             cost, value = self.of(node.args[1], scope)
             more, body = self.of(node.args[2], {**scope, name: value})
             return cost + more, body
-        if dotted and isinstance(node.target, Ident) and node.target.name not in scope:
+        if dotted and isinstance(node.target, ast.Ident) and node.target.name not in scope:
             return self._call(dotted, node.args, scope)
         cost, target = self.of(node.target, scope)
         if node.name in ("optMap", "optFlatMap") and name:
@@ -292,7 +276,7 @@ class _Estimate:
             return cost + _times(target.size, turn) + 2 + sorting, shape
         return self._call(node.name, (node.target, *node.args), scope)
 
-    def _turn(self, node: MethodExpr, target: Shape, scope: Scope) -> tuple[float, Shape]:
+    def _turn(self, node: ast.MethodExpr, target: Shape, scope: Scope) -> tuple[float, Shape]:
         """Return the cost of one turn of a comprehension, and the shape of its result."""
         names, bodies = loop_parts(node)
         key, element = target.key or _SCALAR, target.element or _UNKNOWN

@@ -48,24 +48,8 @@ from policy_sched.language.cel.values import (
     type_name,
 )
 from policy_sched.language.stdlib import Overload, selector_environment
-from policy_sched.language.syntax import (
-    AndExpr,
-    Binary,
-    CallExpr,
-    CelLiteral,
-    CondExpr,
-    Ident,
-    IndexExpr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    MethodExpr,
-    Node,
-    OrExpr,
-    Select,
-    Unary,
-)
-from policy_sched.language.values import DYN, ListType, MapType, OptionalType, Type, TypeVariable
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 Scope = Mapping[str, Any]
 NO_OVERLOAD: Final = "no such overload"
@@ -84,15 +68,15 @@ def _kernels() -> Mapping[str, Kernel]:
     }
 
 
-def suits(param: Type, value: Any) -> bool:
+def suits(param: types.Type, value: Any) -> bool:
     """Tell whether a value may be given for a parameter; elements are not looked at."""
-    if param == DYN or isinstance(param, TypeVariable):
+    if param == types.DYN or isinstance(param, types.TypeVariable):
         return True
-    if isinstance(param, ListType):
+    if isinstance(param, types.ListType):
         return isinstance(value, list)
-    if isinstance(param, MapType):
+    if isinstance(param, types.MapType):
         return isinstance(value, CelMap)
-    if isinstance(param, OptionalType):
+    if isinstance(param, types.OptionalType):
         return isinstance(value, Optional)
     return kind_of(value) == param.name
 
@@ -107,7 +91,7 @@ class Evaluation:
         self._environment = selector_environment()
         self._kernels = _kernels()
 
-    def value(self, node: Node, scope: Scope) -> Any:
+    def value(self, node: ast.Node, scope: Scope) -> Any:
         """Return the value of an expression. Raises CelError."""
         return _VISITORS[type(node)](self, node, scope)
 
@@ -116,19 +100,19 @@ class Evaluation:
         if self.cost > self._limit:
             raise CostError("operation cancelled: actual cost limit exceeded")
 
-    def _literal(self, node: Literal, _scope: Scope) -> Any:
+    def _literal(self, node: ast.Literal, _scope: Scope) -> Any:
         return node.value
 
-    def _cel_literal(self, node: CelLiteral, _scope: Scope) -> Any:
+    def _cel_literal(self, node: ast.CelLiteral, _scope: Scope) -> Any:
         return Uint(node.value) if isinstance(node.value, int) else node.value
 
-    def _ident(self, node: Ident, scope: Scope) -> Any:
+    def _ident(self, node: ast.Ident, scope: Scope) -> Any:
         if node.name in scope:
             self._spend(1)
             return scope[node.name]
         return TypeValue(node.name)
 
-    def _select(self, node: Select, scope: Scope) -> Any:
+    def _select(self, node: ast.Select, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
         self._spend(starts_anew(node.operand))
         if node.optional or isinstance(operand, Optional):
@@ -136,7 +120,7 @@ class Evaluation:
         self._spend(1)
         return _member(operand, node.name)
 
-    def _index(self, node: IndexExpr, scope: Scope) -> Any:
+    def _index(self, node: ast.IndexExpr, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
         self._spend(starts_anew(node.operand))
         key = self.value(node.index, scope)
@@ -155,7 +139,7 @@ class Evaluation:
             self._spend(1)
         return found
 
-    def _list(self, node: ListExpr, scope: Scope) -> Any:
+    def _list(self, node: ast.ListExpr, scope: Scope) -> Any:
         self._spend(0 if constant(node) else LISTED)
         found = []
         for one, optional in zip(node.elements, node.optional, strict=True):
@@ -166,7 +150,7 @@ class Evaluation:
                 found.append(value.value)
         return found
 
-    def _map(self, node: MapExpr, scope: Scope) -> Any:
+    def _map(self, node: ast.MapExpr, scope: Scope) -> Any:
         self._spend(0 if constant(node) else MAPPED)
         found = CelMap()
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
@@ -179,17 +163,17 @@ class Evaluation:
                 found.add(key, value.value)
         return found
 
-    def _unary(self, node: Unary, scope: Scope) -> Any:
+    def _unary(self, node: ast.Unary, scope: Scope) -> Any:
         args = self._args((node.operand,), scope)
         self._spend(1)
         return self._chosen(self._environment.operators[node.op], args, NO_OVERLOAD)
 
-    def _binary(self, node: Binary, scope: Scope) -> Any:
+    def _binary(self, node: ast.Binary, scope: Scope) -> Any:
         args = self._args((node.left, node.right), scope)
         self._spend(operator_cost(node.op, *map(measured, args), literal=constant(node.right)))
         return self._chosen(self._environment.operators[node.op], args, NO_OVERLOAD)
 
-    def _args(self, nodes: Sequence[Node], scope: Scope) -> list[Any]:
+    def _args(self, nodes: Sequence[ast.Node], scope: Scope) -> list[Any]:
         """Return the values of arguments, of which an error is one as cel-go has it.
 
         The call costs as much with an error; of three arguments or more the first error ends it.
@@ -206,13 +190,13 @@ class Evaluation:
                 found.append(error)
         return found
 
-    def _and(self, node: AndExpr, scope: Scope) -> Any:
+    def _and(self, node: ast.AndExpr, scope: Scope) -> Any:
         return self._decided(node.args, scope, False)
 
-    def _or(self, node: OrExpr, scope: Scope) -> Any:
+    def _or(self, node: ast.OrExpr, scope: Scope) -> Any:
         return self._decided(node.args, scope, True)
 
-    def _decided(self, args: Sequence[Node], scope: Scope, decides: bool) -> bool:
+    def _decided(self, args: Sequence[ast.Node], scope: Scope, decides: bool) -> bool:
         error: CelError | None = None
         for arg in args:
             try:
@@ -226,15 +210,15 @@ class Evaluation:
             raise error
         return not decides
 
-    def _cond(self, node: CondExpr, scope: Scope) -> Any:
+    def _cond(self, node: ast.CondExpr, scope: Scope) -> Any:
         return self.value(
             node.then if _bool(self.value(node.test, scope)) else node.otherwise, scope
         )
 
-    def _call(self, node: CallExpr, scope: Scope) -> Any:
+    def _call(self, node: ast.CallExpr, scope: Scope) -> Any:
         if node.name == "has":
             select = node.args[0]
-            assert isinstance(select, Select), "the expression was checked"
+            assert isinstance(select, ast.Select), "the expression was checked"
             return _find(self.value(select.operand, scope), select.name, default=False).present
         overloads = self._environment.functions[node.name]
         if constant(node):
@@ -242,7 +226,7 @@ class Evaluation:
         return self._called(node.name, overloads, node.args, scope)
 
     def _called(
-        self, name: str, overloads: Sequence[Overload], nodes: Sequence[Node], scope: Scope
+        self, name: str, overloads: Sequence[Overload], nodes: Sequence[ast.Node], scope: Scope
     ) -> Any:
         args = self._args(nodes, scope)
         shapes = list(map(measured, args))
@@ -257,12 +241,12 @@ class Evaluation:
             self._spend(call_cost(name, shapes, measured(found).size) - cost)
         return found
 
-    def _method(self, node: MethodExpr, scope: Scope) -> Any:
-        if isinstance(node.target, Ident) and node.target.name not in scope:
+    def _method(self, node: ast.MethodExpr, scope: Scope) -> Any:
+        if isinstance(node.target, ast.Ident) and node.target.name not in scope:
             dotted = f"{node.target.name}.{node.name}"
             if dotted == "cel.bind":
                 variable = node.args[0]
-                assert isinstance(variable, Ident), "the expression was checked"
+                assert isinstance(variable, ast.Ident), "the expression was checked"
                 bound = {**scope, variable.name: self.value(node.args[1], scope)}
                 return self.value(node.args[2], bound)
             if dotted in self._environment.functions:
@@ -271,7 +255,7 @@ class Evaluation:
         if (
             special is not None
             and node.args
-            and (node.name in ("or", "orValue") or isinstance(node.args[0], Ident))
+            and (node.name in ("or", "orValue") or isinstance(node.args[0], ast.Ident))
         ):
             before = self.cost
             target = self.value(node.target, scope)
@@ -292,25 +276,25 @@ class Evaluation:
 
     # What looks at its arguments by itself.
 
-    def _or_value(self, node: MethodExpr, target: Any, scope: Scope) -> Any:
+    def _or_value(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
         found = _as_optional(target)
         if found.present:
             return found if node.name == "or" else found.value
         return self.value(node.args[0], scope)
 
-    def _opt_map(self, node: MethodExpr, target: Any, scope: Scope) -> Any:
+    def _opt_map(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
         found = _as_optional(target)
         self._spend(1)
         if not found.present:
             return ABSENT
         variable = node.args[0]
-        assert isinstance(variable, Ident), "the expression was checked"
+        assert isinstance(variable, ast.Ident), "the expression was checked"
         # cel-go evaluates the optional again for its value, and makes one of the result.
         self._spend(self._target_cost + 1 + (node.name == "optMap"))
         value = self.value(node.args[1], {**scope, variable.name: found.value})
         return Optional(True, value) if node.name == "optMap" else value
 
-    def _items(self, node: MethodExpr, target: Any) -> list[tuple[Any, ...]]:
+    def _items(self, node: ast.MethodExpr, target: Any) -> list[tuple[Any, ...]]:
         """Return what the variables of a comprehension stand for, turn by turn."""
         names, _ = loop_parts(node)
         if isinstance(target, list):
@@ -319,13 +303,13 @@ class Evaluation:
             return list(target.items()) if len(names) == 2 else [(key,) for key in target]
         raise CelError(NO_OVERLOAD)
 
-    def _turns(self, node: MethodExpr, target: Any, scope: Scope, cost: int) -> Any:
+    def _turns(self, node: ast.MethodExpr, target: Any, scope: Scope, cost: int) -> Any:
         names, bodies = loop_parts(node)
         for values in self._items(node, target):
             self._spend(cost)
             yield values, bodies, {**scope, **dict(zip(names, values, strict=True))}
 
-    def _all(self, node: MethodExpr, target: Any, scope: Scope) -> bool:
+    def _all(self, node: ast.MethodExpr, target: Any, scope: Scope) -> bool:
         decides = node.name == "exists"
         error: CelError | None = None
         left = len(target) if isinstance(target, list | CelMap) else 0
@@ -345,13 +329,13 @@ class Evaluation:
         self._spend(1)
         return not decides
 
-    def _exists_one(self, node: MethodExpr, target: Any, scope: Scope) -> bool:
+    def _exists_one(self, node: ast.MethodExpr, target: Any, scope: Scope) -> bool:
         turns = self._turns(node, target, scope, 0)
         count = sum(_bool(self.value(bodies[0], inner)) for _, bodies, inner in turns)
         self._spend(2 + 2 * count)
         return count == 1
 
-    def _made(self, node: MethodExpr, target: Any, scope: Scope) -> Any:
+    def _made(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
         """map, filter, and the transforms: a list, or a map, of what the bodies give."""
         entries: list[tuple[Any, Any]] = []
         made_cost = _MADE_COSTS.get(node.name, LISTED + 2)
@@ -375,7 +359,7 @@ class Evaluation:
                     found.add(*one)
         return found
 
-    def _sort_by(self, node: MethodExpr, target: Any, scope: Scope) -> Any:
+    def _sort_by(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
         if not isinstance(target, list):
             raise CelError(NO_OVERLOAD)
         keyed: list[tuple[Any, Any]] = [
@@ -393,23 +377,23 @@ class Evaluation:
 _ORDER: Final = cmp_to_key(compare)
 _MADE_COSTS: Final = {"filter": LISTED + 3, "transformMap": 3, "transformMapEntry": 2}
 """Units of what a comprehension makes of an element, its bodies apart."""
-Special = Callable[[Evaluation, MethodExpr, Any, Scope], Any]
+Special = Callable[[Evaluation, ast.MethodExpr, Any, Scope], Any]
 # ruff: noqa: SLF001 - the class's own methods, by what they are for
-_VISITORS: Final[dict[type[Node], Callable[..., Any]]] = {
-    Literal: Evaluation._literal,
-    CelLiteral: Evaluation._cel_literal,
-    Ident: Evaluation._ident,
-    Select: Evaluation._select,
-    IndexExpr: Evaluation._index,
-    ListExpr: Evaluation._list,
-    MapExpr: Evaluation._map,
-    Unary: Evaluation._unary,
-    Binary: Evaluation._binary,
-    AndExpr: Evaluation._and,
-    OrExpr: Evaluation._or,
-    CondExpr: Evaluation._cond,
-    CallExpr: Evaluation._call,
-    MethodExpr: Evaluation._method,
+_VISITORS: Final[dict[type[ast.Node], Callable[..., Any]]] = {
+    ast.Literal: Evaluation._literal,
+    ast.CelLiteral: Evaluation._cel_literal,
+    ast.Ident: Evaluation._ident,
+    ast.Select: Evaluation._select,
+    ast.IndexExpr: Evaluation._index,
+    ast.ListExpr: Evaluation._list,
+    ast.MapExpr: Evaluation._map,
+    ast.Unary: Evaluation._unary,
+    ast.Binary: Evaluation._binary,
+    ast.AndExpr: Evaluation._and,
+    ast.OrExpr: Evaluation._or,
+    ast.CondExpr: Evaluation._cond,
+    ast.CallExpr: Evaluation._call,
+    ast.MethodExpr: Evaluation._method,
 }
 _SPECIAL: Final[dict[str, Special]] = {
     "or": Evaluation._or_value,

@@ -30,7 +30,7 @@ from policy_sched.language.cel.values import (
     type_name,
 )
 from policy_sched.language.stdlib import BUILTINS, Version
-from policy_sched.language.values import DURATION, INT, TIMESTAMP, Fault, LimitError, Type
+from policy_sched.language.values import Fault, LimitError, types
 
 Kernel = Callable[..., Any]
 INT64: Final = 2**63
@@ -39,10 +39,10 @@ MAX_MADE: Final = 1_000_000
 """Elements of a list, and characters of a text, that one function makes."""
 
 
-_WRAPPED: Final = {DURATION: Duration, TIMESTAMP: Timestamp}
+_WRAPPED: Final = {types.DURATION: Duration, types.TIMESTAMP: Timestamp}
 
 
-def rule_kernel(name: str, result: Type = INT) -> Kernel:
+def rule_kernel(name: str, result: types.Type = types.INT) -> Kernel:
     """Return the rule language's kernel of an overload; its faults become errors."""
     kernel, wrap = BUILTINS[name].function, _WRAPPED.get(result)
 

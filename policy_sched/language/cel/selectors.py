@@ -16,8 +16,8 @@ from policy_sched.language.check import check_selector as checked
 from policy_sched.language.check import compilation_failed
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.stdlib import selector_environment
-from policy_sched.language.syntax import Node, parse_cel
-from policy_sched.language.values import BOOL, DYN, UNKNOWN, Type, cel_name
+from policy_sched.language.syntax import ast, parse_cel
+from policy_sched.language.values import types
 from policy_sched.model import Amount, quantity
 
 #: Expressions that are kept compiled.
@@ -41,8 +41,8 @@ class Selector:
     """
 
     text: str
-    tree: Node | None
-    result: Type | None
+    tree: ast.Node | None
+    result: types.Type | None
     error: str = ""
     problems: tuple[Problem, ...] = ()
     too_complex: bool = False
@@ -52,8 +52,8 @@ class Selector:
     def result_type(self) -> str:
         """The checker's result type as upstream shows it."""
         assert self.result is not None, "it compiled"
-        unknown = self.result in (DYN, UNKNOWN)
-        return "google.protobuf.Any" if unknown else cel_name(self.result)
+        unknown = self.result in (types.DYN, types.UNKNOWN)
+        return "google.protobuf.Any" if unknown else types.cel_name(self.result)
 
     def evaluate(self, device: Record) -> tuple[bool, int]:
         """Return whether the device is selected, and the cost. Raises CelError."""
@@ -76,7 +76,7 @@ def check_selector(text: str) -> tuple[Problem, ...]:
     return compile_selector(text, new=True).problems
 
 
-def selector_type(text: str) -> Type | None:
+def selector_type(text: str) -> types.Type | None:
     """Return the type of an expression over a device, of any type; None after a mistake."""
     tree, _ = parse_cel(text)
     if tree is None:
@@ -97,8 +97,8 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     found = tuple(unit.problems)
     if unit.refusals:
         return Selector(text, None, None, compilation_failed(text, unit.refusals), found)
-    if result not in (BOOL, DYN, UNKNOWN):
-        message = f"must evaluate to bool or the unknown type, not {cel_name(result)}"
+    if result not in (types.BOOL, types.DYN, types.UNKNOWN):
+        message = f"must evaluate to bool or the unknown type, not {types.cel_name(result)}"
         return Selector(text, tree, result, message, found)
     cost = estimated_cost(tree) if new else 0
     if cost > MAX_COST:

@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.language.diagnostics import Problem, did_you_mean
-from policy_sched.language.syntax import (
-    Binary,
-    Ident,
-    IndexExpr,
-    Literal,
-    Node,
-    Select,
-    Span,
-    parse_cel,
-    walk,
-)
+from policy_sched.language.syntax import Span, ast, parse_cel, walk
 
 UNKNOWN: Final = "PS410"
 _KINDS: Final = {"attributes": "attribute", "capacity": "capacity"}
@@ -54,18 +44,18 @@ def unknown_attributes(text: str, known: DeviceNames) -> tuple[Problem, ...]:
     return () if tree is None else tuple(sorted(set(_problems(tree, known))))
 
 
-def _problems(tree: Node, known: DeviceNames) -> Iterator[Problem]:
+def _problems(tree: ast.Node, known: DeviceNames) -> Iterator[Problem]:
     for node, _ in walk(tree):
         step = _step(node)
-        if step is None and isinstance(node, Binary) and node.op == "in":
+        if step is None and isinstance(node, ast.Binary) and node.op == "in":
             left = node.left
-            if isinstance(left, Literal) and isinstance(left.value, str):
+            if isinstance(left, ast.Literal) and isinstance(left.value, str):
                 step = node.right, left.value, left.span
         if step is None:
             continue
         operand, name, span = step
         kind = _field(operand)
-        if kind and isinstance(node, IndexExpr | Select):
+        if kind and isinstance(node, ast.IndexExpr | ast.Select):
             domains = getattr(known, kind)
             if name not in domains:
                 message = f"no device of the snapshot has {_KINDS[kind]} names of the domain"
@@ -80,19 +70,19 @@ def _problems(tree: Node, known: DeviceNames) -> Iterator[Problem]:
             yield Problem(span.start, span.end, UNKNOWN, message + did_you_mean(name, names))
 
 
-def _step(node: Node) -> tuple[Node, str, Span] | None:
+def _step(node: ast.Node) -> tuple[ast.Node, str, Span] | None:
     """Return operand, constant key and its place of ``operand.key`` or ``operand["key"]``."""
     match node:
-        case Select():
+        case ast.Select():
             return node.operand, node.name, node.name_span
-        case IndexExpr(index=Literal(value=str() as key) as written):
+        case ast.IndexExpr(index=ast.Literal(value=str() as key) as written):
             return node.operand, key, written.span
     return None
 
 
-def _field(node: Node) -> str:
+def _field(node: ast.Node) -> str:
     """Return "attributes" or "capacity" for that field of the device, "" for anything else."""
     match node:
-        case Select(operand=Ident(name="device"), name=name) if name in _KINDS:
+        case ast.Select(operand=ast.Ident(name="device"), name=name) if name in _KINDS:
             return name
     return ""

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.stdlib import Version
-from policy_sched.language.values import CEL_NAMES
+from policy_sched.language.values import types
 from policy_sched.model import Quantity
 
 
@@ -164,7 +164,7 @@ _KINDS: Final[dict[type, str]] = {
     NamedFormat: "format",
 }
 _NUMBERS: Final = (int, Uint, float)
-_UPSTREAM_NAMES: Final = CEL_NAMES | {
+_UPSTREAM_NAMES: Final = types.CEL_NAMES | {
     "duration": "google.protobuf.Duration",
     "optional": "optional_type",
     "timestamp": "google.protobuf.Timestamp",

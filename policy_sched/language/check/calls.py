@@ -15,30 +15,8 @@ from policy_sched.language.check.scope import Definition, Scope, silent
 from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
 from policy_sched.language.stdlib import Overload, choose, closest, settle
-from policy_sched.language.syntax import (
-    Call,
-    CallExpr,
-    Const,
-    Core,
-    Ident,
-    ListExpr,
-    ListLit,
-    MethodExpr,
-    Span,
-    UserCall,
-)
-from policy_sched.language.values import (
-    CLASH_HINT,
-    DYN,
-    ERROR,
-    STRING,
-    UNKNOWN,
-    Type,
-    clash_message,
-    dimensions,
-    fit,
-    list_of,
-)
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import types
 from policy_sched.model import parse as parse_quantity
 from policy_sched.model import parse_selector
 
@@ -48,7 +26,7 @@ _SHOWN: Final = 80
 _READ_UPSTREAM: Final = frozenset({"duration", "timestamp", "matches"})
 
 
-def call(node: CallExpr, scope: Scope) -> Core:
+def call(node: ast.CallExpr, scope: Scope) -> ast.Core:
     """Check ``name(args)``."""
     environment, declared = scope.environment, scope.unit.definitions.declared_functions
     if node.name == "has":
@@ -65,7 +43,7 @@ def call(node: CallExpr, scope: Scope) -> Core:
     hint, cel = environment.elsewhere.get(node.name, ""), undeclared(node.name)
     if node.name in environment.methods or node.name in environment.macros:
         hint = f"write `x.{node.name}(...)`"
-        if node.name in environment.methods and ERROR not in kinds:
+        if node.name in environment.methods and types.ERROR not in kinds:
             cel = no_overload(node.name, kinds)
     elif not hint:
         message += _closest_name(node.name, {*environment.functions, *declared, "has"})
@@ -78,10 +56,10 @@ def _closest_name(name: str, names: set[str]) -> str:
     return f"; did you mean '{inside[0]}'?" if inside else did_you_mean(name, names)
 
 
-def method(node: MethodExpr, scope: Scope) -> Core:
+def method(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     """Check ``target.name(args)``: a macro, a function with a dotted name, or a method."""
     target, environment = node.target, scope.environment
-    if isinstance(target, Ident) and target.name not in scope.locals:
+    if isinstance(target, ast.Ident) and target.name not in scope.locals:
         dotted = f"{target.name}.{node.name}"
         if dotted == "cel.bind":
             return macros.bind(node, scope)
@@ -101,14 +79,16 @@ def method(node: MethodExpr, scope: Scope) -> Core:
     return _no_method(receiver, args, node, scope)
 
 
-def _no_method(receiver: Core, args: Sequence[Core], node: MethodExpr, scope: Scope) -> Core:
+def _no_method(
+    receiver: ast.Core, args: Sequence[ast.Core], node: ast.MethodExpr, scope: Scope
+) -> ast.Core:
     """Report a method that no type has."""
     environment, name, at = scope.environment, node.name, node.name_span.end
-    if receiver.type == ERROR:
+    if receiver.type == types.ERROR:
         scope.unit.refusals.append((at, undeclared(name)))
         return silent(node.span)
     message = f"{receiver.type} has no method `{name}`"
-    if receiver.type == DYN:
+    if receiver.type == types.DYN:
         message = f"no method is called `{name}`"
     hint, cel = environment.elsewhere.get(name, ""), undeclared(name)
     if name in environment.functions or name in scope.unit.definitions.declared_functions:
@@ -119,22 +99,28 @@ def _no_method(receiver: Core, args: Sequence[Core], node: MethodExpr, scope: Sc
     return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 
-def methods_of(kind: Type, methods: Mapping[str, Sequence[Overload]]) -> list[str]:
+def methods_of(kind: types.Type, methods: Mapping[str, Sequence[Overload]]) -> list[str]:
     """Return the names of the methods that a value of type ``kind`` has."""
-    return [n for n, group in methods.items() if any(fit(o.params[0], kind, {}) for o in group)]
+    return [
+        n for n, group in methods.items() if any(types.fit(o.params[0], kind, {}) for o in group)
+    ]
 
 
-def _arguments(node: MethodExpr, scope: Scope) -> list[Core]:
+def _arguments(node: ast.MethodExpr, scope: Scope) -> list[ast.Core]:
     """Check the arguments; ``format``'s list alone may mix types."""
-    if node.name != "format" or len(node.args) != 1 or not isinstance(node.args[0], ListExpr):
+    if node.name != "format" or len(node.args) != 1 or not isinstance(node.args[0], ast.ListExpr):
         return [scope.infer(arg) for arg in node.args]
     written = node.args[0]
     items = tuple(scope.infer(element) for element in written.elements)
-    kind = ERROR if any(item.type == ERROR for item in items) else list_of(UNKNOWN)
-    return [ListLit(elements=items, optional=written.optional, type=kind, span=written.span)]
+    kind = (
+        types.ERROR
+        if any(item.type == types.ERROR for item in items)
+        else types.list_of(types.UNKNOWN)
+    )
+    return [ast.ListLit(elements=items, optional=written.optional, type=kind, span=written.span)]
 
 
-def _dotted(name: str, node: MethodExpr, scope: Scope) -> Core:
+def _dotted(name: str, node: ast.MethodExpr, scope: Scope) -> ast.Core:
     environment = scope.environment
     if name not in environment.functions and node.name in environment.unsupported:
         return scope.unsupported(node.name, node.name_span)
@@ -150,7 +136,7 @@ def _dotted(name: str, node: MethodExpr, scope: Scope) -> Core:
     return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 
-def _own_function(node: CallExpr, scope: Scope) -> Core:
+def _own_function(node: ast.CallExpr, scope: Scope) -> ast.Core:
     unit = scope.unit
     args = [scope.infer(arg) for arg in node.args]
     place = unit.definitions.declared_functions[node.name]
@@ -174,9 +160,9 @@ def _own_function(node: CallExpr, scope: Scope) -> Core:
         scope.require(arg, param, f"argument {i} of `{node.name}`")
         for i, (arg, param) in enumerate(zip(args, found.params, strict=True), 1)
     ]
-    if not all(fits) or found.type == ERROR:
+    if not all(fits) or found.type == types.ERROR:
         return silent(node.span)
-    return UserCall(name=node.name, args=tuple(args), type=found.type, span=node.span)
+    return ast.UserCall(name=node.name, args=tuple(args), type=found.type, span=node.span)
 
 
 def _in_order(found: Definition, span: Span, scope: Scope) -> bool:
@@ -194,20 +180,20 @@ def _in_order(found: Definition, span: Span, scope: Scope) -> bool:
 def finish(
     candidates: Sequence[Overload],
     name: str,
-    args: list[Core],
+    args: list[ast.Core],
     span: Span,
     scope: Scope,
     name_span: Span | None = None,
-) -> Core:
+) -> ast.Core:
     """Settle the overload of a call whose arguments are checked."""
-    if any(arg.type == ERROR for arg in args):
+    if any(arg.type == types.ERROR for arg in args):
         return silent(span)
     kinds = [arg.type for arg in args]
     choice = choose(candidates, kinds, dynamic=scope.environment.dynamic)
     if choice is None:
         return _no_overload(candidates, name, kinds, span, scope, name_span)
     if choice.clash:
-        return scope.wrong("PS208", span, clash_message(choice.clash), CLASH_HINT)
+        return scope.wrong("PS208", span, types.clash_message(choice.clash), types.CLASH_HINT)
     overload = choice.overload
     reads = frozenset(overload.reads)
     if reads and not scope.read(reads, span, f"{name}() reads"):
@@ -215,17 +201,17 @@ def finish(
     if not _constants_are_good(overload, args, scope) and not scope.environment.dynamic:
         return silent(span)
     settled = tuple(settle(arg, choice.dimension) for arg in args)
-    return Call(overload=overload.id, args=settled, type=choice.result, span=span)
+    return ast.Call(overload=overload.id, args=settled, type=choice.result, span=span)
 
 
 def _no_overload(
     candidates: Sequence[Overload],
     name: str,
-    kinds: list[Type],
+    kinds: list[types.Type],
     span: Span,
     scope: Scope,
     name_span: Span | None,
-) -> Core:
+) -> ast.Core:
     """Report a call that no overload takes; ``name_span`` is that of a method's name."""
     message = f"`{name}` has no overload for ({', '.join(map(str, kinds))})"
     at = span.start + len(name)
@@ -237,14 +223,14 @@ def _no_overload(
     return scope.wrong("PS201", name_span or span, message, hint, cel=cel, at=at)
 
 
-def _constants_are_good(overload: Overload, args: list[Core], scope: Scope) -> bool:
+def _constants_are_good(overload: Overload, args: list[ast.Core], scope: Scope) -> bool:
     """Check constant texts that the function reads; a selector must be one."""
     if overload.id not in CHECKS:
         return True
     place, check = CHECKS[overload.id]
     arg = args[place]
-    if not isinstance(arg, Const) or not isinstance(arg.value, str):
-        if overload.id == "selector_string" and arg.type == STRING:
+    if not isinstance(arg, ast.Const) or not isinstance(arg.value, str):
+        if overload.id == "selector_string" and arg.type == types.STRING:
             scope.report("PS012", arg.span, "a selector must be a constant text")
             return False
         return True
@@ -259,9 +245,9 @@ def _constants_are_good(overload: Overload, args: list[Core], scope: Scope) -> b
     return False
 
 
-def quantities_differ(kinds: Sequence[Type]) -> tuple[str, ...]:
+def quantities_differ(kinds: Sequence[types.Type]) -> tuple[str, ...]:
     """Return the two dimensions that meet among ``kinds`` and must not, or nothing."""
-    fixed, _ = dimensions(kinds)
+    fixed, _ = types.dimensions(kinds)
     return tuple(sorted(fixed)) if len(fixed) > 1 else ()
 
 

@@ -20,34 +20,8 @@ from policy_sched.language.diagnostics import (
     did_you_mean,
 )
 from policy_sched.language.stdlib import DEFINITION, Environment
-from policy_sched.language.syntax import (
-    KEYWORDS,
-    RESERVED,
-    CallExpr,
-    Core,
-    Ident,
-    Node,
-    Select,
-    UserFunction,
-    parse,
-    walk,
-)
-from policy_sched.language.values import (
-    BOOL,
-    DOUBLE,
-    ERROR,
-    INT,
-    RAW,
-    SCALARS,
-    STRING,
-    UNKNOWN,
-    RecordType,
-    Type,
-    join,
-    list_of,
-    map_of,
-    parse_type,
-)
+from policy_sched.language.syntax import KEYWORDS, RESERVED, ast, parse, walk
+from policy_sched.language.values import types
 
 Add = Callable[[list[Problem], Text], None]
 _Source = TypeVar("_Source", FunctionSource, VariableSource)
@@ -58,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Checked:
     """One expression: its typed tree, and the text that the tree's spans count in."""
 
-    core: Core
+    core: ast.Core
     text: Text = field(compare=False)
 
 
@@ -68,7 +42,7 @@ class _Pending:
 
     source: FunctionSource | VariableSource
     index: int
-    node: Node | None
+    node: ast.Node | None
     uses: frozenset[str]
 
     @property
@@ -84,9 +58,9 @@ def _key(source: FunctionSource | VariableSource) -> str:
 def check_definitions(
     source: PolicySource,
     environment: Environment,
-    params: RecordType,
+    params: types.RecordType,
     add: Add,
-    scores: Mapping[str, Type],
+    scores: Mapping[str, types.Type],
 ) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
     """Check functions and variables; report through ``add``. ``scores`` as in `Definitions`.
 
@@ -151,15 +125,15 @@ def _parsed(source: FunctionSource | VariableSource, index: int, add: Add) -> _P
     return _Pending(source, index, node, uses)
 
 
-def _uses(root: Node) -> set[str]:
+def _uses(root: ast.Node) -> set[str]:
     """Return the keys of the definitions that a text may use."""
     found = set()
     for node, _ in walk(root):
-        if isinstance(node, CallExpr):
+        if isinstance(node, ast.CallExpr):
             found.add(node.name)
         elif (
-            isinstance(node, Select)
-            and isinstance(node.operand, Ident)
+            isinstance(node, ast.Select)
+            and isinstance(node.operand, ast.Ident)
             and node.operand.name == "variables"
         ):
             found.add(f"variables.{node.name}")
@@ -181,7 +155,7 @@ def _in_order(definitions: list[_Pending]) -> list[_Pending]:
 def _variable(
     source: VariableSource, pending: _Pending, definitions: Definitions, add: Add
 ) -> Checked | None:
-    kind: Type = ERROR
+    kind: types.Type = types.ERROR
     reads: frozenset[str] = frozenset()
     checked, elements, depth = None, 0, 0
     if pending.node is not None:
@@ -194,7 +168,7 @@ def _variable(
         add(unit.problems, source.expression)
         kind, reads = tree.type, frozenset(unit.reads)
         elements, depth = unit.elements, unit.depth
-        checked = None if kind == ERROR else Checked(tree, source.expression)
+        checked = None if kind == types.ERROR else Checked(tree, source.expression)
     definitions.variables[source.name] = Definition(
         source.name, pending.index, kind, reads, elements=elements, depth=depth
     )
@@ -205,7 +179,7 @@ def _function(
     source: FunctionSource, pending: _Pending, definitions: Definitions, add: Add
 ) -> None:
     params = _parameters(source, definitions, add)
-    kind: Type = ERROR
+    kind: types.Type = types.ERROR
     reads: frozenset[str] = frozenset()
     function = None
     if pending.node is not None:
@@ -218,8 +192,8 @@ def _function(
         )
         add(unit.problems, source.expression)
         kind, reads = tree.type, frozenset(unit.reads)
-        if kind != ERROR:
-            function = UserFunction(source.name, tuple(p.unique for p in params.values()), tree)
+        if kind != types.ERROR:
+            function = ast.UserFunction(source.name, tuple(p.unique for p in params.values()), tree)
     kinds = tuple(local.type for local in params.values())
     definitions.functions[source.name] = Definition(
         source.name, pending.index, kind, reads, kinds, function
@@ -233,12 +207,12 @@ def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> d
     for name, type_text in source.params:
         where = f"parameter `{name}` of function `{source.name}`"
         problem = None
-        kind: Type = ERROR
+        kind: types.Type = types.ERROR
         try:
-            kind = parse_type(type_text, records=environment.records)
+            kind = types.parse_type(type_text, records=environment.records)
         except ValueError as error:
             close = did_you_mean(
-                type_text, (*SCALARS, *environment.records, "list", "map", "optional")
+                type_text, (*types.SCALARS, *environment.records, "list", "map", "optional")
             )
             problem = ("PS101", f"{where}: {error}{close}")
         if not _NAME.fullmatch(name) or name in KEYWORDS | RESERVED:
@@ -251,12 +225,12 @@ def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> d
     return params
 
 
-def params_type(params: Mapping[str, object]) -> RecordType:
+def params_type(params: Mapping[str, object]) -> types.RecordType:
     """Return the record type of all parameters of a policy."""
-    return RecordType("record", tuple((name, value_type(v)) for name, v in params.items()))
+    return types.RecordType("record", tuple((name, value_type(v)) for name, v in params.items()))
 
 
-def value_type(value: object) -> Type:
+def value_type(value: object) -> types.Type:
     """Return the type of one parameter's value.
 
     A sequence is a list, a mapping whose values have one type a map from string, any other
@@ -264,37 +238,41 @@ def value_type(value: object) -> Type:
     """
     match value:
         case bool():
-            return BOOL
+            return types.BOOL
         case int():
-            return INT if -(2**63) <= value < 2**63 else RAW
+            return types.INT if -(2**63) <= value < 2**63 else types.RAW
         case float():
-            return DOUBLE
+            return types.DOUBLE
         case str():
-            return STRING
+            return types.STRING
         case list() | tuple():
             element = _common([value_type(item) for item in value])
-            return RAW if element in (None, RAW) else list_of(element or UNKNOWN)
+            return (
+                types.RAW
+                if element in (None, types.RAW)
+                else types.list_of(element or types.UNKNOWN)
+            )
         case Mapping():
             return _mapping(value)
-    return RAW
+    return types.RAW
 
 
-def _mapping(value: Mapping[object, object]) -> Type:
+def _mapping(value: Mapping[object, object]) -> types.Type:
     if not all(isinstance(key, str) for key in value):
-        return RAW
+        return types.RAW
     kinds = [value_type(item) for item in value.values()]
     common = _common(kinds)
-    if common is not None and common != RAW:
-        return map_of(STRING, common)
+    if common is not None and common != types.RAW:
+        return types.map_of(types.STRING, common)
     names = [str(key) for key in value]
-    return RecordType("record", tuple(zip(names, kinds, strict=True)))
+    return types.RecordType("record", tuple(zip(names, kinds, strict=True)))
 
 
-def _common(kinds: list[Type]) -> Type | None:
+def _common(kinds: list[types.Type]) -> types.Type | None:
     """Return the one type of all, unknown for none of them, None if they differ."""
-    common: Type = UNKNOWN
+    common: types.Type = types.UNKNOWN
     for kind in {id(kind): kind for kind in kinds}.values():  # most are the same few objects
-        joined = join(common, kind)
+        joined = types.join(common, kind)
         if joined is None:
             return None
         common = joined

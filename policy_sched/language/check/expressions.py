@@ -31,97 +31,44 @@ from policy_sched.language.diagnostics import (
     MAX_TYPE_DEPTH,
 )
 from policy_sched.language.stdlib import ANY, DEFINITION, Environment, Section
-from policy_sched.language.syntax import (
-    And,
-    AndExpr,
-    Binary,
-    Call,
-    CallExpr,
-    CelLiteral,
-    Cond,
-    CondExpr,
-    Const,
-    Core,
-    Field,
-    Has,
-    Ident,
-    Index,
-    IndexExpr,
-    Let,
-    ListExpr,
-    ListLit,
-    Literal,
-    Macro,
-    MapExpr,
-    MapLit,
-    MethodExpr,
-    Node,
-    Or,
-    OrExpr,
-    Select,
-    Unary,
-    UserCall,
-    UserFunction,
-    Var,
-)
-from policy_sched.language.values import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    ERROR,
-    INT,
-    NULL,
-    RAW,
-    RESOURCES,
-    SELECTOR,
-    STRING,
-    UINT,
-    UNKNOWN,
-    ListType,
-    MapType,
-    OptionalType,
-    QuantityType,
-    RecordType,
-    Type,
-    join,
-)
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 
-def _args(tree: Call | UserCall | And | Or) -> tuple[Core, ...]:
+def _args(tree: ast.Call | ast.UserCall | ast.And | ast.Or) -> tuple[ast.Core, ...]:
     return tree.args
 
 
-def _entries(tree: MapLit) -> tuple[Core, ...]:
+def _entries(tree: ast.MapLit) -> tuple[ast.Core, ...]:
     return tuple(part for pair in zip(tree.keys, tree.values, strict=True) for part in pair)
 
 
-def _of_macro(tree: Macro) -> tuple[Core, ...]:
+def _of_macro(tree: ast.Macro) -> tuple[ast.Core, ...]:
     parts = (tree.operand, tree.test, tree.body)
     return tuple(part for part in parts if part is not None)
 
 
 #: By class: a table is looked up in a third of the time of a ``match``, and every lint walks trees.
-_CHILDREN: Final[dict[type[Core], Callable[[Any], tuple[Core, ...]]]] = {
-    Field: lambda tree: (tree.operand,),
-    Index: lambda tree: (tree.operand, tree.index),
-    Has: lambda tree: (tree.operand, tree.key),
-    **dict.fromkeys((Call, UserCall, And, Or), _args),
-    Cond: lambda tree: (tree.test, tree.then, tree.otherwise),
-    ListLit: lambda tree: tree.elements,
-    MapLit: _entries,
-    Let: lambda tree: (tree.value, tree.body),
-    Macro: _of_macro,
+_CHILDREN: Final[dict[type[ast.Core], Callable[[Any], tuple[ast.Core, ...]]]] = {
+    ast.Field: lambda tree: (tree.operand,),
+    ast.Index: lambda tree: (tree.operand, tree.index),
+    ast.Has: lambda tree: (tree.operand, tree.key),
+    **dict.fromkeys((ast.Call, ast.UserCall, ast.And, ast.Or), _args),
+    ast.Cond: lambda tree: (tree.test, tree.then, tree.otherwise),
+    ast.ListLit: lambda tree: tree.elements,
+    ast.MapLit: _entries,
+    ast.Let: lambda tree: (tree.value, tree.body),
+    ast.Macro: _of_macro,
 }
 
 
-def children(tree: Core) -> tuple[Core, ...]:
+def children(tree: ast.Core) -> tuple[ast.Core, ...]:
     """Return the trees right below ``tree``, in the order of their evaluation."""
     below = _CHILDREN.get(type(tree))
     return () if below is None else below(tree)
 
 
-def size(tree: Core, functions: Mapping[str, UserFunction]) -> int:
+def size(tree: ast.Core, functions: Mapping[str, ast.UserFunction]) -> int:
     """Return the number of nodes of ``tree`` with its own functions inlined.
 
     Calls of functions that are not in ``functions`` count as one node.
@@ -129,14 +76,14 @@ def size(tree: Core, functions: Mapping[str, UserFunction]) -> int:
     return _size(tree, functions, {})
 
 
-def _size(tree: Core, functions: Mapping[str, UserFunction], known: dict[str, int]) -> int:
+def _size(tree: ast.Core, functions: Mapping[str, ast.UserFunction], known: dict[str, int]) -> int:
     """Return the size; ``known``: sizes of functions, by name."""
     total = 0
     stack = [tree]
     while stack:
         part = stack.pop()
         total += 1
-        if isinstance(part, UserCall) and part.name in functions:
+        if isinstance(part, ast.UserCall) and part.name in functions:
             if part.name not in known:
                 known[part.name] = _size(functions[part.name].body, functions, known)
             total += known[part.name]
@@ -144,20 +91,22 @@ def _size(tree: Core, functions: Mapping[str, UserFunction], known: dict[str, in
     return total
 
 
-def depth(tree: Core, functions: Mapping[str, UserFunction], variables: Mapping[str, int]) -> int:
+def depth(
+    tree: ast.Core, functions: Mapping[str, ast.UserFunction], variables: Mapping[str, int]
+) -> int:
     """Return how deep ``tree`` is with its own functions and variables written out.
 
     ``variables``: the depth of each, by ``variables.NAME``.
     """
     below = max((depth(child, functions, variables) for child in children(tree)), default=0)
-    if isinstance(tree, Var):
+    if isinstance(tree, ast.Var):
         below = variables.get(tree.name, 0)
-    elif isinstance(tree, UserCall) and tree.name in functions:
+    elif isinstance(tree, ast.UserCall) and tree.name in functions:
         below += depth(functions[tree.name].body, functions, variables)
     return below + 1
 
 
-_HOLDERS: Final = (ListType, MapType, OptionalType, RecordType)
+_HOLDERS: Final = (types.ListType, types.MapType, types.OptionalType, types.RecordType)
 
 
 class TooManyError(Exception):
@@ -168,30 +117,30 @@ class ElementCount:
     """Counts elements; ``functions`` and ``variables`` (by ``variables.NAME``) are known."""
 
     def __init__(
-        self, functions: Mapping[str, UserFunction], variables: Mapping[str, int], limit: int
+        self, functions: Mapping[str, ast.UserFunction], variables: Mapping[str, int], limit: int
     ) -> None:
         self._functions = functions
         self._variables = variables
         self._limit = limit
 
-    def of(self, tree: Core) -> int:
+    def of(self, tree: ast.Core) -> int:
         """Return how many elements the value of ``tree`` has. Raises TooManyError."""
         return self._of(tree, {})
 
-    def _of(self, tree: Core, local: Mapping[str, int]) -> int:
+    def _of(self, tree: ast.Core, local: Mapping[str, int]) -> int:
         """Return the number of elements; ``local``: those of macro variables and parameters."""
         match tree:
-            case Var():
+            case ast.Var():
                 return local.get(tree.name, self._variables.get(tree.name, 0))
-            case ListLit() | MapLit():
+            case ast.ListLit() | ast.MapLit():
                 found = sum(max(1, self._of(child, local)) for child in children(tree))
-            case Let():
+            case ast.Let():
                 found = self._of(tree.body, {**local, tree.name: self._of(tree.value, local)})
-            case UserCall() if tree.name in self._functions:
+            case ast.UserCall() if tree.name in self._functions:
                 function = self._functions[tree.name]
                 args = [self._of(arg, local) for arg in tree.args]
                 found = self._of(function.body, dict(zip(function.params, args, strict=True)))
-            case Macro():
+            case ast.Macro():
                 found = self._macro(tree, local)
             case _:
                 found = sum(self._of(child, local) for child in children(tree))
@@ -199,7 +148,7 @@ class ElementCount:
             raise TooManyError
         return found if isinstance(tree.type, _HOLDERS) else 0
 
-    def _macro(self, tree: Macro, local: Mapping[str, int]) -> int:
+    def _macro(self, tree: ast.Macro, local: Mapping[str, int]) -> int:
         """Return the elements of a loop's result, whose body is there for each of its operand's.
 
         What the body takes of an element is there once for each; what it writes out itself is there
@@ -214,79 +163,79 @@ class ElementCount:
         whole = self._of(tree.body, self._inner(tree, local, operand))
         return max(operand, operand * own + whole - own, own)
 
-    def _inner(self, tree: Macro, local: Mapping[str, int], elements: int) -> Mapping[str, int]:
+    def _inner(self, tree: ast.Macro, local: Mapping[str, int], elements: int) -> Mapping[str, int]:
         """Return the counts of what is visible in a loop, all elements of its operand as one."""
         return {**local, **dict.fromkeys(tree.names, elements if _nested(tree.operand.type) else 0)}
 
 
-def _nested(kind: Type) -> bool:
+def _nested(kind: types.Type) -> bool:
     """Return whether the elements of a list or map hold others."""
-    inner = kind.value if isinstance(kind, MapType) else getattr(kind, "element", None)
+    inner = kind.value if isinstance(kind, types.MapType) else getattr(kind, "element", None)
     return isinstance(inner, _HOLDERS)
 
 
-def type_depth(kind: Type) -> int:
+def type_depth(kind: types.Type) -> int:
     """Return how deep a type is nested; a scalar's depth is 1."""
     match kind:
-        case ListType() | OptionalType():
+        case types.ListType() | types.OptionalType():
             return 1 + type_depth(kind.element)
-        case MapType():
+        case types.MapType():
             return 1 + type_depth(kind.value)
-        case RecordType():
+        case types.RecordType():
             return 1 + max((type_depth(inner) for _, inner in kind.fields), default=0)
     return 1
 
 
-_LITERAL_TYPES: Final = {bool: BOOL, int: INT, float: DOUBLE, str: STRING}
-_CEL_LITERALS: Final = {"uint": UINT, "bytes": BYTES, "null_type": NULL}
+_LITERAL_TYPES: Final = {bool: types.BOOL, int: types.INT, float: types.DOUBLE, str: types.STRING}
+_CEL_LITERALS: Final = {"uint": types.UINT, "bytes": types.BYTES, "null_type": types.NULL}
 
 
-def infer(node: Node, scope: Scope) -> Core:
+def infer(node: ast.Node, scope: Scope) -> ast.Core:
     """Return the typed tree of ``node``; problems are noted in the scope's unit."""
     match node:
-        case Literal(value=value):
-            return Const(value=value, type=_LITERAL_TYPES[type(value)], span=node.span)
-        case CelLiteral(kind=kind, value=value):
-            return Const(value=value, type=_CEL_LITERALS[kind], span=node.span)
-        case Ident():
+        case ast.Literal(value=value):
+            return ast.Const(value=value, type=_LITERAL_TYPES[type(value)], span=node.span)
+        case ast.CelLiteral(kind=kind, value=value):
+            return ast.Const(value=value, type=_CEL_LITERALS[kind], span=node.span)
+        case ast.Ident():
             return ident(node, scope)
-        case Select():
+        case ast.Select():
             return select(node, scope)
-        case IndexExpr():
+        case ast.IndexExpr():
             return index(node, scope)
-        case CallExpr():
+        case ast.CallExpr():
             return calls.call(node, scope)
-        case MethodExpr():
+        case ast.MethodExpr():
             return calls.method(node, scope)
     return _infer_operator(node, scope)
 
 
-def _infer_operator(node: Node, scope: Scope) -> Core:
+def _infer_operator(node: ast.Node, scope: Scope) -> ast.Core:
     match node:
-        case AndExpr() | OrExpr():
+        case ast.AndExpr() | ast.OrExpr():
             return operators.logical(node, scope)
-        case Binary():
+        case ast.Binary():
             return operators.binary(node, scope)
-        case Unary():
+        case ast.Unary():
             return operators.unary(node, scope)
-        case CondExpr():
+        case ast.CondExpr():
             return operators.conditional(node, scope)
-        case ListExpr():
+        case ast.ListExpr():
             return operators.list_literal(node, scope)
-        case MapExpr():
+        case ast.MapExpr():
             return operators.map_literal(node, scope)
     return silent(node.span)
 
 
 def check_tree(
-    node: Node,
+    node: ast.Node,
     section: Section,
     definitions: Definitions,
     *,
     params: Mapping[str, Local] | None = None,
     before_variable: int | None = None,
     before_function: int | None = None,
-) -> tuple[Core, Unit]:
+) -> tuple[ast.Core, Unit]:
     """Check a parsed expression as a value of ``section``.
 
     ``params`` are the parameters of the function that the expression is the body of;
@@ -321,27 +270,27 @@ def check_tree(
     return tree, unit
 
 
-def check_selector(node: Node, environment: Environment) -> tuple[Type, Unit]:
+def check_selector(node: ast.Node, environment: Environment) -> tuple[types.Type, Unit]:
     """Check a parsed selector over devices: its type, and what was found.
 
     What cel-go accepts has a type, though a problem may be reported. Selectors have the limits of
     their length and cost only.
     """
-    definitions = Definitions(environment, RecordType("record"))
+    definitions = Definitions(environment, types.RecordType("record"))
     scope = Scope(Unit(definitions, environment.section("selector"), infer))
     tree = infer(node, scope)
     check_result(tree, scope.unit.section, scope)
     return tree.type, scope.unit
 
 
-def check_result(tree: Core, section: Section, scope: Scope) -> Core:
+def check_result(tree: ast.Core, section: Section, scope: Scope) -> ast.Core:
     """Check the type of a section's value; return the tree, or a silent one after a problem."""
     kind = tree.type
-    if kind in (ERROR, UNKNOWN) or section.name == ANY:
+    if kind in (types.ERROR, types.UNKNOWN) or section.name == ANY:
         return tree
     if section.name == DEFINITION:
         return _check_definition(tree, scope)
-    if any(join(kind, allowed) is not None for allowed in section.results):
+    if any(types.join(kind, allowed) is not None for allowed in section.results):
         return tree
     hint = _hint(kind, section)
     if "message" in section.name.lower():
@@ -349,43 +298,45 @@ def check_result(tree: Core, section: Section, scope: Scope) -> Core:
     if section.name == "postBind":
         message = f"postBind must be string, the note of an event, found {kind}"
         return scope.wrong("PS306", tree.span, message, hint)
-    code = "PS302" if section.results == (INT, DOUBLE) else "PS301"
+    code = "PS302" if section.results == (types.INT, types.DOUBLE) else "PS301"
     code = "PS305" if _is_compound(kind) and section.name != "selector" else code
     message = f"{section.name} must be {section.expected}, found {kind}"
     return scope.wrong(code, tree.span, message, hint)
 
 
-def _check_definition(tree: Core, scope: Scope) -> Core:
+def _check_definition(tree: ast.Core, scope: Scope) -> ast.Core:
     """A variable or function may be of any type that its text gives away."""
     if is_empty_literal(tree):
         hint = "use it where the type is known, or write an element"
         return scope.wrong("PS205", tree.span, "the type cannot be inferred", hint)
-    if tree.type == RAW:
+    if tree.type == types.RAW:
         message = "a parameter whose values have different shapes is only read by builtins"
         return scope.wrong("PS203", tree.span, message)
     return tree
 
 
-def _is_compound(kind: Type) -> bool:
-    compound = isinstance(kind, ListType | MapType | OptionalType | RecordType)
-    return compound or kind in (RESOURCES, SELECTOR, RAW)
+def _is_compound(kind: types.Type) -> bool:
+    compound = isinstance(
+        kind, types.ListType | types.MapType | types.OptionalType | types.RecordType
+    )
+    return compound or kind in (types.RESOURCES, types.SELECTOR, types.RAW)
 
 
-def _hint(kind: Type, section: Section) -> str:
-    if isinstance(kind, OptionalType):
+def _hint(kind: types.Type, section: Section) -> str:
+    if isinstance(kind, types.OptionalType):
         return "give it a value with .orValue(...), or test .hasValue()"
-    if isinstance(kind, QuantityType) and section.results == (INT, DOUBLE):
+    if isinstance(kind, types.QuantityType) and section.results == (types.INT, types.DOUBLE):
         return "take a number with .units() or .value(), or use percent(part, whole)"
-    if isinstance(kind, ListType) and section.expected == "bool":
+    if isinstance(kind, types.ListType) and section.expected == "bool":
         return "write .exists(x, ...), .all(x, ...) or .size() > 0"
     if kind.name in ("quantity", "semver") and section.name == "selector":
         return f'compare it, such as .isGreaterThan({kind}("..."))'
-    if kind == INT and section.expected == "bool":
+    if kind == types.INT and section.expected == "bool":
         return "compare it, such as `> 0`"
     if section.name == "selector":
         return "compare it, such as `== ...`"
-    if section.results == (DURATION,):
+    if section.results == (types.DURATION,):
         return 'write it with its unit, such as 90s or duration("90s")'
-    if section.results == (STRING,) and kind in (INT, DOUBLE):
+    if section.results == (types.STRING,) and kind in (types.INT, types.DOUBLE):
         return "write string(...)"
     return ""

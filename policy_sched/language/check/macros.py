@@ -8,48 +8,20 @@ from policy_sched.language.check.scope import Scope, select_from, silent
 from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
 from policy_sched.language.stdlib import MacroForms, choose
-from policy_sched.language.syntax import (
-    Call,
-    CallExpr,
-    Const,
-    Core,
-    Has,
-    Ident,
-    Let,
-    Macro,
-    MethodExpr,
-    Node,
-    Select,
-)
-from policy_sched.language.values import (
-    BOOL,
-    DYN,
-    ERROR,
-    INT,
-    RESOURCES,
-    STRING,
-    UNKNOWN,
-    ListType,
-    MapType,
-    OptionalType,
-    Type,
-    cel_name,
-    list_of,
-    map_of,
-    optional_of,
-)
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 
-def is_macro(node: MethodExpr, scope: Scope) -> bool:
+def is_macro(node: ast.MethodExpr, scope: Scope) -> bool:
     """Return whether a method call is a macro; ``list.sum()`` without arguments is a method."""
     macro = scope.environment.macros.get(node.name)
     return macro is not None and not (node.name == "sum" and not node.args)
 
 
-def has(node: CallExpr, scope: Scope) -> Core:
+def has(node: ast.CallExpr, scope: Scope) -> ast.Core:
     """Check ``has(operand.field)``."""
     target = node.args[0] if len(node.args) == 1 else None
-    if target is None or not isinstance(target, Select):
+    if target is None or not isinstance(target, ast.Select):
         hint = "for a key that is no name write `key in map`"
         example = "device.attributes.a" if scope.environment.dynamic else "node.labels.zone"
         message = f"has() takes one field selection, such as has({example})"
@@ -57,28 +29,28 @@ def has(node: CallExpr, scope: Scope) -> Core:
         return scope.wrong("PS107", node.span, message, hint, cel=cel)
     operand = scope.infer(target.operand)
     kind = operand.type
-    if kind == ERROR:
+    if kind == types.ERROR:
         return silent(node.span)
-    if isinstance(kind, OptionalType) and not scope.environment.dynamic:
+    if isinstance(kind, types.OptionalType) and not scope.environment.dynamic:
         hint = f"write `.?{target.name}.hasValue()` instead"
         return scope.wrong("PS201", target.operand.span, f"has() does not look into {kind}", hint)
-    if kind in (RESOURCES, UNKNOWN, DYN) or isinstance(kind, MapType):
-        key = Const(value=target.name, type=STRING, span=target.name_span)
-        return Has(operand=operand, key=key, type=BOOL, span=node.span)
+    if kind in (types.RESOURCES, types.UNKNOWN, types.DYN) or isinstance(kind, types.MapType):
+        key = ast.Const(value=target.name, type=types.STRING, span=target.name_span)
+        return ast.Has(operand=operand, key=key, type=types.BOOL, span=node.span)
     field = select_from(operand, target, scope)
-    if field.type == ERROR:
+    if field.type == types.ERROR:
         return silent(node.span)
-    if not isinstance(field.type, OptionalType):
-        field = Call(
+    if not isinstance(field.type, types.OptionalType):
+        field = ast.Call(
             overload="optional_ofNonZeroValue_any",
             args=(field,),
-            type=optional_of(field.type),
+            type=types.optional_of(field.type),
             span=field.span,
         )
-    return Call(overload="hasValue_optional", args=(field,), type=BOOL, span=node.span)
+    return ast.Call(overload="hasValue_optional", args=(field,), type=types.BOOL, span=node.span)
 
 
-def bind(node: MethodExpr, scope: Scope) -> Core:
+def bind(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     """Check ``cel.bind(name, value, body)``."""
     if len(node.args) != 3:
         return _wrong_arity("cel.bind", "cel.bind(x, value, body)", node, scope)
@@ -88,12 +60,12 @@ def bind(node: MethodExpr, scope: Scope) -> Core:
         return silent(node.span)
     inner, (unique,) = scope.bind((names[0], value.type))
     body = inner.infer(node.args[2])
-    if ERROR in (value.type, body.type):
+    if types.ERROR in (value.type, body.type):
         return silent(node.span)
-    return Let(name=unique, value=value, body=body, type=body.type, span=node.span)
+    return ast.Let(name=unique, value=value, body=body, type=body.type, span=node.span)
 
 
-def expand(node: MethodExpr, scope: Scope) -> Core:
+def expand(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     """Check a macro that is written as a method."""
     macro = scope.environment.macros[node.name]
     if not scope.environment.dynamic:
@@ -110,35 +82,39 @@ def expand(node: MethodExpr, scope: Scope) -> Core:
         return silent(node.span)
     inner, unique = scope.bind(*zip(names, kinds, strict=True), nesting=1)
     bodies = [inner.infer(arg) for arg in node.args[variables:]]
-    if any(body.type == ERROR for body in bodies):
+    if any(body.type == types.ERROR for body in bodies):
         return silent(node.span)
     return _finish(node, operand, unique, bodies, scope)
 
 
 def _finish(
-    node: MethodExpr, operand: Core, names: tuple[str, ...], bodies: list[Core], scope: Scope
-) -> Core:
+    node: ast.MethodExpr,
+    operand: ast.Core,
+    names: tuple[str, ...],
+    bodies: list[ast.Core],
+    scope: Scope,
+) -> ast.Core:
     kind = "existsOne" if node.name == "exists_one" else node.name
-    test: Core | None = None
-    body: Core | None = None
-    result: Type
+    test: ast.Core | None = None
+    body: ast.Core | None = None
+    result: types.Type
     if kind in ("all", "exists", "existsOne", "filter"):
         test = bodies[0]
-        result = BOOL
+        result = types.BOOL
         if kind == "filter":
-            result = list_of(_one_type(operand.type))
+            result = types.list_of(_one_type(operand.type))
     else:
         body = bodies[-1]
         test = bodies[0] if len(bodies) == 2 else None
-        result = list_of(body.type)
+        result = types.list_of(body.type)
         if kind == "transformMap":
-            key = operand.type.key if isinstance(operand.type, MapType) else INT
-            result = map_of(key, body.type)
+            key = operand.type.key if isinstance(operand.type, types.MapType) else types.INT
+            result = types.map_of(key, body.type)
         elif kind in ("transformMapEntry", "sortBy"):
             result = body.type if kind == "transformMapEntry" else operand.type
-    if test is not None and not scope.require(test, BOOL, f"the test of {node.name}()"):
+    if test is not None and not scope.require(test, types.BOOL, f"the test of {node.name}()"):
         return silent(node.span)
-    tree = Macro(
+    tree = ast.Macro(
         kind="map" if kind == "sum" else kind,
         operand=operand,
         names=names,
@@ -150,47 +126,52 @@ def _finish(
     return _sum(tree, node, scope) if kind == "sum" else tree
 
 
-def _sum(tree: Macro, node: MethodExpr, scope: Scope) -> Core:
+def _sum(tree: ast.Macro, node: ast.MethodExpr, scope: Scope) -> ast.Core:
     choice = choose(scope.environment.methods["sum"], [tree.type])
     if choice is None:
         assert tree.body is not None
         message = f"sum() adds int, double, duration or quantity, not {tree.body.type}"
         return scope.wrong("PS201", tree.body.span, message)
-    return Call(overload=choice.overload.id, args=(tree,), type=choice.result, span=node.span)
+    return ast.Call(overload=choice.overload.id, args=(tree,), type=choice.result, span=node.span)
 
 
-def _optional(node: MethodExpr, macro: MacroForms, scope: Scope) -> Core:
+def _optional(node: ast.MethodExpr, macro: MacroForms, scope: Scope) -> ast.Core:
     operand = scope.infer(node.target)
     if len(node.args) not in macro.variables:
         return _wrong_arity(node.name, macro.title, node, scope)
     names = _names(node.args[:1], scope)
-    if names is None or operand.type == ERROR:
+    if names is None or operand.type == types.ERROR:
         return silent(node.span)
-    if operand.type not in (UNKNOWN, DYN) and not isinstance(operand.type, OptionalType):
+    if operand.type not in (types.UNKNOWN, types.DYN) and not isinstance(
+        operand.type, types.OptionalType
+    ):
         message = f"{node.name}() is a method of optionals, not of {operand.type}"
         cel, at = no_overload("hasValue", [operand.type], method=True), node.name_span.end
         hint = "an optional comes from `[?key]`"
         return scope.wrong("PS201", node.name_span, message, hint, cel=cel, at=at)
-    inside = operand.type.element if isinstance(operand.type, OptionalType) else operand.type
+    inside = operand.type.element if isinstance(operand.type, types.OptionalType) else operand.type
     inner, unique = scope.bind((names[0], inside))
     body = inner.infer(node.args[1])
-    if body.type == ERROR:
+    if body.type == types.ERROR:
         return silent(node.span)
-    result: Type = optional_of(body.type)
+    result: types.Type = types.optional_of(body.type)
     if node.name == "optFlatMap":
         result = body.type
-        if not isinstance(body.type, OptionalType) and body.type not in (UNKNOWN, DYN):
+        if not isinstance(body.type, types.OptionalType) and body.type not in (
+            types.UNKNOWN,
+            types.DYN,
+        ):
             message = f"optFlatMap()'s value must be an optional, found {body.type}"
-            cel = no_overload("_?_:_", [BOOL, body.type, optional_of(DYN)])
+            cel = no_overload("_?_:_", [types.BOOL, body.type, types.optional_of(types.DYN)])
             return scope.wrong(
                 "PS203", body.span, message, "for a plain value write optMap()", cel=cel
             )
-    return Macro(
+    return ast.Macro(
         kind=node.name, operand=operand, names=unique, body=body, type=result, span=node.span
     )
 
 
-def _count(node: MethodExpr, macro: MacroForms, scope: Scope) -> None:
+def _count(node: ast.MethodExpr, macro: MacroForms, scope: Scope) -> None:
     scope.unit.macros += 1
     hint = "move a part of it into `variables` or `functions`"
     if scope.unit.macros == MAX_MACROS + 1:
@@ -200,17 +181,17 @@ def _count(node: MethodExpr, macro: MacroForms, scope: Scope) -> None:
         scope.report("PS502", node.name_span, message, hint)
 
 
-def _wrong_arity(name: str, form: str, node: MethodExpr, scope: Scope) -> Core:
+def _wrong_arity(name: str, form: str, node: ast.MethodExpr, scope: Scope) -> ast.Core:
     message = f"{name}() does not take {len(node.args)} argument{'s' * (len(node.args) != 1)}"
     cel, at = undeclared(node.name), node.name_span.end
     return scope.wrong("PS107", node.name_span, message, f"write {form}", cel=cel, at=at)
 
 
-def _names(nodes: Sequence[Node], scope: Scope) -> tuple[str, ...] | None:
+def _names(nodes: Sequence[ast.Node], scope: Scope) -> tuple[str, ...] | None:
     """Return the names of the variables that a macro declares, or None after a PS108."""
     names = []
     for node in nodes:
-        if not isinstance(node, Ident):
+        if not isinstance(node, ast.Ident):
             message, cel = "a macro's variable is a simple name", "argument must be a simple name"
             scope.report("PS108", node.span, message, cel=cel)
             return None
@@ -232,35 +213,35 @@ def _outer(scope: Scope) -> set[str]:
     return {*own, *scope.environment.variables}
 
 
-def _one_type(kind: Type) -> Type:
+def _one_type(kind: types.Type) -> types.Type:
     match kind:
-        case ListType():
+        case types.ListType():
             return kind.element
-        case MapType():
+        case types.MapType():
             return kind.key
     return kind
 
 
 def _element_types(
-    operand: Core, variables: int, node: MethodExpr, scope: Scope
-) -> tuple[Type, ...] | None:
+    operand: ast.Core, variables: int, node: ast.MethodExpr, scope: Scope
+) -> tuple[types.Type, ...] | None:
     kind = operand.type
-    if kind == ERROR:
+    if kind == types.ERROR:
         return None
-    if kind in (UNKNOWN, DYN):
+    if kind in (types.UNKNOWN, types.DYN):
         return (kind,) * variables
     match kind:
-        case ListType():
-            return (kind.element,) if variables == 1 else (INT, kind.element)
-        case MapType():
+        case types.ListType():
+            return (kind.element,) if variables == 1 else (types.INT, kind.element)
+        case types.MapType():
             return (kind.key,) if variables == 1 else (kind.key, kind.value)
     hint = ""
-    if kind == RESOURCES:
+    if kind == types.RESOURCES:
         hint = "iterate over its names: `.names()`"
-    elif isinstance(kind, OptionalType):
+    elif isinstance(kind, types.OptionalType):
         hint = "for an optional write `.optMap(x, ...)`, or `.orValue([])` first"
     message = f"{node.name}() needs a list or map, found {kind}"
-    cel = f"expression of type '{cel_name(kind)}' cannot be range of a comprehension"
+    cel = f"expression of type '{types.cel_name(kind)}' cannot be range of a comprehension"
     cel += " (must be list, map, or dynamic)"
     scope.report("PS206", operand.span, message, hint, cel=cel)
     return None

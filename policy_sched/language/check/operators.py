@@ -10,56 +10,17 @@ from policy_sched.language.check.scope import Scope, silent
 from policy_sched.language.check.upstream import mismatch, no_overload
 from policy_sched.language.diagnostics import MAX_LIST_ITEMS
 from policy_sched.language.stdlib import choose, settle
-from policy_sched.language.syntax import (
-    And,
-    AndExpr,
-    Binary,
-    Call,
-    Cond,
-    CondExpr,
-    Const,
-    Core,
-    ListExpr,
-    ListLit,
-    MapExpr,
-    MapLit,
-    Node,
-    Or,
-    OrExpr,
-    Unary,
-)
-from policy_sched.language.values import (
-    BOOL,
-    CLASH_HINT,
-    DOUBLE,
-    DYN,
-    ERROR,
-    INT,
-    STRING,
-    UINT,
-    UNKNOWN,
-    ListType,
-    MapType,
-    OptionalType,
-    QuantityType,
-    Type,
-    clash_message,
-    dimensions,
-    is_known,
-    join,
-    list_of,
-    map_of,
-    optional_of,
-)
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 _INT64: Final = range(-(2**63), 2**63)
 _MAX_FOLDED: Final = 2**126  # products of two int64 stay below
 
 
-def unary(node: Unary, scope: Scope) -> Core:
+def unary(node: ast.Unary, scope: Scope) -> ast.Core:
     """Check ``!x`` and ``-x``."""
     operand = scope.infer(node.operand)
-    if operand.type == ERROR:
+    if operand.type == types.ERROR:
         return silent(node.span)
     candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 1]
     choice = choose(candidates, [operand.type], dynamic=scope.environment.dynamic)
@@ -67,15 +28,17 @@ def unary(node: Unary, scope: Scope) -> Core:
         message = f"`{node.op}` has no overload for {operand.type}"
         cel = no_overload(f"{node.op}_", [operand.type])
         return scope.wrong("PS201", node.span, message, cel=cel)
-    tree = Call(overload=choice.overload.id, args=(operand,), type=choice.result, span=node.span)
+    tree = ast.Call(
+        overload=choice.overload.id, args=(operand,), type=choice.result, span=node.span
+    )
     return _checked_constant(tree, scope)
 
 
-def binary(node: Binary, scope: Scope) -> Core:
+def binary(node: ast.Binary, scope: Scope) -> ast.Core:
     """Check arithmetic, comparison and ``in``."""
     left, right = scope.infer(node.left), scope.infer(node.right)
     kinds = [left.type, right.type]
-    if ERROR in kinds:
+    if types.ERROR in kinds:
         return silent(node.span)
     candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 2]
     choice = choose(candidates, kinds, dynamic=scope.environment.dynamic)
@@ -87,9 +50,9 @@ def binary(node: Binary, scope: Scope) -> Core:
             "PS201", node.op_span, message, hint, cel=no_overload(f"_{node.op}_", kinds)
         )
     if choice.clash:
-        return scope.wrong("PS208", node.span, clash_message(choice.clash), CLASH_HINT)
+        return scope.wrong("PS208", node.span, types.clash_message(choice.clash), types.CLASH_HINT)
     args = (settle(left, choice.dimension), settle(right, choice.dimension))
-    tree = Call(overload=choice.overload.id, args=args, type=choice.result, span=node.span)
+    tree = ast.Call(overload=choice.overload.id, args=args, type=choice.result, span=node.span)
     return _checked_constant(tree, scope)
 
 
@@ -104,39 +67,39 @@ _METHODS: Final = {
 }
 
 
-def _method(op: str, left: Type, right: Type) -> str:
+def _method(op: str, left: types.Type, right: types.Type) -> str:
     """Suggest a method for an operator that quantities and versions lack in Kubernetes' CEL."""
     for name, only in (("quantity", ""), ("semver", "+-")):
         if name not in (left.name, right.name):
             continue
         hint = "" if op in only else _METHODS.get(op, "")
-        if left.name == right.name or DYN in (left, right):
+        if left.name == right.name or types.DYN in (left, right):
             return hint
         made = f'{name}("...")'
         return f"{hint}, the other value as {made}" if hint else f"write the other value as {made}"
     return ""
 
 
-def _conversion(node: Binary, left: Core, right: Core, scope: Scope) -> str:
+def _conversion(node: ast.Binary, left: ast.Core, right: ast.Core, scope: Scope) -> str:
     """Suggest how two types could meet."""
     kinds = {left.type, right.type}
-    if kinds == {INT, DOUBLE}:
+    if kinds == {types.INT, types.DOUBLE}:
         return "convert one side with double(...) or int(...)"
-    if any(isinstance(kind, QuantityType) for kind in kinds):
-        if node.op == "*" and DOUBLE in kinds:
+    if any(isinstance(kind, types.QuantityType) for kind in kinds):
+        if node.op == "*" and types.DOUBLE in kinds:
             return "multiply by an int, or take numbers with .units()"
-        if INT in kinds or DOUBLE in kinds:
+        if types.INT in kinds or types.DOUBLE in kinds:
             return 'compare with quantity("..."), or take a number with .units() or .value()'
-        if STRING in kinds:
+        if types.STRING in kinds:
             return "write quantity(...) around the text"
     for kind in (left.type, right.type):
-        if isinstance(kind, OptionalType):
+        if isinstance(kind, types.OptionalType):
             other = right.type if kind == left.type else left.type
-            if join(kind.element, other) is not None:
+            if types.join(kind.element, other) is not None:
                 return "give the optional a value with .orValue(...), or write optional.of(...)"
-    if STRING in kinds and kinds & {INT, DOUBLE, BOOL}:
+    if types.STRING in kinds and kinds & {types.INT, types.DOUBLE, types.BOOL}:
         return "convert one side with string(...)"
-    if node.op == "in" and right.type == STRING:
+    if node.op == "in" and right.type == types.STRING:
         return "for a part of a text write .contains(...)"
     signatures = [
         o.signature for o in scope.environment.operators[node.op] if o.params[0] == left.type
@@ -144,7 +107,7 @@ def _conversion(node: Binary, left: Core, right: Core, scope: Scope) -> str:
     return "; ".join(signatures[:3])
 
 
-def _checked_constant(tree: Call, scope: Scope) -> Core:
+def _checked_constant(tree: ast.Call, scope: Scope) -> ast.Core:
     """Note PS207 for arithmetic on int literals that leaves int64."""
     value = _constant_int(tree)
     if value is None or value in _INT64:
@@ -167,11 +130,11 @@ _FOLDS: Final[dict[str, Callable[[int, int], int | None]]] = {
 }
 
 
-def _constant_int(tree: Core) -> int | None:
+def _constant_int(tree: ast.Core) -> int | None:
     """Return the value of an expression of int literals, or None."""
-    if isinstance(tree, Const):
-        return tree.value if type(tree.value) is int and tree.type == INT else None
-    if not isinstance(tree, Call):
+    if isinstance(tree, ast.Const):
+        return tree.value if type(tree.value) is int and tree.type == types.INT else None
+    if not isinstance(tree, ast.Call):
         return None
     if tree.overload == "neg_int":
         value = _constant_int(tree.args[0])
@@ -182,30 +145,32 @@ def _constant_int(tree: Core) -> int | None:
     return None if left is None or right is None else _FOLDS[tree.overload](left, right)
 
 
-def logical(node: AndExpr | OrExpr, scope: Scope) -> Core:
+def logical(node: ast.AndExpr | ast.OrExpr, scope: Scope) -> ast.Core:
     """Check ``&&`` and ``||``."""
-    sign = "&&" if isinstance(node, AndExpr) else "||"
+    sign = "&&" if isinstance(node, ast.AndExpr) else "||"
     args = tuple(scope.infer(arg) for arg in node.args)
-    good = [scope.require(arg, BOOL, f"`{sign}` takes truth values", f"_{sign}_") for arg in args]
+    good = [
+        scope.require(arg, types.BOOL, f"`{sign}` takes truth values", f"_{sign}_") for arg in args
+    ]
     if not all(good):
         return silent(node.span)
-    if isinstance(node, AndExpr):
-        return And(args=args, type=BOOL, span=node.span)
-    return Or(args=args, type=BOOL, span=node.span)
+    if isinstance(node, ast.AndExpr):
+        return ast.And(args=args, type=types.BOOL, span=node.span)
+    return ast.Or(args=args, type=types.BOOL, span=node.span)
 
 
-def conditional(node: CondExpr, scope: Scope) -> Core:
+def conditional(node: ast.CondExpr, scope: Scope) -> ast.Core:
     """Check ``test ? then : otherwise``."""
     test = scope.infer(node.test)
     then, otherwise = scope.infer(node.then), scope.infer(node.otherwise)
-    good = scope.require(test, BOOL, "the condition before `?`", "_?_:_")
-    if not good or ERROR in (then.type, otherwise.type):
+    good = scope.require(test, types.BOOL, "the condition before `?`", "_?_:_")
+    if not good or types.ERROR in (then.type, otherwise.type):
         return silent(node.span)
     result = _common([then, otherwise], "the two branches", scope, node)
     if result is None:
         return silent(node.span)
-    _, joint = dimensions([then.type, otherwise.type])
-    return Cond(
+    _, joint = types.dimensions([then.type, otherwise.type])
+    return ast.Cond(
         test=test,
         then=settle(then, joint),
         otherwise=settle(otherwise, joint),
@@ -214,47 +179,51 @@ def conditional(node: CondExpr, scope: Scope) -> Core:
     )
 
 
-def _common(trees: Sequence[Core], what: str, scope: Scope, node: Node) -> Type | None:
+def _common(
+    trees: Sequence[ast.Core], what: str, scope: Scope, node: ast.Node
+) -> types.Type | None:
     """Return the one type of all trees; note PS204 or PS208 where there is none."""
-    common: Type = UNKNOWN
+    common: types.Type = types.UNKNOWN
     for tree in trees:
-        joined = join(common, tree.type)
+        joined = types.join(common, tree.type)
         if joined is None:
             hint = ""
-            if {common, tree.type} == {INT, DOUBLE}:
+            if {common, tree.type} == {types.INT, types.DOUBLE}:
                 hint = "write ints as doubles, such as 1.0, or convert with double(...)"
             message = f"{what} have different types: {common} and {tree.type}"
             cel, at = mismatch(common, tree.type), tree.span.start
-            if isinstance(node, CondExpr):
-                cel = no_overload("_?_:_", [BOOL, common, tree.type])
+            if isinstance(node, ast.CondExpr):
+                cel = no_overload("_?_:_", [types.BOOL, common, tree.type])
                 at = node.test.span.end
             scope.report("PS204", tree.span, message, hint, cel=cel, at=at)
             return None
         common = joined
     clash = quantities_differ([tree.type for tree in trees])
     if clash:
-        scope.report("PS208", node.span, clash_message(clash), CLASH_HINT)
+        scope.report("PS208", node.span, types.clash_message(clash), types.CLASH_HINT)
         return None
     return common
 
 
-def _unwrapped(tree: Core, scope: Scope) -> Core:
+def _unwrapped(tree: ast.Core, scope: Scope) -> ast.Core:
     """Check that an element written with ``?`` is an optional."""
-    if tree.type in (ERROR, UNKNOWN, DYN) or isinstance(tree.type, OptionalType):
+    if tree.type in (types.ERROR, types.UNKNOWN, types.DYN) or isinstance(
+        tree.type, types.OptionalType
+    ):
         return tree
     message = f"an element after `?` must be an optional, found {tree.type}"
-    cel = mismatch(optional_of(tree.type), tree.type)
+    cel = mismatch(types.optional_of(tree.type), tree.type)
     return scope.wrong("PS203", tree.span, message, cel=cel)
 
 
-def _inside(tree: Core, optional: bool) -> Core:
+def _inside(tree: ast.Core, optional: bool) -> ast.Core:
     """Return a stand-in whose type is the element's, without its optional."""
-    if optional and isinstance(tree.type, OptionalType):
-        return Const(value=None, type=tree.type.element, span=tree.span)
+    if optional and isinstance(tree.type, types.OptionalType):
+        return ast.Const(value=None, type=tree.type.element, span=tree.span)
     return tree
 
 
-def list_literal(node: ListExpr, scope: Scope) -> Core:
+def list_literal(node: ast.ListExpr, scope: Scope) -> ast.Core:
     """Check ``[a, b, ?c]``."""
     if len(node.elements) > MAX_LIST_ITEMS and not scope.environment.dynamic:
         message = f"the list has {len(node.elements)} items; the limit is {MAX_LIST_ITEMS}"
@@ -266,23 +235,25 @@ def list_literal(node: ListExpr, scope: Scope) -> Core:
     element = _common(plain, "the elements", scope, node)
     if element is None:
         return silent(node.span)
-    if element != DYN and not is_known(element) and len({e.type for e in plain}) > 1:
+    if element != types.DYN and not types.is_known(element) and len({e.type for e in plain}) > 1:
         hint = "write an element that shows it"
         return scope.wrong("PS205", node.span, "the elements' type cannot be inferred", hint)
-    _, joint = dimensions([e.type for e in plain])
+    _, joint = types.dimensions([e.type for e in plain])
     settled = tuple(settle(e, joint) for e in elements)
-    return ListLit(elements=settled, optional=node.optional, type=list_of(element), span=node.span)
+    return ast.ListLit(
+        elements=settled, optional=node.optional, type=types.list_of(element), span=node.span
+    )
 
 
 def _items(
-    nodes: Sequence[Node], optional: Sequence[bool], scope: Scope
-) -> tuple[Core, ...] | None:
+    nodes: Sequence[ast.Node], optional: Sequence[bool], scope: Scope
+) -> tuple[ast.Core, ...] | None:
     trees = [scope.infer(node) for node in nodes]
     trees = [_unwrapped(t, scope) if o else t for t, o in zip(trees, optional, strict=True)]
-    return None if any(t.type == ERROR for t in trees) else tuple(trees)
+    return None if any(t.type == types.ERROR for t in trees) else tuple(trees)
 
 
-def map_literal(node: MapExpr, scope: Scope) -> Core:
+def map_literal(node: ast.MapExpr, scope: Scope) -> ast.Core:
     """Check ``{k: v, ?k: o}``."""
     if len(node.keys) > MAX_LIST_ITEMS and not scope.environment.dynamic:
         message = f"the map has {len(node.keys)} entries; the limit is {MAX_LIST_ITEMS}"
@@ -296,7 +267,7 @@ def map_literal(node: MapExpr, scope: Scope) -> Core:
     value = _common(plain, "the values", scope, node)
     if key is None or value is None:
         return silent(node.span)
-    if key not in (STRING, INT, BOOL, UNKNOWN, UINT, DYN):
+    if key not in (types.STRING, types.INT, types.BOOL, types.UNKNOWN, types.UINT, types.DYN):
         message = f"a map's keys are string, int or bool, not {key}"
         return scope.wrong("PS203", keys[0].span, message)
     twice = _repeated(keys)
@@ -304,33 +275,33 @@ def map_literal(node: MapExpr, scope: Scope) -> Core:
         scope.report("PS111", twice.span, "the map has this key already")
         if not scope.environment.dynamic:
             return silent(node.span)
-    return MapLit(
+    return ast.MapLit(
         keys=keys,
         values=values,
         optional=node.optional,
-        type=map_of(key, value),
+        type=types.map_of(key, value),
         span=node.span,
     )
 
 
-def _repeated(keys: Sequence[Core]) -> Core | None:
+def _repeated(keys: Sequence[ast.Core]) -> ast.Core | None:
     """Return the first duplicate literal key of the map."""
     seen = set()
     for key in keys:
-        if isinstance(key, Const):
+        if isinstance(key, ast.Const):
             if key.value in seen:
                 return key
             seen.add(key.value)
     return None
 
 
-def is_empty_literal(tree: Core) -> bool:
+def is_empty_literal(tree: ast.Core) -> bool:
     """Return whether a literal does not determine its type: ``[]``, ``{}``, ``optional.none()``."""
     match tree:
-        case ListLit(type=ListType(element=element)):
-            return element == UNKNOWN
-        case MapLit(type=MapType(value=value)):
-            return value == UNKNOWN
-        case Call(overload="optional_none"):
+        case ast.ListLit(type=types.ListType(element=element)):
+            return element == types.UNKNOWN
+        case ast.MapLit(type=types.MapType(value=value)):
+            return value == types.UNKNOWN
+        case ast.Call(overload="optional_none"):
             return True
     return False

@@ -44,8 +44,8 @@ from policy_sched.language.diagnostics import (
     Text,
 )
 from policy_sched.language.stdlib import ANY, Environment, Section, policy_environment
-from policy_sched.language.syntax import Core, UserFunction, parse
-from policy_sched.language.values import DOUBLE, ERROR, RecordType, Type, record
+from policy_sched.language.syntax import ast, parse
+from policy_sched.language.values import types
 
 CheckedRule: TypeAlias = Rule[Checked]
 CheckedKey: TypeAlias = OrderKey[Checked]
@@ -70,8 +70,8 @@ class CheckedPolicy:
 
     name: str
     params: Mapping[str, object]
-    params_type: RecordType
-    functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    params_type: types.RecordType
+    functions: Mapping[str, ast.UserFunction] = field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
     match_conditions: tuple[Checked, ...] = ()
     pre_enqueue: tuple[CheckedRule, ...] = ()
@@ -96,7 +96,10 @@ T = TypeVar("T")
 
 _CUT: Final = "quote it: inside { } and [ ] an unquoted text ends at a comma"
 #: What `score` and `scores` are where the rule that gives raw scores is a double.
-_DOUBLE_SCORES: Final[dict[str, Type]] = {"score": DOUBLE, "scores": record("DoubleStats")}
+_DOUBLE_SCORES: Final[dict[str, types.Type]] = {
+    "score": types.DOUBLE,
+    "scores": types.record("DoubleStats"),
+}
 NORMALIZERS = ("None", "Max", "MaxReverse", "MinMax", "MinMaxReverse")
 
 
@@ -110,7 +113,7 @@ def check_policy(source: PolicySource) -> tuple[CheckedPolicy | None, list[Diagn
 
 
 def _check_policy(
-    source: PolicySource, scores: Mapping[str, Type]
+    source: PolicySource, scores: Mapping[str, types.Type]
 ) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
     """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
@@ -170,7 +173,7 @@ def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) 
     """Return whether an expression normalises raw scores that are doubles."""
     if source is None or score is None:
         return False
-    return isinstance(source.normalize, Text) and score.expression.core.type == DOUBLE
+    return isinstance(source.normalize, Text) and score.expression.core.type == types.DOUBLE
 
 
 def check_expression(
@@ -178,7 +181,7 @@ def check_expression(
     section: str = ANY,
     params: Mapping[str, object] | None = None,
     environment: Environment | None = None,
-) -> tuple[Core | None, list[Diagnostic]]:
+) -> tuple[ast.Core | None, list[Diagnostic]]:
     """Check one expression by itself, as a value of ``section`` ("any": of no section).
 
     ``environment`` is that of policies unless given.
@@ -276,7 +279,7 @@ class _Checker:
             return None
         tree, unit = check_tree(node, section, self.definitions)
         self.report.add(unit.problems, text, _expected(section))
-        return None if tree.type == ERROR else Checked(tree, text)
+        return None if tree.type == types.ERROR else Checked(tree, text)
 
     def optional(self, text: Text | None, section: str) -> Checked | None:
         return None if text is None else self.text(text, section)

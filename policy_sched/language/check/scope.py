@@ -14,42 +14,8 @@ from dataclasses import dataclass, field
 from policy_sched.language.check.upstream import mismatch, no_overload, undeclared
 from policy_sched.language.diagnostics import Problem, did_you_mean, nearest
 from policy_sched.language.stdlib import Environment, Section
-from policy_sched.language.syntax import (
-    Call,
-    Const,
-    Core,
-    Field,
-    Ident,
-    Index,
-    IndexExpr,
-    Macro,
-    Node,
-    Select,
-    Span,
-    UserFunction,
-    Var,
-)
-from policy_sched.language.values import (
-    DYN,
-    ERROR,
-    INT,
-    RAW,
-    RESOURCES,
-    STRING,
-    TYPE,
-    UNKNOWN,
-    ListType,
-    MapType,
-    OptionalType,
-    RecordType,
-    Type,
-    cel_name,
-    is_known,
-    join,
-    optional_of,
-    quantity_of,
-    resource_dimension,
-)
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import types
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +29,10 @@ class Definition:
 
     name: str
     index: int
-    type: Type
+    type: types.Type
     reads: frozenset[str]
-    params: tuple[Type, ...] = ()
-    function: UserFunction | None = None
+    params: tuple[types.Type, ...] = ()
+    function: ast.UserFunction | None = None
     elements: int = 0
     depth: int = 0
 
@@ -80,13 +46,13 @@ class Definitions:
     """
 
     environment: Environment
-    params: RecordType
+    params: types.RecordType
     variables: dict[str, Definition] = field(default_factory=dict)
     functions: dict[str, Definition] = field(default_factory=dict)
     declared_variables: Mapping[str, int] = field(default_factory=dict)
     declared_functions: Mapping[str, int] = field(default_factory=dict)
     fresh: Iterator[int] = field(default_factory=itertools.count)
-    scores: Mapping[str, Type] = field(default_factory=dict)
+    scores: Mapping[str, types.Type] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -100,7 +66,7 @@ class Unit:
 
     definitions: Definitions
     section: Section
-    infer: Callable[[Node, Scope], Core]
+    infer: Callable[[ast.Node, Scope], ast.Core]
     before_variable: int | None = None
     before_function: int | None = None
     problems: list[Problem] = field(default_factory=list)
@@ -116,7 +82,7 @@ class Local:
     """A macro variable, or a function's parameter: its unique name and its type."""
 
     unique: str
-    type: Type
+    type: types.Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +98,7 @@ class Scope:
         """What expressions may name besides the policy's own definitions."""
         return self.unit.definitions.environment
 
-    def infer(self, node: Node) -> Core:
+    def infer(self, node: ast.Node) -> ast.Core:
         """Return the typed tree of ``node``, of type ERROR if a problem was reported."""
         return self.unit.infer(node, self)
 
@@ -149,17 +115,19 @@ class Scope:
 
     def wrong(
         self, code: str, span: Span, message: str, hint: str = "", *, cel: str = "", at: int = -1
-    ) -> Core:
+    ) -> ast.Core:
         """Report a problem and return a tree that silences its consequences."""
         self.report(code, span, message, hint, cel=cel, at=at)
         return silent(span)
 
-    def unsupported(self, name: str, span: Span, at: int = -1) -> Core:
+    def unsupported(self, name: str, span: Span, at: int = -1) -> ast.Core:
         """Report a name of CEL that the environment leaves out."""
         message, hint = self.environment.unsupported[name]
         return self.wrong("PS014", span, message, hint, cel=undeclared(name), at=at)
 
-    def bind(self, *names: tuple[str, Type], nesting: int = 0) -> tuple[Scope, tuple[str, ...]]:
+    def bind(
+        self, *names: tuple[str, types.Type], nesting: int = 0
+    ) -> tuple[Scope, tuple[str, ...]]:
         """Return the scope in which ``names`` are variables, and their unique names."""
         fresh = self.unit.definitions.fresh
         added = {name: Local(f"{name}#{next(fresh)}", kind) for name, kind in names}
@@ -168,13 +136,13 @@ class Scope:
         )
         return inner, tuple(added[name].unique for name, _ in names)
 
-    def require(self, tree: Core, expected: Type, what: str, sign: str = "") -> bool:
+    def require(self, tree: ast.Core, expected: types.Type, what: str, sign: str = "") -> bool:
         """Return whether the tree's type is ``expected``; report PS203 if not.
 
         ``sign`` is cel-go's name of the operator whose argument it is.
         """
-        if join(tree.type, expected) is not None:
-            return tree.type != ERROR
+        if types.join(tree.type, expected) is not None:
+            return tree.type != types.ERROR
         message = f"{what}: expected {expected}, found {tree.type}"
         self.report("PS203", tree.span, message, cel=mismatch(expected, tree.type, sign))
         return False
@@ -199,9 +167,9 @@ class Scope:
         return True
 
 
-def silent(span: Span) -> Core:
+def silent(span: Span) -> ast.Core:
     """Return the tree of an error that is already reported."""
-    return Const(value=None, type=ERROR, span=span)
+    return ast.Const(value=None, type=types.ERROR, span=span)
 
 
 def unstable(name: str) -> bool:
@@ -220,22 +188,22 @@ def unstable_key(name: str, span: Span, what: str) -> tuple[str, Span, str, str]
 _API_LEVELS = frozenset({"spec", "status", "metadata"})
 
 
-def ident(node: Ident, scope: Scope) -> Core:
+def ident(node: ast.Ident, scope: Scope) -> ast.Core:
     """Check a bare name."""
     name, variables = node.name, scope.environment.variables
     section = scope.unit.section
     if name in scope.locals:
         local = scope.locals[name]
-        return Var(name=local.unique, type=local.type, span=node.span)
+        return ast.Var(name=local.unique, type=local.type, span=node.span)
     if name == "params" and name in section.visible:
-        return Var(name=name, type=scope.unit.definitions.params, span=node.span)
+        return ast.Var(name=name, type=scope.unit.definitions.params, span=node.span)
     if name == "variables" and name in section.visible:
         hint = "write `variables.` and a name"
         return scope.wrong("PS101", node.span, "`variables` is not a value by itself", hint)
     if name in variables and name in section.visible:
         scope.unit.reads.add(name)
         kind = scope.unit.definitions.scores.get(name, variables[name].type)
-        return Var(name=name, type=kind, span=node.span)
+        return ast.Var(name=name, type=kind, span=node.span)
     if name in variables:
         if section.name == "queueSort" and unstable(name):
             return scope.wrong(*unstable_key(name, node.span, "the key reads"))
@@ -245,13 +213,13 @@ def ident(node: Ident, scope: Scope) -> Core:
     return _unknown_name(node, scope)
 
 
-def _unknown_name(node: Ident, scope: Scope) -> Core:
+def _unknown_name(node: ast.Ident, scope: Scope) -> ast.Core:
     name, definitions, environment = node.name, scope.unit.definitions, scope.environment
     variables = environment.variables.keys()
     hint = ""
-    if name in environment.types:
+    if name in environment.type_names:
         if environment.dynamic:
-            return Var(name=name, type=TYPE, span=node.span)
+            return ast.Var(name=name, type=types.TYPE, span=node.span)
         message = f"the type `{name}` as a value is CEL, but not part of rules"
         return scope.wrong("PS014", node.span, message)
     if name in environment.unsupported:
@@ -286,10 +254,10 @@ def _has(variable: str, field: str, environment: Environment) -> bool:
     return field in (environment.fields_of(environment.variables[variable].type) or {})
 
 
-def select(node: Select, scope: Scope) -> Core:
+def select(node: ast.Select, scope: Scope) -> ast.Core:
     """Check ``operand.name`` and ``operand.?name``."""
     operand = node.operand
-    if isinstance(operand, Ident) and operand.name not in scope.locals:
+    if isinstance(operand, ast.Ident) and operand.name not in scope.locals:
         environment = scope.environment
         if operand.name == "variables" and operand.name in scope.unit.section.visible:
             return _variable(node, scope)
@@ -303,7 +271,7 @@ def select(node: Select, scope: Scope) -> Core:
     return select_from(scope.infer(operand), node, scope)
 
 
-def _variable(node: Select, scope: Scope) -> Core:
+def _variable(node: ast.Select, scope: Scope) -> ast.Core:
     name, unit = node.name, scope.unit
     declared = unit.definitions.declared_variables
     if name not in declared:
@@ -322,84 +290,86 @@ def _variable(node: Select, scope: Scope) -> Core:
     reads = found.reads | {f"variables.{name}"}
     if not scope.read(reads, node.span, f"variable `{name}` reads"):
         return silent(node.span)
-    tree: Core = Var(name=f"variables.{name}", type=found.type, span=node.span)
+    tree: ast.Core = ast.Var(name=f"variables.{name}", type=found.type, span=node.span)
     return _present(tree, node) if node.optional else tree
 
 
-def select_from(operand: Core, node: Select, scope: Scope) -> Core:
+def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
     """Check the selection of ``node.name`` from an operand that is typed already."""
     kind = operand.type
-    if kind == ERROR:
+    if kind == types.ERROR:
         return silent(node.span)
-    key = Const(value=node.name, type=STRING, span=node.name_span)
-    if kind == DYN or (kind == UNKNOWN and scope.environment.dynamic):
-        found: Type = optional_of(DYN) if node.optional else DYN
-        return Field(operand=operand, name=node.name, type=found, span=node.span)
-    if kind == UNKNOWN:
+    key = ast.Const(value=node.name, type=types.STRING, span=node.name_span)
+    if kind == types.DYN or (kind == types.UNKNOWN and scope.environment.dynamic):
+        found: types.Type = types.optional_of(types.DYN) if node.optional else types.DYN
+        return ast.Field(operand=operand, name=node.name, type=found, span=node.span)
+    if kind == types.UNKNOWN:
         return _field_of_unknown(operand, node, scope)
-    if isinstance(kind, OptionalType):
+    if isinstance(kind, types.OptionalType):
         return _through_optional(operand, kind.element, node, scope)
-    if kind == RESOURCES or isinstance(kind, MapType):
+    if kind == types.RESOURCES or isinstance(kind, types.MapType):
         value = _value_type(kind, key, scope)
         if value is None:
             return silent(node.span)
-        result = optional_of(value) if node.optional else value
-        return Index(
+        result = types.optional_of(value) if node.optional else value
+        return ast.Index(
             operand=operand, index=key, optional=node.optional, type=result, span=node.span
         )
     field_type = _field_type(kind, node, scope)
     if field_type is None:
         return silent(node.span)
-    if isinstance(operand, Var) and operand.name in scope.environment.variables:
+    if isinstance(operand, ast.Var) and operand.name in scope.environment.variables:
         full = f"{operand.name}.{node.name}"
         scope.unit.reads.add(full)
         if scope.unit.section.name == "queueSort" and unstable(full):
             return scope.wrong(*unstable_key(full, node.span, "the key reads"))
-    tree = Field(operand=operand, name=node.name, type=field_type, span=node.span)
+    tree = ast.Field(operand=operand, name=node.name, type=field_type, span=node.span)
     return _present(tree, node) if node.optional else tree
 
 
-def _field_of_unknown(operand: Core, node: Select, scope: Scope) -> Core:
+def _field_of_unknown(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
     """Check a field of a value whose type only params determine, as of an element of ``[]``."""
-    if is_known(scope.unit.definitions.params):
+    if types.is_known(scope.unit.definitions.params):
         message = f"the type of the value whose field '{node.name}' this is cannot be inferred"
         hint = "write an element, or an optional.of(...), that shows the type"
         return scope.wrong("PS205", node.name_span, message, hint)
-    return Field(operand=operand, name=node.name, type=UNKNOWN, span=node.span)
+    return ast.Field(operand=operand, name=node.name, type=types.UNKNOWN, span=node.span)
 
 
-def _present(tree: Core, node: Select) -> Core:
+def _present(tree: ast.Core, node: ast.Select) -> ast.Core:
     """``record.?field``: as CEL, nothing where the field has its zero value."""
-    kind = optional_of(tree.type)
-    return Call(overload="optional_ofNonZeroValue_any", args=(tree,), type=kind, span=node.span)
+    kind = types.optional_of(tree.type)
+    return ast.Call(overload="optional_ofNonZeroValue_any", args=(tree,), type=kind, span=node.span)
 
 
-def _through_optional(operand: Core, inside: Type, node: Select, scope: Scope) -> Core:
+def _through_optional(
+    operand: ast.Core, inside: types.Type, node: ast.Select, scope: Scope
+) -> ast.Core:
     """``optional.field``: the field where there is a value, and nothing where there is none."""
-    if inside == RESOURCES or isinstance(inside, MapType):
-        key = Const(value=node.name, type=STRING, span=node.name_span)
+    if inside == types.RESOURCES or isinstance(inside, types.MapType):
+        key = ast.Const(value=node.name, type=types.STRING, span=node.name_span)
         value = _value_type(inside, key, scope)
         if value is None:
             return silent(node.span)
-        return Index(
-            operand=operand, index=key, optional=True, type=optional_of(value), span=node.span
+        return ast.Index(
+            operand=operand, index=key, optional=True, type=types.optional_of(value), span=node.span
         )
     inner, (unique,) = scope.bind(("it", inside))
-    body = select_from(Var(name=unique, type=inside, span=operand.span), node, inner)
-    if body.type == ERROR:
+    body = select_from(ast.Var(name=unique, type=inside, span=operand.span), node, inner)
+    if body.type == types.ERROR:
         return body
-    nested = isinstance(body.type, OptionalType)
-    return Macro(
+    nested = isinstance(body.type, types.OptionalType)
+    return ast.Macro(
         kind="optFlatMap" if nested else "optMap",
         operand=operand,
         names=(unique,),
         body=body,
-        type=body.type if nested else optional_of(body.type),
+        type=body.type if nested else types.optional_of(body.type),
         span=node.span,
     )
 
 
-def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
+def _field_type(kind: types.Type, node: ast.Select, scope: Scope) -> types.Type | None:
     fields = scope.environment.fields_of(kind)
     name = node.name
     if fields is None:
@@ -407,8 +377,8 @@ def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
         return None
     if name in fields:
         return fields[name]
-    what = kind.name if isinstance(kind, RecordType) and not kind.fields else "the record"
-    if isinstance(node.operand, Ident) and node.operand.name == "params":
+    what = kind.name if isinstance(kind, types.RecordType) and not kind.fields else "the record"
+    if isinstance(node.operand, ast.Ident) and node.operand.name == "params":
         what = "params"
     message = f"{what} has no field '{name}'{did_you_mean(name, fields)}"
     hint, at = "", _before_dot(node)
@@ -423,72 +393,74 @@ def _field_type(kind: Type, node: Select, scope: Scope) -> Type | None:
     return None
 
 
-def _before_dot(node: Select) -> int:
+def _before_dot(node: ast.Select) -> int:
     """Return where cel-go places a mistake of a field: at the dot."""
     return node.name_span.start - (2 if node.optional else 1)
 
 
-def _no_fields(kind: Type, node: Select, scope: Scope) -> None:
+def _no_fields(kind: types.Type, node: ast.Select, scope: Scope) -> None:
     hint = ""
     if node.name in scope.environment.methods:
         hint = f"`{node.name}` is a method: write `.{node.name}()`"
-    elif isinstance(kind, ListType):
+    elif isinstance(kind, types.ListType):
         hint = f"for its elements write `.map(x, x.{node.name})` or `.exists(x, ...)`"
-    elif kind == RAW:
+    elif kind == types.RAW:
         hint = "its values have different shapes; only a builtin can read it"
-    cel = f"type '{cel_name(kind)}' does not support field selection"
+    cel = f"type '{types.cel_name(kind)}' does not support field selection"
     at = _before_dot(node)
     scope.report("PS103", node.name_span, f"{kind} has no fields", hint, cel=cel, at=at)
 
 
-def index(node: IndexExpr, scope: Scope) -> Core:
+def index(node: ast.IndexExpr, scope: Scope) -> ast.Core:
     """Check ``operand[index]`` and ``operand[?index]``."""
     operand, key = scope.infer(node.operand), scope.infer(node.index)
-    if ERROR in (operand.type, key.type):
+    if types.ERROR in (operand.type, key.type):
         return silent(node.span)
-    chained = isinstance(operand.type, OptionalType)
-    kind = operand.type.element if isinstance(operand.type, OptionalType) else operand.type
-    unknown = DYN if scope.environment.dynamic else UNKNOWN
+    chained = isinstance(operand.type, types.OptionalType)
+    kind = operand.type.element if isinstance(operand.type, types.OptionalType) else operand.type
+    unknown = types.DYN if scope.environment.dynamic else types.UNKNOWN
     cel = no_overload("_[?_]" if node.optional else "_[_]", [operand.type, key.type])
     refusal = (node.operand.span.end, cel)
-    value = unknown if kind in (UNKNOWN, DYN) else _value_type(kind, key, scope, refusal)
+    value = (
+        unknown if kind in (types.UNKNOWN, types.DYN) else _value_type(kind, key, scope, refusal)
+    )
     if value is None:
         return silent(node.span)
     optional = node.optional or chained
-    result = optional_of(value) if optional else value
-    return Index(operand=operand, index=key, optional=optional, type=result, span=node.span)
+    result = types.optional_of(value) if optional else value
+    return ast.Index(operand=operand, index=key, optional=optional, type=result, span=node.span)
 
 
 def _value_type(
-    kind: Type, key: Core, scope: Scope, refusal: tuple[int, str] = (-1, "")
-) -> Type | None:
+    kind: types.Type, key: ast.Core, scope: Scope, refusal: tuple[int, str] = (-1, "")
+) -> types.Type | None:
     """Return the type of the value under ``key``; report PS201 if there can be none.
 
     ``refusal``: cel-go's message of that, and its place.
     """
-    expected: Type
+    expected: types.Type
     at, cel = refusal
-    value: Type
+    value: types.Type
     match kind:
-        case ListType():
-            expected, value = INT, kind.element
-        case MapType():
+        case types.ListType():
+            expected, value = types.INT, kind.element
+        case types.MapType():
             expected, value = kind.key, kind.value
-        case _ if kind == RESOURCES:
-            expected, value = STRING, quantity_of(_dimension(key))
+        case _ if kind == types.RESOURCES:
+            expected, value = types.STRING, types.quantity_of(_dimension(key))
         case _:
-            hint = "write its fields with a dot" if isinstance(kind, RecordType) else ""
+            hint = "write its fields with a dot" if isinstance(kind, types.RecordType) else ""
             message = f"{kind} has no elements to index"
             scope.report("PS201", key.span, message, hint, cel=cel, at=at)
             return None
-    if join(key.type, expected) is None:
+    if types.join(key.type, expected) is None:
         message = f"{kind} is indexed by {expected}, found {key.type}"
         scope.report("PS201", key.span, message, cel=cel, at=at)
         return None
     return value
 
 
-def _dimension(key: Core) -> str:
-    if isinstance(key, Const) and isinstance(key.value, str):
-        return resource_dimension(key.value)
+def _dimension(key: ast.Core) -> str:
+    if isinstance(key, ast.Const) and isinstance(key.value, str):
+        return types.resource_dimension(key.value)
     return "any"

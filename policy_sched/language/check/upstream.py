@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policy_sched.language.values import Type, cel_name
+from policy_sched.language.values import types
 
 
 def undeclared(name: str) -> str:
@@ -12,15 +12,15 @@ def undeclared(name: str) -> str:
     return f"undeclared reference to '{name}' (in container '')"
 
 
-def mismatch(wanted: Type, found: Type, sign: str = "") -> str:
+def mismatch(wanted: types.Type, found: types.Type, sign: str = "") -> str:
     """Return the message of a value of another type than ``wanted``, in the operator ``sign``."""
     where = f" in '{sign}'" if sign else ""
-    return f"expected type '{cel_name(wanted)}' but found '{cel_name(found)}'{where}"
+    return f"expected type '{types.cel_name(wanted)}' but found '{types.cel_name(found)}'{where}"
 
 
-def no_overload(name: str, kinds: Sequence[Type], *, method: bool = False) -> str:
+def no_overload(name: str, kinds: Sequence[types.Type], *, method: bool = False) -> str:
     """Return the message of a call that no overload takes."""
-    applied = [cel_name(kind) for kind in kinds]
+    applied = [types.cel_name(kind) for kind in kinds]
     receiver = f"{applied.pop(0)}." if method else ""
     return f"found no matching overload for '{name}' applied to '{receiver}({', '.join(applied)})'"
 

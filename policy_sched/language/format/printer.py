@@ -17,41 +17,31 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from policy_sched.language.syntax import (
-    AndExpr,
-    Binary,
-    CallExpr,
-    CondExpr,
-    IndexExpr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    MethodExpr,
-    Node,
-    OrExpr,
-    Select,
-    Unary,
-    children,
-    comments,
-    parse,
-    quote,
-)
+from policy_sched.language.syntax import ast, children, comments, parse, quote
 
-_BEGIN_WITH_A_PART: Final = (AndExpr, OrExpr, CondExpr, Binary, Select, IndexExpr, MethodExpr)
-_END_WITH_A_PART: Final = (AndExpr, OrExpr, CondExpr, Binary, Unary)
+_BEGIN_WITH_A_PART: Final = (
+    ast.AndExpr,
+    ast.OrExpr,
+    ast.CondExpr,
+    ast.Binary,
+    ast.Select,
+    ast.IndexExpr,
+    ast.MethodExpr,
+)
+_END_WITH_A_PART: Final = (ast.AndExpr, ast.OrExpr, ast.CondExpr, ast.Binary, ast.Unary)
 
 
 class CommentPlaces:
     """The comments of a text; ``before`` and ``behind`` hold those of slots, by node identity."""
 
-    def __init__(self, text: str, root: Node) -> None:
+    def __init__(self, text: str, root: ast.Node) -> None:
         self.text = text
         self.before: dict[int, list[str]] = defaultdict(list)
         self.behind: dict[int, list[str]] = defaultdict(list)
         for start, end in comments(text):
             self._attach(root, start, text[start:end].rstrip())
 
-    def _attach(self, root: Node, start: int, comment: str) -> None:
+    def _attach(self, root: ast.Node, start: int, comment: str) -> None:
         slots, inside, above = self._slots_around(root, start)
         own_line = not self.text[self.text.rfind("\n", 0, start) + 1 : start].strip()
         place = bisect_right([slot.span.start for slot in slots], start)
@@ -69,17 +59,19 @@ class CommentPlaces:
             target = previous
         self.before[id(_outermost(target, above, 0))].append(comment)
 
-    def _slots_around(self, root: Node, at: int) -> tuple[Sequence[Node], bool, list[Node]]:
+    def _slots_around(
+        self, root: ast.Node, at: int
+    ) -> tuple[Sequence[ast.Node], bool, list[ast.Node]]:
         """Return the slots of the innermost node around ``at`` that has any.
 
         Also return whether ``at`` is inside one of them, in a part that cannot be broken, and
         return the nodes above those slots, outermost first.
         """
-        slots: Sequence[Node] = (root,)
-        node: Node | None = root if root.span.start < at < root.span.end else None
+        slots: Sequence[ast.Node] = (root,)
+        node: ast.Node | None = root if root.span.start < at < root.span.end else None
         inside = node is not None
-        path: list[Node] = []
-        above: list[Node] = []
+        path: list[ast.Node] = []
+        above: list[ast.Node] = []
         while node is not None:
             path.append(node)
             own = _slots(node, at)
@@ -88,34 +80,34 @@ class CommentPlaces:
             within = [c for c in below(node) if c.span.start < at < c.span.end]
             inside = inside or bool(within)
             # A key stays on one line: what is in it is not looked into.
-            keys = node.keys if isinstance(node, MapExpr) else ()
+            keys = node.keys if isinstance(node, ast.MapExpr) else ()
             node = None if not within or any(within[0] is key for key in keys) else within[0]
         return slots, inside, above
 
 
-def below(node: Node) -> tuple[Node, ...]:
+def below(node: ast.Node) -> tuple[ast.Node, ...]:
     """Return a node's children; a chain within a chain of the same operator is one with it."""
-    if not isinstance(node, AndExpr | OrExpr):
+    if not isinstance(node, ast.AndExpr | ast.OrExpr):
         return children(node)
-    flat: list[Node] = []
+    flat: list[ast.Node] = []
     for arg in node.args:
         flat += below(arg) if type(arg) is type(node) else (arg,)
     return tuple(flat)
 
 
-def _slots(node: Node, at: int) -> tuple[Node, ...]:
+def _slots(node: ast.Node, at: int) -> tuple[ast.Node, ...]:
     """Return the parts of a node that may stand on lines of their own around ``at``."""
     match node:
-        case AndExpr() | OrExpr() | CondExpr() | CallExpr() | ListExpr():
+        case ast.AndExpr() | ast.OrExpr() | ast.CondExpr() | ast.CallExpr() | ast.ListExpr():
             return below(node)
-        case MapExpr(keys=keys):
+        case ast.MapExpr(keys=keys):
             return keys
-        case MethodExpr(args=args) if at > node.name_span.end:
+        case ast.MethodExpr(args=args) if at > node.name_span.end:
             return args
     return ()
 
 
-def _outermost(slot: Node, above: list[Node], side: int) -> Node:
+def _outermost(slot: ast.Node, above: list[ast.Node], side: int) -> ast.Node:
     """Return the outermost slot that begins (0) or ends (-1) with ``slot``; see `_slots_around`.
 
     Where a part begins or ends that is no slot, it is the slot around it.
@@ -133,7 +125,7 @@ def _outermost(slot: Node, above: list[Node], side: int) -> Node:
     return best
 
 
-def _following(slot: Node, above: list[Node], at: int) -> Node | None:
+def _following(slot: ast.Node, above: list[ast.Node], at: int) -> ast.Node | None:
     """Return the slot behind ``slot`` in the node that both belong to; None if it is the last."""
     for node in above:
         slots = _slots(node, at)
@@ -192,13 +184,13 @@ def plain_expression(text: str) -> str | None:
 class _Printer:
     """Prints one tree; ``before`` and ``behind`` hold the comments of slots, by node identity."""
 
-    def __init__(self, text: str, root: Node, *, plain: bool = False) -> None:
+    def __init__(self, text: str, root: ast.Node, *, plain: bool = False) -> None:
         self.text = text
         self._plain = plain
         places = CommentPlaces(text, root)
         self.before, self.behind = places.before, places.behind
 
-    def _quiet(self, node: Node) -> bool:
+    def _quiet(self, node: ast.Node) -> bool:
         """Return whether a node has no comment in or beside it."""
         if self.before.get(id(node)) or self.behind.get(id(node)):
             return False
@@ -206,65 +198,65 @@ class _Printer:
 
     # One line.
 
-    def flat(self, node: Node, least: int) -> str:
+    def flat(self, node: ast.Node, least: int) -> str:
         """Return a node on one line, in parentheses if it binds less than ``least``."""
         text = self._flat(node)
         return f"({text})" if _binding(node) < least else text
 
-    def _flat(self, node: Node) -> str:
+    def _flat(self, node: ast.Node) -> str:
         match node:
-            case AndExpr() | OrExpr():
-                op = " && " if isinstance(node, AndExpr) else " || "
+            case ast.AndExpr() | ast.OrExpr():
+                op = " && " if isinstance(node, ast.AndExpr) else " || "
                 return op.join(self.flat(arg, self._least(node, arg)) for arg in below(node))
-            case CondExpr():
+            case ast.CondExpr():
                 test, then = self.flat(node.test, _OR), self.flat(node.then, _OR)
                 return f"{test} ? {then} : {self.flat(node.otherwise, _COND)}"
-            case Binary(op=op):
+            case ast.Binary(op=op):
                 binds = _PRECEDENCE[op]
                 return f"{self.flat(node.left, binds)} {op} {self.flat(node.right, binds + 1)}"
-            case MapExpr():
+            case ast.MapExpr():
                 return "{" + ", ".join(self._entry(node, i) for i in range(len(node.keys))) + "}"
-            case ListExpr():
+            case ast.ListExpr():
                 return (
                     "[" + ", ".join(self._element(node, i) for i in range(len(node.optional))) + "]"
                 )
-            case CallExpr(name=name, args=args):
+            case ast.CallExpr(name=name, args=args):
                 return f"{name}({', '.join(self.flat(arg, _COND) for arg in args)})"
-            case MethodExpr(target=target, name=name, args=args):
+            case ast.MethodExpr(target=target, name=name, args=args):
                 shown = ", ".join(self.flat(arg, _COND) for arg in args)
                 return f"{self.flat(target, _MEMBER)}.{name}({shown})"
         return self._atom(node)
 
-    def _atom(self, node: Node) -> str:
+    def _atom(self, node: ast.Node) -> str:
         match node:
-            case Literal():
+            case ast.Literal():
                 return _literal(self.text[node.span.start : node.span.end], node.value)
-            case Select(operand=operand, name=name):
+            case ast.Select(operand=operand, name=name):
                 shown = f"`{name}`" if node.quoted else name
                 return f"{self.flat(operand, _MEMBER)}{'.?' if node.optional else '.'}{shown}"
-            case IndexExpr(operand=operand, index=index):
+            case ast.IndexExpr(operand=operand, index=index):
                 shown = ("?" if node.optional else "") + self.flat(index, _COND)
                 return f"{self.flat(operand, _MEMBER)}[{shown}]"
-            case Unary():
+            case ast.Unary():
                 signs, operand = _signs(node)
                 return signs + self.flat(operand, _MEMBER)
         return self.text[node.span.start : node.span.end]
 
-    def _element(self, node: ListExpr, i: int) -> str:
+    def _element(self, node: ast.ListExpr, i: int) -> str:
         return ("?" if node.optional[i] else "") + self.flat(node.elements[i], _COND)
 
-    def _entry(self, node: MapExpr, i: int) -> str:
+    def _entry(self, node: ast.MapExpr, i: int) -> str:
         key = ("?" if node.optional[i] else "") + self.flat(node.keys[i], _COND)
         return f"{key}: {self.flat(node.values[i], _COND)}"
 
-    def _least(self, chain: AndExpr | OrExpr, arg: Node) -> int:
+    def _least(self, chain: ast.AndExpr | ast.OrExpr, arg: ast.Node) -> int:
         """Return how tightly an operand of ``&&`` or ``||`` must bind to need no parentheses."""
-        grouped = isinstance(chain, OrExpr) and isinstance(arg, AndExpr)
+        grouped = isinstance(chain, ast.OrExpr) and isinstance(arg, ast.AndExpr)
         if grouped and not self._plain and self._in_parentheses(arg):
             return _RELATION
-        return _AND if isinstance(chain, AndExpr) else _OR
+        return _AND if isinstance(chain, ast.AndExpr) else _OR
 
-    def _in_parentheses(self, node: Node) -> bool:
+    def _in_parentheses(self, node: ast.Node) -> bool:
         before, behind = self.text[: node.span.start], self.text[node.span.end :]
         return before.rstrip()[-1:] == "(" and behind.lstrip()[:1] == ")"
 
@@ -272,7 +264,7 @@ class _Printer:
 
     def slot(
         self,
-        node: Node,
+        node: ast.Node,
         column: int,
         indent: int,
         least: int,
@@ -293,11 +285,11 @@ class _Printer:
             shown += f"{gap}{comment}{_END}"
         return shown
 
-    def _notes(self, node: Node, indent: int) -> str:
+    def _notes(self, node: ast.Node, indent: int) -> str:
         """Return the comments before a slot, each on a line of its own."""
         return "".join(f"{note}\n{' ' * indent}" for note in self.before.get(id(node), ()))
 
-    def lay(self, node: Node, column: int, indent: int, least: int, extra: int = 0) -> str:
+    def lay(self, node: ast.Node, column: int, indent: int, least: int, extra: int = 0) -> str:
         """Return a node that begins at ``column``: on one line if it fits, else broken."""
         if all(self._quiet(child) for child in below(node)):
             flat = self.flat(node, least)
@@ -307,41 +299,41 @@ class _Printer:
             inner = self.lay(node, column + 1, indent + STEP, _COND, extra + 1)
             return _join(f"({inner}", ")", indent)
         match node:
-            case AndExpr() | OrExpr():
+            case ast.AndExpr() | ast.OrExpr():
                 return self._chain(node, column, indent)
-            case CondExpr():
+            case ast.CondExpr():
                 return self._conditional(node, column, indent)
-            case Binary():
+            case ast.Binary():
                 return self._binary(node, column, indent, extra)
-            case CallExpr(name=name, args=args):
+            case ast.CallExpr(name=name, args=args):
                 return self._brackets(f"{name}(", args, ")", column, indent)
-            case MethodExpr(target=target, name=name, args=args):
+            case ast.MethodExpr(target=target, name=name, args=args):
                 head = _join(self.lay(target, column, indent, _MEMBER), f".{name}(", indent)
                 return self._brackets(head, args, ")", column, indent)
-            case ListExpr(elements=elements):
+            case ast.ListExpr(elements=elements):
                 return self._brackets("[", elements, "]", column, indent, node.optional)
-            case MapExpr():
+            case ast.MapExpr():
                 return self._map(node, indent)
         return self._laid_atom(node, column, indent)
 
-    def _laid_atom(self, node: Node, column: int, indent: int) -> str:
+    def _laid_atom(self, node: ast.Node, column: int, indent: int) -> str:
         match node:
-            case Select(operand=operand, name=name):
+            case ast.Select(operand=operand, name=name):
                 head = self.lay(operand, column, indent, _MEMBER)
                 shown = f"`{name}`" if node.quoted else name
                 return _join(head, f"{'.?' if node.optional else '.'}{shown}", indent)
-            case IndexExpr(operand=operand, index=index):
+            case ast.IndexExpr(operand=operand, index=index):
                 head = self.lay(operand, column, indent, _MEMBER)
                 head = _join(head, "[?" if node.optional else "[", indent)
                 inner = self.lay(index, _column(head, column), indent + STEP, _COND, 1)
                 return _join(head + inner, "]", indent)
-            case Unary():
+            case ast.Unary():
                 signs, operand = _signs(node)
                 return signs + self.lay(operand, column + len(signs), indent, _MEMBER)
         return self._atom(node)
 
-    def _chain(self, node: AndExpr | OrExpr, column: int, indent: int) -> str:
-        op = " &&" if isinstance(node, AndExpr) else " ||"
+    def _chain(self, node: ast.AndExpr | ast.OrExpr, column: int, indent: int) -> str:
+        op = " &&" if isinstance(node, ast.AndExpr) else " ||"
         parts = []
         args = below(node)
         for i, arg in enumerate(args):
@@ -350,7 +342,7 @@ class _Printer:
             parts.append(self.slot(arg, at, indent, self._least(node, arg), separator))
         return _lines(parts, indent)
 
-    def _binary(self, node: Binary, column: int, indent: int, extra: int) -> str:
+    def _binary(self, node: ast.Binary, column: int, indent: int, extra: int) -> str:
         """Break behind the operator if both sides fit then, else within them."""
         binds, inner = _PRECEDENCE[node.op], indent + STEP
         left = self.lay(node.left, column, indent, binds, len(node.op) + 1)
@@ -360,14 +352,14 @@ class _Printer:
         left = _join(left, f" {node.op} ", indent)
         return left + self.lay(node.right, _column(left, column), indent, binds + 1, extra)
 
-    def _conditional(self, node: CondExpr, column: int, indent: int) -> str:
+    def _conditional(self, node: ast.CondExpr, column: int, indent: int) -> str:
         inner = indent + STEP
         parts = [self.slot(node.test, column, indent, _OR)]
         branches = ((node.then, "? ", _OR), (node.otherwise, ": ", _COND))
         for branch, sign, least in branches:
             notes = self._notes(branch, inner)
             # A condition after `:` is one more branch of this one, not one further in.
-            chained = isinstance(branch, CondExpr) and least == _COND
+            chained = isinstance(branch, ast.CondExpr) and least == _COND
             deeper = indent if chained else inner + STEP
             shown = self.slot(branch, inner + STEP, deeper, least, noted=True)
             parts.append(f"{notes}{sign}{shown}")
@@ -376,7 +368,7 @@ class _Printer:
     def _brackets(
         self,
         head: str,
-        items: Sequence[Node],
+        items: Sequence[ast.Node],
         close: str,
         column: int,
         indent: int,
@@ -399,7 +391,7 @@ class _Printer:
             parts.append(self._notes(item, inner) + mark + shown)
         return f"{head}\n{' ' * inner}{_lines(parts, inner)}\n{' ' * indent}{close}"
 
-    def _map(self, node: MapExpr, indent: int) -> str:
+    def _map(self, node: ast.MapExpr, indent: int) -> str:
         inner, parts = indent + STEP, []
         for i, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
             notes = self._notes(key, inner)
@@ -414,27 +406,27 @@ class _Printer:
         return f"{{\n{' ' * inner}{_lines(parts, inner)}\n{' ' * indent}}}"
 
 
-def _signs(node: Unary) -> tuple[str, Node]:
+def _signs(node: ast.Unary) -> tuple[str, ast.Node]:
     """Return a sign and its operand; a row of equal signs is shortened by pairs."""
     count, operand = 1, node.operand
-    while isinstance(operand, Unary) and operand.op == node.op:
+    while isinstance(operand, ast.Unary) and operand.op == node.op:
         count, operand = count + 1, operand.operand
     return node.op * (1 if count % 2 else 2), operand
 
 
-def _binding(node: Node) -> int:
+def _binding(node: ast.Node) -> int:
     match node:
-        case CondExpr():
+        case ast.CondExpr():
             return _COND
-        case OrExpr():
+        case ast.OrExpr():
             return _OR
-        case AndExpr():
+        case ast.AndExpr():
             return _AND
-        case Binary(op=op):
+        case ast.Binary(op=op):
             return _PRECEDENCE[op]
-        case Unary():
+        case ast.Unary():
             return _UNARY
-        case Literal(value=value) if type(value) in (int, float) and str(value).startswith("-"):
+        case ast.Literal(value=value) if type(value) in (int, float) and str(value).startswith("-"):
             return _UNARY
     return _MEMBER
 

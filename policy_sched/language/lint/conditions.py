@@ -15,23 +15,8 @@ from policy_sched.language.check import Checked, CheckedPolicy, children
 from policy_sched.language.diagnostics import PolicySource, Problem, Rule, StepRule, Text
 from policy_sched.language.ir import Site, ops
 from policy_sched.language.lower import Constant, Refusal, Value, make_lowering
-from policy_sched.language.syntax import (
-    And,
-    Call,
-    Cond,
-    Const,
-    Core,
-    Field,
-    Has,
-    Index,
-    Let,
-    Macro,
-    Or,
-    Span,
-    UserCall,
-    Var,
-)
-from policy_sched.language.values import BOOL, KINDS, MapType
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import KINDS, types
 
 VARIABLES = "variables."
 
@@ -61,7 +46,7 @@ class Trees:
     def __init__(self, source: PolicySource, policy: CheckedPolicy) -> None:
         self.source = source
         self.policy = policy
-        self._variables: Mapping[str, Core] = {
+        self._variables: Mapping[str, ast.Core] = {
             VARIABLES + name: checked.core for name, checked in policy.variables
         }
         self.expressions = tuple(expressions(policy))
@@ -70,7 +55,7 @@ class Trees:
         self._reads: dict[int, frozenset[str]] = {}
         self._answers: dict[int, AbstractResult] = {}
 
-    def reads(self, tree: Core) -> frozenset[str]:
+    def reads(self, tree: ast.Core) -> frozenset[str]:
         """Return what a tree reads, by itself and through variables and functions.
 
         Names as they are written: ``now``, ``pod.name``, ``params.limit``, ``variables.x``,
@@ -84,13 +69,13 @@ class Trees:
         while stack:
             part = stack.pop()
             match part:
-                case Field(operand=Var(name=name), name=field):
+                case ast.Field(operand=ast.Var(name=name), name=field):
                     found.add(f"{name}.{field}")
                     continue
-                case Var(name=name):
+                case ast.Var(name=name):
                     found.add(name)
                     found |= self._through(self._variables.get(name))
-                case UserCall(name=name):
+                case ast.UserCall(name=name):
                     found.add(f"{name}()")
                     function = self.policy.functions.get(name)
                     found |= self._through(function.body if function else None)
@@ -98,31 +83,31 @@ class Trees:
         self._reads[id(tree)] = frozenset(found)
         return self._reads[id(tree)]
 
-    def _through(self, tree: Core | None) -> frozenset[str]:
+    def _through(self, tree: ast.Core | None) -> frozenset[str]:
         return frozenset() if tree is None else self.reads(tree)
 
-    def depends_on_params(self, tree: Core) -> bool:
+    def depends_on_params(self, tree: ast.Core) -> bool:
         """Return whether a parameter has a part in a tree's value."""
         return any(name.partition(".")[0] == "params" for name in self.reads(tree))
 
-    def closed(self, tree: Core) -> bool:
+    def closed(self, tree: ast.Core) -> bool:
         """Return whether a tree has a value outside of macros and functions."""
         bound = {name for part in walk(tree) for name in _binds(part)}
-        names = {part.name for part in walk(tree) if isinstance(part, Var)}
+        names = {part.name for part in walk(tree) if isinstance(part, ast.Var)}
         return not any(name not in bound and self._is_local(name) for name in names)
 
     def _is_local(self, name: str) -> bool:
         parameters = (name for f in self.policy.functions.values() for name in f.params)
         return "#" in name or name in parameters
 
-    def analyze(self, tree: Core) -> AbstractResult:
+    def analyze(self, tree: ast.Core) -> AbstractResult:
         """Return the compiler's result for a closed tree; nothing if it rejects it."""
         known = self._answers.get(id(tree))
         if known is None:
             known = self._answers[id(tree)] = self._asked(tree)
         return known
 
-    def _asked(self, tree: Core) -> AbstractResult:
+    def _asked(self, tree: ast.Core) -> AbstractResult:
         policy = self.policy
         low = make_lowering(policy.params, policy.params_type, policy.functions)
         for name, body in self._variables.items():
@@ -143,16 +128,16 @@ def _constant(value: Value) -> object:
     return value.op.data if value.op.kind is ops.CONST else None
 
 
-def _binds(tree: Core) -> tuple[str, ...]:
+def _binds(tree: ast.Core) -> tuple[str, ...]:
     match tree:
-        case Macro(names=names):
+        case ast.Macro(names=names):
             return names
-        case Let(name=name):
+        case ast.Let(name=name):
             return (name,)
     return ()
 
 
-def walk(tree: Core) -> Iterator[Core]:
+def walk(tree: ast.Core) -> Iterator[ast.Core]:
     """Yield every part of a tree, outer ones first."""
     stack = [tree]
     while stack:
@@ -208,7 +193,7 @@ def conditions(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Findin
 def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield filter rules that no node reaches, and rules that stand there twice."""
     for section in (policy.filter, policy.pre_enqueue):
-        seen: list[Core] = []
+        seen: list[ast.Core] = []
         closed = False
         for rule in section:
             core, text = rule.expression.core, rule.expression.text
@@ -231,16 +216,16 @@ class _Visitor:
     def __init__(self, trees: Trees) -> None:
         self._trees = trees
 
-    def visit(self, tree: Core, *, condition: bool) -> list[Problem]:
+    def visit(self, tree: ast.Core, *, condition: bool) -> list[Problem]:
         """Return the problems of a tree; ``condition``: a condition is expected at its position."""
         found: list[Problem] = []
         match tree:
-            case And(args=args) | Or(args=args):
+            case ast.And(args=args) | ast.Or(args=args):
                 for arg in args:
                     found += self.visit(arg, condition=True)
                 found += _repeated(args)
                 found += _contradictions(args, tree, self._fails)
-            case Cond():
+            case ast.Cond():
                 found += self._branches(tree)
                 for part in (tree.then, tree.otherwise):
                     found += self.visit(part, condition=False)
@@ -251,7 +236,7 @@ class _Visitor:
             found += self._constant(tree)
         return found
 
-    def _constant(self, tree: Core) -> list[Problem]:
+    def _constant(self, tree: ast.Core) -> list[Problem]:
         value = self._value(tree)
         if value is None:
             return []
@@ -259,11 +244,11 @@ class _Visitor:
         message = f"this is always {word}"
         return [Problem(tree.span.start, tree.span.end, code, message, "")]
 
-    def _fails(self, tree: Core) -> bool:
+    def _fails(self, tree: ast.Core) -> bool:
         """Return whether a tree may be an error in place of a value; yes if that is unknown."""
         return not self._trees.closed(tree) or bool(self._trees.analyze(tree).sites)
 
-    def _branches(self, tree: Cond) -> list[Problem]:
+    def _branches(self, tree: ast.Cond) -> list[Problem]:
         found = self.visit(tree.test, condition=False)
         value = self._value(tree.test)
         if value is not None and not found:
@@ -278,16 +263,16 @@ class _Visitor:
             found.append(Problem(span.start, span.end, TWICE, message, "remove the condition"))
         return found
 
-    def _value(self, tree: Core) -> bool | None:
+    def _value(self, tree: ast.Core) -> bool | None:
         """Return what a condition always is; None if it changes, or a parameter can change it."""
         trees = self._trees
-        if tree.type != BOOL or not trees.closed(tree) or trees.depends_on_params(tree):
+        if tree.type != types.BOOL or not trees.closed(tree) or trees.depends_on_params(tree):
             return None
         value = trees.analyze(tree).value
         return value if isinstance(value, bool) else None
 
 
-def _repeated(args: Sequence[Core]) -> Iterator[Problem]:
+def _repeated(args: Sequence[ast.Core]) -> Iterator[Problem]:
     for i, arg in enumerate(args):
         if arg in args[:i]:
             message = "this condition is there twice"
@@ -295,14 +280,14 @@ def _repeated(args: Sequence[Core]) -> Iterator[Problem]:
 
 
 def _contradictions(
-    args: Sequence[Core], tree: And | Or, fails: Callable[[Core], bool]
+    args: Sequence[ast.Core], tree: ast.And | ast.Or, fails: Callable[[ast.Core], bool]
 ) -> Iterator[Problem]:
     """Yield pairs of comparisons of one term that make the whole constant.
 
     ``a == 1 && a == 2`` is false as ``a == 1 && a != 1`` is; with ``||`` the mirror image. If the
     term is an error, so is the whole: it is never true then, but not always false.
     """
-    both = isinstance(tree, And)
+    both = isinstance(tree, ast.And)
     strong, weak = ("eq", "ne") if both else ("ne", "eq")
     terms = [term for arg in args if (term := _comparison(arg)) is not None]
     for i, (sign, left, right) in enumerate(terms):
@@ -322,12 +307,16 @@ def _contradictions(
                 return
 
 
-def _comparison(tree: Core) -> tuple[str, Core, object] | None:
+def _comparison(tree: ast.Core) -> tuple[str, ast.Core, object] | None:
     """Return sign, term and constant of ``term == constant`` or ``term != constant``."""
     match tree:
-        case Call(overload="eq_any_any" | "ne_any_any" as name, args=(left, Const(value=value))):
+        case ast.Call(
+            overload="eq_any_any" | "ne_any_any" as name, args=(left, ast.Const(value=value))
+        ):
             return name[:2], left, value
-        case Call(overload="eq_any_any" | "ne_any_any" as name, args=(Const(value=value), right)):
+        case ast.Call(
+            overload="eq_any_any" | "ne_any_any" as name, args=(ast.Const(value=value), right)
+        ):
             return name[:2], right, value
     return None
 
@@ -375,9 +364,9 @@ def _failure(trees: Trees, checked: Checked) -> str:
     for part in walk(tree):
         if _succeeds(part):
             places.pop(part.span, None)
-        if isinstance(part, Call):
+        if isinstance(part, ast.Call):
             calls[part.span] = _called(checked.text.text[part.span.start : part.span.end], part)
-        elif isinstance(part, UserCall):
+        elif isinstance(part, ast.UserCall):
             owns.append(f"`{part.name}(...)`")
     for span, kinds in places.items():
         if span not in calls and len(kinds) == 1:
@@ -387,19 +376,21 @@ def _failure(trees: Trees, checked: Checked) -> str:
     return ""
 
 
-def _called(text: str, call: Call) -> str:
+def _called(text: str, call: ast.Call) -> str:
     """Return a call as a message names it."""
     found = _FUNCTION.match(text)
     return f"`{found[1] if found else call.overload.partition('_')[0]}(...)`"
 
 
-def _succeeds(tree: Core) -> bool:
+def _succeeds(tree: ast.Core) -> bool:
     """Return whether a call that may fail in general cannot fail with these arguments."""
     match tree:
-        case Call(overload="stableHash_string_int", args=(_, Const(value=int() as buckets))):
+        case ast.Call(
+            overload="stableHash_string_int", args=(_, ast.Const(value=int() as buckets))
+        ):
             return buckets > 0
-        case Call(overload=overload, args=(Var(name="now"), *rest)):
-            return overload.startswith("get") and all(isinstance(one, Const) for one in rest)
+        case ast.Call(overload=overload, args=(ast.Var(name="now"), *rest)):
+            return overload.startswith("get") and all(isinstance(one, ast.Const) for one in rest)
     return False
 
 
@@ -408,46 +399,48 @@ def _unequal(checked: Checked) -> Iterator[Finding]:
     sure = {_tested(part) for part in walk(checked.core)}
     for part in walk(checked.core):
         match part:
-            case Call(overload="ne_any_any", args=args):
+            case ast.Call(overload="ne_any_any", args=args):
                 comparison = args
-            case Call(overload="not_bool", args=(Call(overload="eq_any_any", args=args),)):
+            case ast.Call(overload="not_bool", args=(ast.Call(overload="eq_any_any", args=args),)):
                 comparison = args
             case _:
                 continue
         for one, other in (comparison, comparison[::-1]):
-            if isinstance(one, Index) and _may_be_missing(one) and _key(one) not in sure:
+            if isinstance(one, ast.Index) and _may_be_missing(one) and _key(one) not in sure:
                 hint = _total(checked.text.text, one, other)
                 message = "without this key the comparison is an error, not true"
                 problem = Problem(part.span.start, part.span.end, UNEQUAL, message, hint)
                 yield Finding(problem, checked.text)
 
 
-def _may_be_missing(tree: Core) -> bool:
+def _may_be_missing(tree: ast.Core) -> bool:
     """Return whether a tree is a map's value by a key, of a map that is not a parameter."""
-    if not isinstance(tree, Index) or tree.optional:
+    if not isinstance(tree, ast.Index) or tree.optional:
         return False
-    names = {part.name for part in walk(tree.operand) if isinstance(part, Var)}
-    return isinstance(tree.operand.type, MapType) and "params" not in names
+    names = {part.name for part in walk(tree.operand) if isinstance(part, ast.Var)}
+    return isinstance(tree.operand.type, types.MapType) and "params" not in names
 
 
-def _tested(tree: Core) -> tuple[Core, Core] | None:
+def _tested(tree: ast.Core) -> tuple[ast.Core, ast.Core] | None:
     """Return the map and the key that a tree tests to be there."""
     match tree:
-        case Has(operand=operand, key=key) | Call(overload="in_any_map", args=(key, operand)):
+        case (
+            ast.Has(operand=operand, key=key) | ast.Call(overload="in_any_map", args=(key, operand))
+        ):
             return operand, key
     return None
 
 
-def _key(tree: Index) -> tuple[Core, Core]:
+def _key(tree: ast.Index) -> tuple[ast.Core, ast.Core]:
     return tree.operand, tree.index
 
 
-def _total(text: str, entry: Index, other: Core) -> str:
+def _total(text: str, entry: ast.Index, other: ast.Core) -> str:
     """Return how to write the inequality so that a missing key makes it true."""
     operand = text[entry.operand.span.start : entry.operand.span.end]
     key = entry.index
     shown = text[key.span.start : key.span.end]
-    if isinstance(key, Const):
+    if isinstance(key, ast.Const):
         shown = json.dumps(key.value, ensure_ascii=False)
     value = text[other.span.start : other.span.end]
     return f"write {operand}[?{shown}] != optional.of({value})"

@@ -28,8 +28,8 @@ from policy_sched.language.lint.conditions import (
     walk,
 )
 from policy_sched.language.stdlib import selector
-from policy_sched.language.syntax import Call, Const, Core, Field, Has, Index, ListLit, Var
-from policy_sched.language.values import RESOURCES, QuantityType
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 UNKNOWN: Final = "PS410"
 _KINDS: Final = {"Node": "node", "Pod": "pod", "Namespace": "namespace"}
@@ -58,7 +58,7 @@ class _Name:
     ``word``: the name, where the constant holds more than that.
     """
 
-    constant: Const
+    constant: ast.Const
     missing: str
     known: frozenset[str] | None
     word: str = ""
@@ -81,7 +81,7 @@ def unknown_names(
     return sorted(set(found))
 
 
-def _problems(tree: Core, vocabulary: Vocabulary, written: str) -> Iterator[Problem]:
+def _problems(tree: ast.Core, vocabulary: Vocabulary, written: str) -> Iterator[Problem]:
     for part in walk(tree):
         for name in _names(part, vocabulary):
             text = name.word or str(name.constant.value)
@@ -102,67 +102,72 @@ def _place(name: _Name, written: str) -> tuple[int, int]:
     return span.start + inside.start(), span.start + inside.end()
 
 
-def _names(part: Core, vocabulary: Vocabulary) -> Iterator[_Name]:
+def _names(part: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
     """Yield the names that one part of a tree reads by a constant."""
     match part:
         case (
-            Index(operand=operand, index=Const() as key) | Has(operand=operand, key=Const() as key)
+            ast.Index(operand=operand, index=ast.Const() as key)
+            | ast.Has(operand=operand, key=ast.Const() as key)
         ):
             yield from _entry(operand, key, vocabulary)
-        case Call(overload="in_any_map" | "in_string_resources", args=(Const() as key, operand)):
+        case ast.Call(
+            overload="in_any_map" | "in_string_resources", args=(ast.Const() as key, operand)
+        ):
             yield from _entry(operand, key, vocabulary)
-        case Call(overload="domain_string" | "domains_string", args=(Const() as key,)):
+        case ast.Call(overload="domain_string" | "domains_string", args=(ast.Const() as key,)):
             yield _label("Node", key, vocabulary)
-        case Call(overload="matches_selector_map", args=(chosen, operand)):
+        case ast.Call(overload="matches_selector_map", args=(chosen, operand)):
             yield from _selected(chosen, operand, vocabulary)
-        case Call(overload="taint_string_string_string", args=(Const() as key, *_)):
+        case ast.Call(overload="taint_string_string_string", args=(ast.Const() as key, *_)):
             yield from _taint(key, vocabulary)
-        case Call(overload="eq_any_any" | "ne_any_any" | "in_any_list", args=(one, other)):
+        case ast.Call(overload="eq_any_any" | "ne_any_any" | "in_any_list", args=(one, other)):
             yield from _compared(one, other, vocabulary)
             yield from _compared(other, one, vocabulary)
 
 
-def _entry(operand: Core, key: Const, vocabulary: Vocabulary) -> Iterator[_Name]:
+def _entry(operand: ast.Core, key: ast.Const, vocabulary: Vocabulary) -> Iterator[_Name]:
     """Yield a label, an annotation or a resource, if that is what the entry of a map is."""
-    if operand.type == RESOURCES:
+    if operand.type == types.RESOURCES:
         yield _Name(key, "no node or pod of the snapshot has the resource", vocabulary.resources)
         return
     for part in walk(operand):  # under an optional there is a call around the field
         match part:
-            case Field(name="labels", operand=owner) if owner.type.name in _KINDS:
+            case ast.Field(name="labels", operand=owner) if owner.type.name in _KINDS:
                 yield _label(owner.type.name, key, vocabulary)
-            case Field(name="annotations", operand=owner) if owner.type.name in _KINDS:
+            case ast.Field(name="annotations", operand=owner) if owner.type.name in _KINDS:
                 kind = owner.type.name
                 missing = f"no {_KINDS[kind]} of the snapshot has the annotation"
                 yield _Name(key, missing, vocabulary.annotations.get(kind))
 
 
-def _selected(chosen: Core, operand: Core, vocabulary: Vocabulary) -> Iterator[_Name]:
+def _selected(chosen: ast.Core, operand: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
     """Yield the keys of a constant selector that is held against labels or annotations."""
     match chosen:
-        case Call(overload="selector_string", args=(Const(value=str() as text) as constant,)):
+        case ast.Call(
+            overload="selector_string", args=(ast.Const(value=str() as text) as constant,)
+        ):
             for one in selector(text).requirements:
                 for name in _entry(operand, constant, vocabulary):
                     yield replace(name, word=one.key)
 
 
-def _label(kind: str, key: Const, vocabulary: Vocabulary) -> _Name:
+def _label(kind: str, key: ast.Const, vocabulary: Vocabulary) -> _Name:
     missing = f"no {_KINDS[kind]} of the snapshot has the label"
     return _Name(key, missing, vocabulary.labels.get(kind))
 
 
-def _taint(key: Const, vocabulary: Vocabulary) -> Iterator[_Name]:
+def _taint(key: ast.Const, vocabulary: Vocabulary) -> Iterator[_Name]:
     if not str(key.value).startswith(_WELL_KNOWN_TAINTS):
         yield _Name(key, "no node of the snapshot has a taint", vocabulary.taints)
 
 
-def _compared(one: Core, other: Core, vocabulary: Vocabulary) -> Iterator[_Name]:
+def _compared(one: ast.Core, other: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
     """Yield what a field is compared with: a taint's key, or a pod's priority class."""
-    if not isinstance(one, Field):
+    if not isinstance(one, ast.Field):
         return
-    constants = other.elements if isinstance(other, ListLit) else (other,)
+    constants = other.elements if isinstance(other, ast.ListLit) else (other,)
     for constant in constants:
-        if not isinstance(constant, Const) or not constant.value:
+        if not isinstance(constant, ast.Const) or not constant.value:
             continue
         if one.name == "key" and one.operand.type.name == "Taint":
             yield from _taint(constant, vocabulary)
@@ -180,10 +185,10 @@ def suffixes(checked: Checked) -> Iterator[Finding]:
     """Yield cpu with a suffix of bytes, and bytes with a suffix of cpu."""
     for part in walk(checked.core):
         match part:
-            case Call(
+            case ast.Call(
                 overload="quantity_string",
-                args=(Const(value=str() as text, span=span),),
-                type=QuantityType(dimension=dimension),
+                args=(ast.Const(value=str() as text, span=span),),
+                type=types.QuantityType(dimension=dimension),
             ):
                 message = _unsuited(text, dimension)
                 if message:
@@ -286,7 +291,7 @@ def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
         known = trees.policy.functions.get(function.name)
         if known is None:
             continue
-        read = {part.name for part in walk(known.body) if isinstance(part, Var)}
+        read = {part.name for part in walk(known.body) if isinstance(part, ast.Var)}
         for unique, (name, _) in zip(known.params, function.params, strict=True):
             if unique not in read:
                 message = f"{function.name}() does not read its parameter {name}"

@@ -18,31 +18,18 @@ from policy_sched.language.ir import Op
 from policy_sched.language.runtime import NO_DOMAIN, NOTHING, Activation
 from policy_sched.language.stdlib import version
 from policy_sched.language.values import (
-    BOOL,
     BOOLS,
-    DOUBLE,
     DOUBLES,
-    DURATION,
-    INT,
     INT64,
     NO_ALLOCATION,
     NO_DEVICE,
     NO_NODE,
     NO_REQUEST,
-    RESOURCES,
-    SELECTOR,
-    SEMVER,
-    STRING,
-    TIMESTAMP,
     AllocatedDeviceFacts,
     AttributeFacts,
     ImageFacts,
     Interval,
-    ListType,
-    MapType,
-    QuantityType,
-    RecordType,
-    Type,
+    types,
 )
 from policy_sched.model import (
     NO_GROUP,
@@ -61,7 +48,7 @@ from policy_sched.model import (
 
 
 @dataclass(frozen=True, slots=True)
-class UnitOf(QuantityType):
+class UnitOf(types.QuantityType):
     """The type of a resource's amount whose name is known at run time, before the node is.
 
     ``scale`` is how many of the resource's units make one: 1000 of cpu, 1 of all others.
@@ -75,7 +62,7 @@ class Constant:
     """A value known at compile time: a Python value of the type's form."""
 
     value: Any
-    type: Type
+    type: types.Type
 
     @property
     def err(self) -> Op | None:
@@ -89,7 +76,7 @@ class Value:
 
     op: Op
     err: Op | None
-    type: Type
+    type: types.Type
     range: Interval = DOUBLES
 
 
@@ -100,14 +87,14 @@ class Opt:
     present: Constant | Value
     value: Abstract
     err: Op | None
-    type: Type
+    type: types.Type
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
     """The node under evaluation."""
 
-    type: Type
+    type: types.Type
     err: Op | None = None
 
 
@@ -116,7 +103,7 @@ class ImageRecord:
     """An image of the node, by a name that is known before the node is."""
 
     name: Constant | Value
-    type: Type
+    type: types.Type
     err: Op | None = None
 
 
@@ -125,7 +112,7 @@ class NodeMap:
     """A map or resources of the node, as a family of columns (``label``, ``free``, ...)."""
 
     family: str
-    type: Type
+    type: types.Type
     err: Op | None = None
 
 
@@ -135,7 +122,7 @@ class MaskedList:
 
     items: tuple[tuple[Value | None, Abstract], ...]
     err: Op | None
-    type: Type
+    type: types.Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +139,7 @@ class Comprehension:
     mask: Value | None
     value: Abstract
     err: Op | None
-    type: Type
+    type: types.Type
 
 
 Abstract: TypeAlias = (
@@ -161,35 +148,42 @@ Abstract: TypeAlias = (
 
 #: The years 1 to 9999 in ns since 1970: beyond int64, so arithmetic on them is never unchecked.
 _YEARS: Final = Interval(-62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1)
-_REPS: Final = {BOOL: "b", INT: "i", DURATION: "i", TIMESTAMP: "i", DOUBLE: "f", STRING: "s"}
+_REPS: Final = {
+    types.BOOL: "b",
+    types.INT: "i",
+    types.DURATION: "i",
+    types.TIMESTAMP: "i",
+    types.DOUBLE: "f",
+    types.STRING: "s",
+}
 
 
-def rep_of(kind: Type) -> str:
+def rep_of(kind: types.Type) -> str:
     """Return how a run-time value of a type is held where it is not over rows."""
-    if isinstance(kind, QuantityType):
+    if isinstance(kind, types.QuantityType):
         return "o" if kind.dimension == "free" else "i"
     return _REPS.get(kind, "o")
 
 
-def range_of(kind: Type) -> Interval:
+def range_of(kind: types.Type) -> Interval:
     """Return the range of all values of a type, if they are numbers."""
-    if kind == BOOL:
+    if kind == types.BOOL:
         return BOOLS
-    if kind == TIMESTAMP:
+    if kind == types.TIMESTAMP:
         return _YEARS
     return INT64 if rep_of(kind) == "i" else DOUBLES
 
 
-_SIMPLE: dict[Type, object] = {
-    BOOL: False,
-    INT: 0,
-    DURATION: 0,
-    TIMESTAMP: 0,
-    DOUBLE: 0.0,
-    STRING: "",
-    RESOURCES: {},
-    SEMVER: version("0.0.0"),
-    SELECTOR: Selector(()),
+_SIMPLE: dict[types.Type, object] = {
+    types.BOOL: False,
+    types.INT: 0,
+    types.DURATION: 0,
+    types.TIMESTAMP: 0,
+    types.DOUBLE: 0.0,
+    types.STRING: "",
+    types.RESOURCES: {},
+    types.SEMVER: version("0.0.0"),
+    types.SELECTOR: Selector(()),
 }
 _RECORDS: dict[str, object] = {
     "Taint": Taint(),
@@ -215,17 +209,17 @@ _RECORDS: dict[str, object] = {
 }
 
 
-def default_of(kind: Type) -> Any:
+def default_of(kind: types.Type) -> Any:
     """Return a placeholder value of a type; None if it is read only where it is valid."""
     match kind:
-        case QuantityType():
+        case types.QuantityType():
             return Fraction(0) if kind.dimension == "free" else 0
-        case ListType():
+        case types.ListType():
             return ()
-        case MapType():
+        case types.MapType():
             return {}
-        case RecordType() if kind.fields:
+        case types.RecordType() if kind.fields:
             return {name: default_of(of) for name, of in kind.fields}
-        case RecordType():
+        case types.RecordType():
             return _RECORDS.get(kind.name)
     return _SIMPLE.get(kind)

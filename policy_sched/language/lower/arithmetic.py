@@ -13,16 +13,13 @@ from policy_sched.language.lower.context import Lowering
 from policy_sched.language.stdlib import amount
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import (
-    BOOL,
     BOOLS,
     DIVIDE_BY_ZERO,
-    DOUBLE,
     DOUBLES,
-    INT,
     INT_MIN,
     OVERFLOW,
     Interval,
-    Type,
+    types,
 )
 from policy_sched.language.values import intervals as ranges
 
@@ -40,7 +37,7 @@ _DOUBLES: Final = {
 }
 
 
-def whole(low: Lowering, kind: OpKind, a: Value, b: Value, result: Type, span: Span) -> Value:
+def whole(low: Lowering, kind: OpKind, a: Value, b: Value, result: types.Type, span: Span) -> Value:
     """Lower a sum, difference or product of int64, checked where the range may leave it."""
     find, checked = _INTS[kind]
     found = find(low.range(a), low.range(b))
@@ -53,13 +50,13 @@ def whole(low: Lowering, kind: OpKind, a: Value, b: Value, result: Type, span: S
     return Value(value, low.first(error, own), result, ranges.cut(found))
 
 
-def negated(low: Lowering, a: Value, result: Type, span: Span) -> Value:
+def negated(low: Lowering, a: Value, result: types.Type, span: Span) -> Value:
     """Lower the sign before an int64."""
     return whole(low, ops.SUB, low.val(Constant(0, result)), a, result, span)
 
 
 def quotient(
-    low: Lowering, a: Value, b: Value, result: Type, span: Span, *, rest: bool = False
+    low: Lowering, a: Value, b: Value, result: types.Type, span: Span, *, rest: bool = False
 ) -> Value:
     """Lower the truncated int64 quotient, or the remainder."""
     over, under = low.range(a), low.range(b)
@@ -89,7 +86,7 @@ def double(low: Lowering, kind: OpKind, a: Value, b: Value) -> Value:
     unsigned = b.op.kind is ops.TO_DOUBLE  # the zero of an int has no sign
     if kind is ops.FDIV and found == DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
         found = Interval(0.0, math.inf, nan=True)
-    return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), DOUBLE, found)
+    return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), types.DOUBLE, found)
 
 
 def to_double(low: Lowering, a: Value) -> Value:
@@ -97,10 +94,10 @@ def to_double(low: Lowering, a: Value) -> Value:
     if a.op.rep == "f":
         return a
     found = ranges.to_double(low.range(a))
-    return Value(low.op(ops.TO_DOUBLE, a.op, rep="f"), a.err, DOUBLE, found)
+    return Value(low.op(ops.TO_DOUBLE, a.op, rep="f"), a.err, types.DOUBLE, found)
 
 
-def to_int(low: Lowering, a: Value, span: Span, result: Type = INT) -> Value:
+def to_int(low: Lowering, a: Value, span: Span, result: types.Type = types.INT) -> Value:
     """Lower the truncation of a double."""
     found = low.range(a)
     if found.within(-(2.0**62), 2.0**62):
@@ -115,7 +112,7 @@ def to_int(low: Lowering, a: Value, span: Span, result: Type = INT) -> Value:
 def rounded(low: Lowering, a: Value) -> Value:
     """Lower math.round: halves away from zero."""
     found = ranges.rounded(low.range(a))
-    return Value(low.op(ops.ROUND, a.op, rep="f"), a.err, DOUBLE, found)
+    return Value(low.op(ops.ROUND, a.op, rep="f"), a.err, types.DOUBLE, found)
 
 
 def extreme(low: Lowering, a: Value, b: Value, sign: int) -> Value:
@@ -140,7 +137,7 @@ def sign_of(low: Lowering, a: Value) -> Value:
     found = low.range(a)
     low_end = -1 if found.lo < 0 else (0 if found.lo == 0 else 1)
     high_end = 1 if found.hi > 0 else (0 if found.hi == 0 else -1)
-    return Value(low.op(ops.SIGN, a.op, rep="i"), a.err, INT, Interval(low_end, high_end))
+    return Value(low.op(ops.SIGN, a.op, rep="i"), a.err, types.INT, Interval(low_end, high_end))
 
 
 def percent(low: Lowering, part: Value, total: Value) -> Value:
@@ -148,7 +145,7 @@ def percent(low: Lowering, part: Value, total: Value) -> Value:
     error = low.first(part.err, total.err)
     kind, data = _percent_kind(part, total)
     op = low.op(kind, part.op, total.op, rep="i", data=data)
-    return Value(op, error, INT, Interval(0, 100))
+    return Value(op, error, types.INT, Interval(0, 100))
 
 
 def _percent_kind(part: Value, total: Value) -> tuple[OpKind, tuple[str, ...] | None]:
@@ -194,11 +191,11 @@ def comparison(low: Lowering, kind: OpKind, a: Value, b: Value) -> Abstract:
     error = low.first(a.err, b.err)
     known = _known_order(kind, left, right)
     if known is not None and error is None:
-        return Constant(known, BOOL)
+        return Constant(known, types.BOOL)
     mixed = a.op.rep != b.op.rep
     if mixed and not (ranges.exact(left) or ranges.exact(right)):
         kind = _EXACT[kind]
-    return Value(low.op(kind, a.op, b.op, rep="b"), error, BOOL, BOOLS)
+    return Value(low.op(kind, a.op, b.op, rep="b"), error, types.BOOL, BOOLS)
 
 
 def _known_order(kind: OpKind, left: Interval, right: Interval) -> bool | None:
@@ -211,7 +208,7 @@ def _known_order(kind: OpKind, left: Interval, right: Interval) -> bool | None:
     return True if left.hi <= right.lo else (False if left.lo > right.hi else None)
 
 
-Binary = Callable[[Lowering, Value, Value, Type, Span], Abstract]
+Binary = Callable[[Lowering, Value, Value, types.Type, Span], Abstract]
 
 
 def _whole(kind: OpKind) -> Binary:

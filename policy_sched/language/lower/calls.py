@@ -54,14 +54,14 @@ from policy_sched.language.lower.units import (
     with_unit,
 )
 from policy_sched.language.stdlib import BUILTINS, FREE, Builtin, formatter, is_shape
-from policy_sched.language.syntax import Call, ListLit, Span
-from policy_sched.language.values import DOUBLE, NO_VALUE, UNKNOWN, Interval, QuantityType, Type
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import NO_VALUE, Interval, types
 
 #: Functions whose second argument is a regular expression.
 _PATTERNS: Final = frozenset({"matches_string_string", "find_string_string"})
 
 
-def call(low: Lowering, core: Call, env: Env) -> Abstract:
+def call(low: Lowering, core: ast.Call, env: Env) -> Abstract:
     """Lower a call of one overload."""
     name, result, span = core.overload, core.type, core.span
     if name in ("orValue_optional_any", "or_optional_optional"):
@@ -70,10 +70,10 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
         return lower(low, first, core.args[1], env, result)
     args = in_one_unit(low, [low.lower(arg, env) for arg in core.args], span, result)
     result = _of_args(result, args)
-    if name == "format_string_list" and isinstance(core.args[1], ListLit):
+    if name == "format_string_list" and isinstance(core.args[1], ast.ListLit):
         kinds = [element.type for element in core.args[1].elements]
         return _format_as(low, args, kinds, result, span)
-    quantities = [a for a in args if isinstance(a.type, QuantityType)]
+    quantities = [a for a in args if isinstance(a.type, types.QuantityType)]
     if quantities and all(is_free(q.type) for q in quantities) and name in FREE:
         return _apply(low, FREE[name], args, result, span)
     handler = _HANDLERS.get(name) or QUANTITIES.get(name)
@@ -95,7 +95,7 @@ def call(low: Lowering, core: Call, env: Env) -> Abstract:
     return _apply(low, BUILTINS[name], args, result, span)
 
 
-def _of_args(result: Type, args: list[Abstract]) -> Type:
+def _of_args(result: types.Type, args: list[Abstract]) -> types.Type:
     """Return a call's type, its unit that of its arguments where the checker did not know it."""
     if not any(kind.dimension == "any" for kind in quantities_in(result)):
         return result
@@ -104,7 +104,7 @@ def _of_args(result: Type, args: list[Abstract]) -> Type:
 
 
 def _apply(
-    low: Lowering, builtin: Builtin, args: list[Abstract], result: Type, span: Span
+    low: Lowering, builtin: Builtin, args: list[Abstract], result: types.Type, span: Span
 ) -> Abstract:
     values = [a.value for a in args if isinstance(a, Constant)]
     if len(values) == len(args):
@@ -114,32 +114,34 @@ def _apply(
     )
 
 
-def _binary(low: Lowering, name: str, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _binary(
+    low: Lowering, name: str, args: list[Abstract], result: types.Type, span: Span
+) -> Abstract:
     left, right = args
     kind = result
-    if UNKNOWN in (left.type, right.type):  # of an element that cannot be there
+    if types.UNKNOWN in (left.type, right.type):  # of an element that cannot be there
         never = low.failing(NO_VALUE, "", span, result)
         return with_error(low, never, low.first(left.err, right.err))
-    if isinstance(left.type, QuantityType) and isinstance(right.type, QuantityType):
+    if isinstance(left.type, types.QuantityType) and isinstance(right.type, types.QuantityType):
         a, b, common = aligned(low, left, right, span)
-        kind = common if isinstance(result, QuantityType) else result
+        kind = common if isinstance(result, types.QuantityType) else result
     else:
         a, b = low.val(left), low.val(right)
         for one in (a, b):
-            if isinstance(result, QuantityType) and isinstance(one.type, QuantityType):
+            if isinstance(result, types.QuantityType) and isinstance(one.type, types.QuantityType):
                 kind = one.type
     return BINARY[name](low, a, b, kind, span)
 
 
-def _equal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _equal(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     return equality(low, args[0], args[1], span)
 
 
-def _unequal(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _unequal(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     return opposite(low, equality(low, args[0], args[1], span))
 
 
-def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _in_list(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     item, listed = args
     found = _member(low, item, listed, span)
     if found is None:
@@ -147,7 +149,7 @@ def _in_list(low: Lowering, args: list[Abstract], result: Type, span: Span) -> A
     return with_error(low, found, low.first(item.err, listed.err))
 
 
-def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _includes(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     listed, item = args
     found = _member(low, item, listed, span)
     if found is None:
@@ -178,7 +180,7 @@ def _bare(value: Abstract) -> Abstract:
     return Value(value.op, None, value.type, value.range) if isinstance(value, Value) else value
 
 
-def _in_map(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _in_map(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     key, whole = (without_error(low, arg) for arg in args)
     return with_error(low, has(low, whole, key, span), low.first(*(arg.err for arg in args)))
 
@@ -187,20 +189,20 @@ def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
     return lambda low, args, _result, _span: function(low, low.val(args[0]))
 
 
-def _truncated(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _truncated(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     return to_int(low, low.val(args[0]), span)
 
 
-def _negated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _negated(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     one = low.val(args[0])
     if one.op.rep == "f":
-        minus = low.val(Constant(-1.0, DOUBLE))
+        minus = low.val(Constant(-1.0, types.DOUBLE))
         return double(low, ops.FMUL, one, minus)
-    return negated(low, one, one.type if isinstance(result, QuantityType) else result, span)
+    return negated(low, one, one.type if isinstance(result, types.QuantityType) else result, span)
 
 
 def _extreme(sign: int) -> Handler:
-    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    def lower(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
         values = _alike(low, args, span)
         if values is None:
             name = "max_any" if sign > 0 else "min_any"
@@ -217,14 +219,14 @@ def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Value] | Non
     """Return numbers of one unit as ops; None where they are no numbers."""
     if rep_of(args[0].type) not in "if":
         return None
-    kinds = [a.type for a in args if isinstance(a.type, QuantityType)]
+    kinds = [a.type for a in args if isinstance(a.type, types.QuantityType)]
     if not kinds:
         return [low.val(a) for a in args]
     kind = joint(kinds, span)
     return [replace(in_units(low, a, kind, span), type=kind) for a in args]
 
 
-def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _clamp(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     values = _alike(low, args, span)
     if values is None:
         return _apply(low, BUILTINS["clamp_any_any_any"], args, result, span)
@@ -232,15 +234,15 @@ def _clamp(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abs
     return extreme(low, extreme(low, number, least, 1), greatest, -1)
 
 
-def _magnitude(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _magnitude(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     return magnitude(low, low.val(args[0]), span)
 
 
 def _plus_int(sign: OpKind) -> Handler:
-    def lower(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+    def lower(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
         one, other = low.val(args[0]), low.val(args[1])
         kind = one.type
-        assert isinstance(kind, QuantityType)
+        assert isinstance(kind, types.QuantityType)
         scale = low.val(scale_of(low, kind, span))
         scaled = whole(low, ops.MUL, other, scale, kind, span)
         return whole(low, sign, one, scaled, kind, span)
@@ -252,7 +254,7 @@ def _plus_int(sign: OpKind) -> Handler:
 _MAX_TABLE: Final = 1024
 
 
-def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _interpolated(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     x, shape = args
     builtin = BUILTINS["interpolate_int_list"]
     if isinstance(shape, Constant) and not is_shape(shape.value):
@@ -272,32 +274,32 @@ def _interpolated(low: Lowering, args: list[Abstract], result: Type, span: Span)
     return Value(op, one.err, result, Interval(min(table), max(table)))
 
 
-def _formatted(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _formatted(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     return _format_as(low, args, (), result, span)
 
 
 def _format_as(
-    low: Lowering, args: list[Abstract], kinds: Sequence[Type], result: Type, span: Span
+    low: Lowering, args: list[Abstract], kinds: Sequence[types.Type], result: types.Type, span: Span
 ) -> Abstract:
     builtin = Builtin(formatter(kinds, element_type(args[1].type)), True)
     return _apply(low, builtin, args, result, span)
 
 
-def _string_size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _string_size(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     interval = Interval(0, MAX_LENGTH)
     return low.call(len, [low.val(args[0])], result, span, interval=interval)
 
 
-def _optional_of(low: Lowering, args: list[Abstract], result: Type, _span: Span) -> Abstract:
+def _optional_of(low: Lowering, args: list[Abstract], result: types.Type, _span: Span) -> Abstract:
     del low
     return some(args[0], result)
 
 
-def _none(_low: Lowering, _args: list[Abstract], result: Type, _span: Span) -> Abstract:
+def _none(_low: Lowering, _args: list[Abstract], result: types.Type, _span: Span) -> Abstract:
     return Constant(None, result)
 
 
-def _same(_low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+def _same(_low: Lowering, args: list[Abstract], _result: types.Type, _span: Span) -> Abstract:
     return args[0]
 
 

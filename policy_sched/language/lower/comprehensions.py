@@ -30,26 +30,15 @@ from policy_sched.language.lower.loops import (
 )
 from policy_sched.language.lower.units import in_one_unit, refined
 from policy_sched.language.stdlib import mapping, sorted_keys, value_at
-from policy_sched.language.syntax import Call, Core, ListLit, Macro, MapLit, Span, Var
-from policy_sched.language.values import (
-    BOOL,
-    BOOLS,
-    INT,
-    UNKNOWN,
-    Interval,
-    MapType,
-    OptionalType,
-    Type,
-    list_of,
-    optional_of,
-)
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import BOOLS, Interval, types
 from policy_sched.model import ports_conflict
 
 #: Constant lists up to this length are unrolled.
 MAX_UNROLLED = 256
 
 
-def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
+def list_literal(low: Lowering, core: ast.ListLit, env: Env) -> Abstract:
     """Lower [a, b, ?c]: a constant if all elements are, else a list of masked values."""
     items: list[tuple[Value | None, Abstract]] = []
     errors: list[Op | None] = []
@@ -74,10 +63,10 @@ def list_literal(low: Lowering, core: ListLit, env: Env) -> Abstract:
     return masked_list(low, items, low.first(*errors, *more), _list_type(core.type, values))
 
 
-def _list_type(kind: Type, values: Sequence[Abstract]) -> Type:
+def _list_type(kind: types.Type, values: Sequence[Abstract]) -> types.Type:
     """Return the type of a list, with the unit that all of its values have."""
     kinds = {value.type for value in values}
-    return refined(kind, list_of(kinds.pop())) if len(kinds) == 1 else kind
+    return refined(kind, types.list_of(kinds.pop())) if len(kinds) == 1 else kind
 
 
 def _alike(
@@ -89,13 +78,13 @@ def _alike(
     return [without_error(low, value) for value in found], errors
 
 
-def map_literal(low: Lowering, core: MapLit, env: Env) -> Abstract:
+def map_literal(low: Lowering, core: ast.MapLit, env: Env) -> Abstract:
     """Lower {k: v, ?k: o}: a constant if all is, else a call that puts the entries together."""
     flat: list[Abstract] = []
     errors: list[Op | None] = []
     for key_core, value_core, optional in zip(core.keys, core.values, core.optional, strict=True):
         key, value = low.lower(key_core, env), low.lower(value_core, env)
-        present: Abstract = Constant(True, BOOL)
+        present: Abstract = Constant(True, types.BOOL)
         errors += [key.err, value.err]
         if optional:
             found = low.opt(value)
@@ -117,7 +106,7 @@ def masked_list(
     low: Lowering,
     items: Sequence[tuple[Value | None, Abstract]],
     err: Op | None,
-    kind: Type,
+    kind: types.Type,
 ) -> Abstract:
     """Return a list of masked values; a constant if it is one."""
     del low
@@ -128,7 +117,7 @@ def masked_list(
 
 def as_list(low: Lowering, value: Abstract) -> Abstract:
     """Return what a macro runs over: constants and masked values unrolled, else a loop."""
-    if isinstance(value.type, MapType):
+    if isinstance(value.type, types.MapType):
         return _keys(low, value)
     if isinstance(value, Constant) and len(value.value) <= MAX_UNROLLED:
         element = element_type(value.type)
@@ -145,20 +134,22 @@ def _keys(low: Lowering, value: Abstract) -> Abstract:
 
 def _sorted_keys(low: Lowering, value: Abstract) -> Constant | Value:
     kind = value.type
-    assert isinstance(kind, MapType)
-    keys = list_of(kind.key)
+    assert isinstance(kind, types.MapType)
+    keys = types.list_of(kind.key)
     if isinstance(value, Constant):
         return Constant(sorted(value.value), keys)
     return low.call(sorted_keys, [low.val(value)], keys, Span(0, 0))
 
 
-def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
+def macro(low: Lowering, core: ast.Macro, env: Env) -> Abstract:
     """Lower a macro."""
     operand = low.lower(core.operand, env)
     if core.kind == "exists" and (other := _conflicting(core)) is not None:
         used = low.lower(other, env)
         if used.err is None:
-            return low.call(ports_conflict, [low.val(operand), low.val(used)], BOOL, core.span)
+            return low.call(
+                ports_conflict, [low.val(operand), low.val(used)], types.BOOL, core.span
+            )
     if core.kind in ("optMap", "optFlatMap"):
         return _optional_map(low, core, operand, env)
     if len(core.names) > 1:
@@ -173,33 +164,33 @@ def macro(low: Lowering, core: Macro, env: Env) -> Abstract:
     return _looped(low, core, listed, {core.names[0]: listed.value}, env)
 
 
-def _conflicting(core: Macro) -> Core | None:
+def _conflicting(core: ast.Macro) -> ast.Core | None:
     """Return b of ``a.exists(x, b.exists(y, x.conflicts(y)))``, which hashing answers."""
     inner = core.test
-    if not isinstance(inner, Macro) or inner.kind != "exists" or len(inner.names) != 1:
+    if not isinstance(inner, ast.Macro) or inner.kind != "exists" or len(inner.names) != 1:
         return None
     test, names = inner.test, [*core.names, *inner.names]
-    if not isinstance(test, Call) or test.overload != "conflicts_hostport_hostport":
+    if not isinstance(test, ast.Call) or test.overload != "conflicts_hostport_hostport":
         return None
-    args = [arg.name for arg in test.args if isinstance(arg, Var)]
+    args = [arg.name for arg in test.args if isinstance(arg, ast.Var)]
     if len(set(names)) != len(names) or sorted(args) != sorted(names):
         return None
-    todo: list[Core] = [inner.operand]
+    todo: list[ast.Core] = [inner.operand]
     while todo:
         part = todo.pop()
-        if isinstance(part, Var) and part.name in core.names:
+        if isinstance(part, ast.Var) and part.name in core.names:
             return None
         todo.extend(children(part))
     return inner.operand
 
 
-def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
+def _two_variables(low: Lowering, core: ast.Macro, operand: Abstract, env: Env) -> Abstract:
     first, second = core.names
     kind = operand.type
     unrolled = isinstance(operand, Constant) and core.kind != "transformMap"
     if unrolled and isinstance(operand, Constant) and len(operand.value) <= MAX_UNROLLED:
         names: list[dict[str, Abstract]]
-        if isinstance(kind, MapType):
+        if isinstance(kind, types.MapType):
             keys = sorted(operand.value)
             names = [
                 {first: Constant(k, kind.key), second: Constant(operand.value[k], kind.value)}
@@ -208,12 +199,12 @@ def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> A
         else:
             element = element_type(kind)
             names = [
-                {first: Constant(i, INT), second: Constant(v, element)}
+                {first: Constant(i, types.INT), second: Constant(v, element)}
                 for i, v in enumerate(operand.value)
             ]
         items: tuple[tuple[Value | None, Abstract], ...] = tuple((None, n[second]) for n in names)
         return _unrolled(low, core, MaskedList(items, None, kind), names, env)
-    if isinstance(kind, MapType):
+    if isinstance(kind, types.MapType):
         loop = over(low, low.val(_sorted_keys(low, operand)))
         whole = low.val(operand)
         key = low.val(loop.value)
@@ -224,7 +215,7 @@ def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> A
         return _looped(low, core, loop, {first: key, second: value}, env)
     loop = over(low, low.val(operand), indexed=True)
     assert loop.index is not None
-    index = Value(loop.index, None, INT, Interval(0, 2**31))
+    index = Value(loop.index, None, types.INT, Interval(0, 2**31))
     return _looped(low, core, loop, {first: index, second: loop.value}, env)
 
 
@@ -232,7 +223,11 @@ def _two_variables(low: Lowering, core: Macro, operand: Abstract, env: Env) -> A
 
 
 def _unrolled(
-    low: Lowering, core: Macro, listed: MaskedList, names: Sequence[dict[str, Abstract]], env: Env
+    low: Lowering,
+    core: ast.Macro,
+    listed: MaskedList,
+    names: Sequence[dict[str, Abstract]],
+    env: Env,
 ) -> Abstract:
     tests: list[Abstract] = []
     bodies: list[Abstract] = []
@@ -240,7 +235,7 @@ def _unrolled(
         inner = {**env, **bound}
         with ExitStack() as stack:
             stack.enter_context(low.assuming((mask, True)))
-            test = Constant(True, BOOL) if core.test is None else low.lower(core.test, inner)
+            test = Constant(True, types.BOOL) if core.test is None else low.lower(core.test, inner)
             tests.append(test)
             if core.body is None:
                 bodies.append(item)
@@ -270,7 +265,7 @@ def _quantified(
 
 def _kept(
     low: Lowering,
-    core: Macro,
+    core: ast.Macro,
     listed: MaskedList,
     tests: Sequence[Abstract],
     bodies: Sequence[Abstract],
@@ -292,12 +287,12 @@ def _kept(
         items.append((kept_mask, without_error(low, body)))
     err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
     if core.kind == "existsOne":
-        return _exactly_one(low, MaskedList(tuple(items), err, list_of(BOOL)), err)
+        return _exactly_one(low, MaskedList(tuple(items), err, types.list_of(types.BOOL)), err)
     return masked_list(low, items, err, _list_type(core.type, [value for _, value in items]))
 
 
 def _in_stages(
-    core: Macro, tests: Sequence[Op | None], bodies: Sequence[Op | None]
+    core: ast.Macro, tests: Sequence[Op | None], bodies: Sequence[Op | None]
 ) -> list[Op | None]:
     """Return errors in the order in which they are met."""
     if core.test is None or core.body is None or len(tests) != len(bodies):
@@ -314,17 +309,17 @@ def _exactly_one(low: Lowering, listed: MaskedList, err: Op | None) -> Abstract:
 def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
     """Return whether an int is ``wanted``."""
     if isinstance(number, Constant):
-        return Constant(number.value == wanted, BOOL)
+        return Constant(number.value == wanted, types.BOOL)
     one = low.val(number)
     op = low.op(ops.EQ, one.op, low.build.const(wanted, "i"), rep="b")
-    return Value(op, one.err, BOOL, BOOLS)
+    return Value(op, one.err, types.BOOL, BOOLS)
 
 
 # Over run-time lists.
 
 
 def _looped(
-    low: Lowering, core: Macro, loop: Comprehension, names: dict[str, Abstract], env: Env
+    low: Lowering, core: ast.Macro, loop: Comprehension, names: dict[str, Abstract], env: Env
 ) -> Abstract:
     inner = {**env, **names}
     mask, errors = loop.mask, loop.errors
@@ -362,12 +357,12 @@ def _looped(
 # Optionals.
 
 
-def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Abstract:
+def _optional_map(low: Lowering, core: ast.Macro, operand: Abstract, env: Env) -> Abstract:
     found = low.opt(operand)
     result = core.type
     assert core.body is not None
-    if not isinstance(result, OptionalType):
-        result = optional_of(UNKNOWN)  # of an element type that nothing settled
+    if not isinstance(result, types.OptionalType):
+        result = types.optional_of(types.UNKNOWN)  # of an element type that nothing settled
     if isinstance(found.present, Constant) and not found.present.value:
         return with_error(low, Constant(None, result), found.err)
     test = found.present if isinstance(found.present, Value) else None
@@ -375,7 +370,7 @@ def _optional_map(low: Lowering, core: Macro, operand: Abstract, env: Env) -> Ab
         body = low.lower(core.body, {**env, core.names[0]: found.value})
     outer = None if test is None else test.op
     err = low.first(found.err, low.masked(outer, body.err))
-    result = refined(result, optional_of(body.type) if core.kind == "optMap" else body.type)
+    result = refined(result, types.optional_of(body.type) if core.kind == "optMap" else body.type)
     if core.kind == "optMap":
         return Opt(found.present, without_error(low, body), err, result)
     inner = low.opt(without_error(low, body))

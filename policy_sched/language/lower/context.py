@@ -31,21 +31,8 @@ from policy_sched.language.lower.abstract_values import (
     rep_of,
 )
 from policy_sched.language.stdlib import value_at
-from policy_sched.language.syntax import Core, Span, UserFunction
-from policy_sched.language.values import (
-    BOOL,
-    INT,
-    STRING,
-    Fault,
-    Interval,
-    LimitError,
-    ListType,
-    OptionalType,
-    Some,
-    Type,
-    folded,
-    map_of,
-)
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import Fault, Interval, LimitError, Some, folded, types
 from policy_sched.language.values import intervals as ranges
 
 #: Attributes of NodeFacts that hold all that a family of columns has of a node.
@@ -94,7 +81,7 @@ Env = Mapping[str, "Thunk | Abstract"]
 class Thunk:
     """An expression that is lowered when it is first read."""
 
-    core: Core
+    core: ast.Core
     env: Env
     facts: Facts
     value: Abstract | None = None
@@ -109,9 +96,9 @@ class Lowering:
 
     def __init__(
         self,
-        dispatch: Callable[[Lowering, Core, Env], Abstract],
+        dispatch: Callable[[Lowering, ast.Core, Env], Abstract],
         listing: Callable[[Lowering, Comprehension], Value],
-        functions: Mapping[str, UserFunction],
+        functions: Mapping[str, ast.UserFunction],
     ) -> None:
         self._dispatch = dispatch
         self._listing = listing
@@ -129,7 +116,7 @@ class Lowering:
 
     # Names.
 
-    def lower(self, core: Core, env: Env) -> Abstract:
+    def lower(self, core: ast.Core, env: Env) -> Abstract:
         """Return the abstract value of an expression."""
         self._lowered += 1
         if self._lowered > MAX_LOWERED or self.build.size > MAX_OPS:
@@ -142,7 +129,7 @@ class Lowering:
             refusal.placed_at(core.span)
             raise
 
-    def thunk(self, core: Core, env: Env) -> Thunk:
+    def thunk(self, core: ast.Core, env: Env) -> Thunk:
         """Return an expression to be lowered when it is read, with the facts of now."""
         return Thunk(core, env, self.facts)
 
@@ -222,7 +209,7 @@ class Lowering:
             return None
         return self.op(ops.ERROR_IF, test, rep="e", data=site)
 
-    def failing(self, kind: int, detail: str, span: Span, of: Type) -> Value:
+    def failing(self, kind: int, detail: str, span: Span, of: types.Type) -> Value:
         """Return a value that is always an error."""
         site = self.build.site(kind, detail, span)
         value = self.build.const(default_of(of), rep_of(of))
@@ -293,7 +280,7 @@ class Lowering:
         return Value(op, value.err, value.type)
 
     def _image_val(self, value: ImageRecord) -> Value:
-        whole = self._node_map_val(NodeMap("image", map_of(STRING, value.type)))
+        whole = self._node_map_val(NodeMap("image", types.map_of(types.STRING, value.type)))
         default = Value(self.build.const(default_of(value.type), "o"), None, value.type)
         found = self.call(
             value_at, [whole, self.plain(value.name), default], value.type, Span(0, 0)
@@ -327,10 +314,10 @@ class Lowering:
         if isinstance(value, Opt):
             return value
         kind = value.type
-        assert isinstance(kind, OptionalType), kind
+        assert isinstance(kind, types.OptionalType), kind
         if isinstance(value, Constant):
             inner = value.value.value if isinstance(value.value, Some) else default_of(kind.element)
-            present = Constant(value.value is not None, BOOL)
+            present = Constant(value.value is not None, types.BOOL)
             return Opt(present, Constant(inner, kind.element), None, kind)
         found = self.val(value)
         present_op = self.op(ops.IS_SOME, found.op, rep="b")
@@ -338,13 +325,13 @@ class Lowering:
         default = self.build.const(default_of(kind.element), rep)
         got = self.op(ops.OPT_VALUE, found.op, default, rep=rep)
         inner_val = Value(got, None, kind.element, range_of(kind.element))
-        return Opt(Value(present_op, None, BOOL, ranges.BOOLS), inner_val, found.err, kind)
+        return Opt(Value(present_op, None, types.BOOL, ranges.BOOLS), inner_val, found.err, kind)
 
     def call(  # noqa: PLR0913  # a builtin, its arguments, and what is known of its result
         self,
         function: Callable[..., Any],
         args: list[Value],
-        result: Type,
+        result: types.Type,
         span: Span,
         *,
         fallible: bool = False,
@@ -365,7 +352,7 @@ class Lowering:
         return Value(value, self.first(error, own), result, found)
 
     def fold(
-        self, function: Callable[..., Any], args: list[Any], result: Type, span: Span
+        self, function: Callable[..., Any], args: list[Any], result: types.Type, span: Span
     ) -> Abstract:
         """Return the result of a builtin on constants."""
         try:
@@ -377,16 +364,16 @@ class Lowering:
 
     def int_const(self, number: int) -> Constant:
         """Return an int known at compile time."""
-        return Constant(number, INT)
+        return Constant(number, types.INT)
 
 
 #: Lowers the call of an overload: its arguments, the result's type and the call's place.
-Handler: TypeAlias = Callable[[Lowering, list[Abstract], Type, Span], Abstract]
+Handler: TypeAlias = Callable[[Lowering, list[Abstract], types.Type, Span], Abstract]
 
 
-def element_type(kind: Type) -> Type:
+def element_type(kind: types.Type) -> types.Type:
     """Return the type of a list's elements (of a map's keys, that is string)."""
-    return kind.element if isinstance(kind, ListType) else STRING
+    return kind.element if isinstance(kind, types.ListType) else types.STRING
 
 
 def _assume(facts: Facts, op: Op, truth: bool) -> Facts:

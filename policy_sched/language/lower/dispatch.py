@@ -21,25 +21,8 @@ from policy_sched.language.lower.logic import condition, junction
 from policy_sched.language.lower.loops import listed
 from policy_sched.language.lower.records import field, has, index
 from policy_sched.language.lower.units import of_type
-from policy_sched.language.syntax import (
-    And,
-    Call,
-    Cond,
-    Const,
-    Core,
-    Field,
-    Has,
-    Index,
-    Let,
-    ListLit,
-    Macro,
-    MapLit,
-    Or,
-    UserCall,
-    UserFunction,
-    Var,
-)
-from policy_sched.language.values import ListType, MapType, OptionalType, QuantityType, RecordType
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 #: Ops of the variables that are Python objects, by name: kind, data.
 _OBJECTS = {
@@ -61,7 +44,7 @@ _OBJECTS = {
 }
 
 
-def lower(low: Lowering, core: Core, env: Env) -> Abstract:
+def lower(low: Lowering, core: ast.Core, env: Env) -> Abstract:
     """Return the abstract value of an expression, in the unit that the checker found."""
     value = _lowered(low, core, env)
     if isinstance(core.type, _HOLDERS):
@@ -70,40 +53,40 @@ def lower(low: Lowering, core: Core, env: Env) -> Abstract:
 
 
 #: Types that are quantities, or may have some inside.
-_HOLDERS = (QuantityType, ListType, MapType, OptionalType)
+_HOLDERS = (types.QuantityType, types.ListType, types.MapType, types.OptionalType)
 
 
-def _lowered(low: Lowering, core: Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
+def _lowered(low: Lowering, core: ast.Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
     match core:
-        case Const():
+        case ast.Const():
             return Constant(core.value, core.type)
-        case Var():
+        case ast.Var():
             return _variable(low, core, env)
-        case Field():
+        case ast.Field():
             operand = low.lower(core.operand, env)
             return field(low, operand, core.name, core.type, core.span)
-        case Index():
+        case ast.Index():
             operand, key = low.lower(core.operand, env), low.lower(core.index, env)
             return index(low, operand, key, core.type, core.span, optional=core.optional)
-        case Has():
+        case ast.Has():
             return has(low, low.lower(core.operand, env), low.lower(core.key, env), core.span)
-        case Call():
+        case ast.Call():
             return _constant(call(low, core, env))
-        case And():
+        case ast.And():
             return junction(low, core.args, env, every=True)
-        case Or():
+        case ast.Or():
             return junction(low, core.args, env, every=False)
-        case Cond():
+        case ast.Cond():
             return condition(low, core, env)
-        case ListLit():
+        case ast.ListLit():
             return list_literal(low, core, env)
-        case MapLit():
+        case ast.MapLit():
             return map_literal(low, core, env)
-        case Let():
+        case ast.Let():
             return low.lower(core.body, {**env, core.name: low.thunk(core.value, env)})
-        case Macro():
+        case ast.Macro():
             return _constant(macro(low, core, env))
-        case UserCall():
+        case ast.UserCall():
             return _user_call(low, core, env)
     raise AssertionError(core)
 
@@ -115,7 +98,7 @@ def _constant(value: Abstract) -> Abstract:
     return value
 
 
-def _user_call(low: Lowering, core: UserCall, env: Env) -> Abstract:
+def _user_call(low: Lowering, core: ast.UserCall, env: Env) -> Abstract:
     function = low.functions[core.name]
     bound = {
         name: low.thunk(arg, env) for name, arg in zip(function.params, core.args, strict=True)
@@ -127,7 +110,7 @@ def _user_call(low: Lowering, core: UserCall, env: Env) -> Abstract:
         raise Refusal(refusal.code, message, core.span, refusal.hint) from None
 
 
-def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
+def _variable(low: Lowering, core: ast.Var, env: Env) -> Abstract:
     found = env.get(core.name)
     if found is None:
         found = low.globals.get(core.name)
@@ -157,8 +140,8 @@ def _variable(low: Lowering, core: Var, env: Env) -> Abstract:
 
 def make_lowering(
     params: Mapping[str, Any],
-    params_type: RecordType,
-    functions: Mapping[str, UserFunction],
+    params_type: types.RecordType,
+    functions: Mapping[str, ast.UserFunction],
 ) -> Lowering:
     """Return the state of lowering for one policy."""
     low = Lowering(lower, listed, functions)

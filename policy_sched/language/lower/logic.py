@@ -20,29 +20,19 @@ from policy_sched.language.lower.abstract_values import (
 from policy_sched.language.lower.context import Env, Lowering
 from policy_sched.language.lower.units import aligned, in_one_unit
 from policy_sched.language.stdlib import equal
-from policy_sched.language.syntax import Cond, Core, Span
-from policy_sched.language.values import (
-    BOOL,
-    BOOLS,
-    NO_VALUE,
-    STRING,
-    UNKNOWN,
-    OptionalType,
-    QuantityType,
-    Some,
-    Type,
-)
+from policy_sched.language.syntax import Span, ast
+from policy_sched.language.values import BOOLS, NO_VALUE, Some, types
 from policy_sched.language.values import intervals as ranges
 
 
-def junction(low: Lowering, args: Sequence[Core], env: Env, *, every: bool) -> Abstract:
+def junction(low: Lowering, args: Sequence[ast.Core], env: Env, *, every: bool) -> Abstract:
     """Lower && (``every``) or ||; each argument assumes the ones before it."""
     found: list[Abstract] = []
     with ExitStack() as stack:
         for arg in args:
             value = low.lower(arg, env)
             if isinstance(value, Constant) and value.value is not every:
-                return Constant(not every, BOOL)
+                return Constant(not every, types.BOOL)
             found.append(value)
             if isinstance(value, Value) and value.err is None:
                 stack.enter_context(low.assuming((value, every)))
@@ -57,13 +47,13 @@ def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstra
     for value in values:
         if isinstance(value, Constant):
             if value.value is decided:
-                return Constant(decided, BOOL)
+                return Constant(decided, types.BOOL)
             continue
         one = low.val(value)
         errors.append(one.err)
         parts.append(_undecided_where_wrong(low, one, every=every))
     if not parts:
-        return Constant(not decided, BOOL)
+        return Constant(not decided, types.BOOL)
     parts.sort(key=lambda op: op.level)  # what no row changes decides first, and may save the rows
     total = parts[0]
     for part in parts[1:]:
@@ -73,7 +63,7 @@ def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstra
     if error is not None:
         undecided = total if every else low.negation(total)
         error = low.masked(undecided, error)
-    return Value(total, error, BOOL, BOOLS)
+    return Value(total, error, types.BOOL, BOOLS)
 
 
 def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
@@ -87,12 +77,12 @@ def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
 def opposite(low: Lowering, value: Abstract) -> Abstract:
     """Lower the operator !."""
     if isinstance(value, Constant):
-        return Constant(not value.value, BOOL)
+        return Constant(not value.value, types.BOOL)
     one = low.val(value)
-    return Value(low.negation(one.op), one.err, BOOL, BOOLS)
+    return Value(low.negation(one.op), one.err, types.BOOL, BOOLS)
 
 
-def condition(low: Lowering, core: Cond, env: Env) -> Abstract:
+def condition(low: Lowering, core: ast.Cond, env: Env) -> Abstract:
     """Lower ?:; each branch assumes the test."""
     test = low.lower(core.test, env)
     if isinstance(test, Constant):
@@ -110,17 +100,19 @@ def choose(  # a choice of two, and where it stands
     test: Constant | Value,
     then: Abstract,
     otherwise: Abstract,
-    result: Type,
+    result: types.Type,
     span: Span,
 ) -> Abstract:
     """Return ``then`` where ``test`` holds, else ``otherwise``; the error of the one chosen."""
     if isinstance(test, Constant):
         return then if test.value else otherwise
-    if isinstance(result, OptionalType) and (isinstance(then, Opt) or isinstance(otherwise, Opt)):
+    if isinstance(result, types.OptionalType) and (
+        isinstance(then, Opt) or isinstance(otherwise, Opt)
+    ):
         return _choose_optional(low, test, low.opt(then), low.opt(otherwise), result, span)
     if isinstance(then, NodeRecord) and isinstance(otherwise, NodeRecord) and test.err is None:
         return then
-    kind = otherwise.type if then.type == UNKNOWN else then.type
+    kind = otherwise.type if then.type == types.UNKNOWN else then.type
     if _in_two_units(then, otherwise):
         a, b, kind = aligned(low, then, otherwise, span)
     else:
@@ -135,7 +127,7 @@ def choose(  # a choice of two, and where it stands
 
 
 def _in_two_units(a: Abstract, b: Abstract) -> bool:
-    both = isinstance(a.type, QuantityType) and isinstance(b.type, QuantityType)
+    both = isinstance(a.type, types.QuantityType) and isinstance(b.type, types.QuantityType)
     return both and a.type != b.type
 
 
@@ -147,11 +139,11 @@ def _chosen_error(low: Lowering, test: Value, a: Op | None, b: Op | None) -> Op 
 
 
 def _choose_optional(  # as `choose`
-    low: Lowering, test: Value, a: Opt, b: Opt, result: Type, span: Span
+    low: Lowering, test: Value, a: Opt, b: Opt, result: types.Type, span: Span
 ) -> Abstract:
-    assert isinstance(result, OptionalType)
-    bare = Value(test.op, None, BOOL, BOOLS)
-    present = choose(low, bare, a.present, b.present, BOOL, span)
+    assert isinstance(result, types.OptionalType)
+    bare = Value(test.op, None, types.BOOL, BOOLS)
+    present = choose(low, bare, a.present, b.present, types.BOOL, span)
     assert isinstance(present, (Constant, Value))
     value = choose(low, bare, a.value, b.value, result.element, span)
     return Opt(present, value, low.first(test.err, _chosen_error(low, test, a.err, b.err)), result)
@@ -182,22 +174,26 @@ def coded(low: Lowering, value: Value) -> Value:
 def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
     """Lower == of two values of one type."""
     a, b = in_one_unit(low, [a, b], span)
-    if isinstance(a, Constant) and isinstance(b, Constant) and not isinstance(a.type, QuantityType):
-        return Constant(equal(a.value, b.value), BOOL)
-    if isinstance(a.type, OptionalType) and isinstance(b.type, OptionalType):
+    if (
+        isinstance(a, Constant)
+        and isinstance(b, Constant)
+        and not isinstance(a.type, types.QuantityType)
+    ):
+        return Constant(equal(a.value, b.value), types.BOOL)
+    if isinstance(a.type, types.OptionalType) and isinstance(b.type, types.OptionalType):
         return _equal_optionals(low, low.opt(a), low.opt(b), span)
     if _in_two_units(a, b):
         left, right, _ = aligned(low, a, b, span)
     else:
         left, right = low.val(a), low.val(b)
-    if STRING in (a.type, b.type):
+    if types.STRING in (a.type, b.type):
         left, right = _comparable(low, left, right)
     error = low.first(left.err, right.err)
     if rep_of(left.type) == "o":
-        return low.call(equal, [left, right], BOOL, span)
+        return low.call(equal, [left, right], types.BOOL, span)
     if left.op is right.op and left.op.rep != "f":
-        return Value(low.true(), error, BOOL, BOOLS) if error else Constant(True, BOOL)
-    return Value(low.op(ops.EQ, left.op, right.op, rep="b"), error, BOOL, BOOLS)
+        return Value(low.true(), error, types.BOOL, BOOLS) if error else Constant(True, types.BOOL)
+    return Value(low.op(ops.EQ, left.op, right.op, rep="b"), error, types.BOOL, BOOLS)
 
 
 def _comparable(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
@@ -228,18 +224,18 @@ def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
     if error is None:
         return result
     one = low.val(result)
-    return Value(one.op, low.first(error, one.err), BOOL, BOOLS)
+    return Value(one.op, low.first(error, one.err), types.BOOL, BOOLS)
 
 
 # Optionals.
 
 
-def some(value: Abstract, result: Type) -> Abstract:
+def some(value: Abstract, result: types.Type) -> Abstract:
     """Lower optional.of."""
     if isinstance(value, Constant):
         return Constant(Some(value.value), result)
     error = value.err
-    return Opt(Constant(True, BOOL), value, error, result)
+    return Opt(Constant(True, types.BOOL), value, error, result)
 
 
 def has_value(low: Lowering, value: Abstract) -> Abstract:
@@ -247,7 +243,7 @@ def has_value(low: Lowering, value: Abstract) -> Abstract:
     found = low.opt(value)
     if found.err is None:
         return found.present
-    return Value(low.val(found.present).op, found.err, BOOL, BOOLS)
+    return Value(low.val(found.present).op, found.err, types.BOOL, BOOLS)
 
 
 def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
@@ -278,7 +274,7 @@ def without_error(low: Lowering, value: Abstract) -> Abstract:
     return value
 
 
-def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
+def value_of(low: Lowering, value: Abstract, result: types.Type, span: Span) -> Abstract:
     """Lower value(): an error where there is none."""
     found = low.opt(value)
     error = found.err
@@ -292,7 +288,9 @@ def value_of(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstra
     return with_error(low, found.value, error)
 
 
-def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
+def or_value(
+    low: Lowering, value: Abstract, core: ast.Core, env: Env, result: types.Type
+) -> Abstract:
     """Lower orValue: the argument counts only where there is no value."""
     found = low.opt(value)
     if isinstance(found.present, Constant) and found.present.value:
@@ -303,7 +301,9 @@ def or_value(low: Lowering, value: Abstract, core: Core, env: Env, result: Type)
     return with_error(low, chosen, found.err)
 
 
-def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Type) -> Abstract:
+def or_optional(
+    low: Lowering, value: Abstract, core: ast.Core, env: Env, result: types.Type
+) -> Abstract:
     """Lower or: the first optional that has a value."""
     found = low.opt(value)
     with low.assuming((found.present, False)):
@@ -311,23 +311,23 @@ def or_optional(low: Lowering, value: Abstract, core: Core, env: Env, result: Ty
     if isinstance(found.present, Constant):
         chosen: Abstract = found if found.present.value else other
         return with_error(low, chosen, found.err)
-    test = Value(found.present.op, None, BOOL, BOOLS)
-    here = Opt(Constant(True, BOOL), found.value, None, result)
+    test = Value(found.present.op, None, types.BOOL, BOOLS)
+    here = Opt(Constant(True, types.BOOL), found.value, None, result)
     chosen = _choose_optional(low, test, here, other, result, core.span)
     return with_error(low, chosen, found.err)
 
 
-def non_zero(low: Lowering, value: Abstract, result: Type, span: Span) -> Abstract:
+def non_zero(low: Lowering, value: Abstract, result: types.Type, span: Span) -> Abstract:
     """Lower optional.ofNonZeroValue."""
     if isinstance(value, Opt | NodeRecord):
-        return Opt(Constant(True, BOOL), value, value.err, result)
+        return Opt(Constant(True, types.BOOL), value, value.err, result)
     zero = Constant(default_of(value.type), value.type)
     if rep_of(value.type) == "o":
-        present = low.call(bool, [low.val(value)], BOOL, span)
-        return Opt(Value(present.op, None, BOOL, BOOLS), value, present.err, result)
+        present = low.call(bool, [low.val(value)], types.BOOL, span)
+        return Opt(Value(present.op, None, types.BOOL, BOOLS), value, present.err, result)
     same = equality(low, value, zero, span)
     present_of = opposite(low, same)
     if isinstance(present_of, Constant):
         return Opt(present_of, value, None, result)
     one = low.val(present_of)
-    return Opt(Value(one.op, None, BOOL, BOOLS), value, one.err, result)
+    return Opt(Value(one.op, None, types.BOOL, BOOLS), value, one.err, result)

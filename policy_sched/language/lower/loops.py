@@ -27,7 +27,7 @@ from policy_sched.language.lower.logic import with_error
 from policy_sched.language.lower.units import is_free
 from policy_sched.language.stdlib import BUILTINS, double_total, free_total, total
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import BOOL, BOOLS, DOUBLE, INT, OVERFLOW, Interval, Type
+from policy_sched.language.values import BOOLS, OVERFLOW, Interval, types
 from policy_sched.language.values import intervals as ranges
 
 #: No list is longer than this.
@@ -122,7 +122,7 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     loop: Comprehension,
     kind: LoopKind,
     value: Op,
-    result: Type,
+    result: types.Type,
     rep: str,
     *,
     own: Op | None = None,
@@ -161,14 +161,14 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
 def count(low: Lowering, loop: Comprehension) -> Value:
     """Return how many values a comprehension has."""
     interval = Interval(0, MAX_LENGTH)
-    return run_loop(low, loop, LoopKind.COUNT, low.true(), INT, "i", interval=interval)
+    return run_loop(low, loop, LoopKind.COUNT, low.true(), types.INT, "i", interval=interval)
 
 
 def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Value:
     """Return whether a test holds for every (or any) value, absorbing errors as CEL does."""
     one = low.val(test)
     kind = LoopKind.ALL if every else LoopKind.EXISTS
-    return run_loop(low, loop, kind, one.op, BOOL, "b", own=one.err, interval=BOOLS)
+    return run_loop(low, loop, kind, one.op, types.BOOL, "b", own=one.err, interval=BOOLS)
 
 
 def listed(low: Lowering, value: Comprehension) -> Value:
@@ -258,16 +258,16 @@ def masked_count(low: Lowering, listed: MaskedList) -> Abstract:
     always = len(listed.items) - len(masks)
     if not masks:
         return (
-            with_error(low, Constant(always, INT), listed.err)
+            with_error(low, Constant(always, types.INT), listed.err)
             if listed.err
-            else Constant(always, INT)
+            else Constant(always, types.INT)
         )
     masks += [low.true()] * always
     op = low.op(ops.MASKED_COUNT, *masks, rep="i")
-    return Value(op, listed.err, INT, Interval(always, len(listed.items)))
+    return Value(op, listed.err, types.INT, Interval(always, len(listed.items)))
 
 
-def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _size(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (value,) = args
     if isinstance(value, MaskedList):
         return masked_count(low, value)
@@ -276,13 +276,13 @@ def _size(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abst
     found = low.val(value)
     if found.op.kind is ops.PODS_AT:
         op = low.node_op(ops.COLUMN, rep="i", data=("podCount",))
-        return Value(op, found.err, INT, Interval(0, MAX_LENGTH))
+        return Value(op, found.err, types.INT, Interval(0, MAX_LENGTH))
     interval = Interval(0, MAX_API_LIST if found.op.kind is ops.FIELD_OF_POD else MAX_LENGTH)
     if found.op.kind is ops.FIELD_OF_POD and found.op.data in _COUNTED:
         # Pods whose lists differ are alike to a rule that reads only how long they are.
         data = _COUNTED[found.op.data]
         return Value(
-            low.op(ops.FIELD_OF_POD, *found.op.args, rep="i", data=data), None, INT, interval
+            low.op(ops.FIELD_OF_POD, *found.op.args, rep="i", data=data), None, types.INT, interval
         )
     return low.call(len, [found], result, span, interval=interval)
 
@@ -295,7 +295,7 @@ def _where_masked(low: Lowering, mask: Value | None, item: Value, zero: Op) -> V
     return Value(op, None, item.type, found)
 
 
-def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _sum(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (value,) = args
     kind = element_type(value.type)
     rep = rep_of(kind)
@@ -330,7 +330,7 @@ def _sum(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstr
 
 
 def _sum_of_masked(
-    low: Lowering, value: MaskedList, result: Type, span: Span, rep: str
+    low: Lowering, value: MaskedList, result: types.Type, span: Span, rep: str
 ) -> Abstract:
     zero = low.build.const(0 if rep == "i" else 0.0, rep)
     found = low.val(Constant(0 if rep == "i" else 0.0, result))
@@ -359,7 +359,7 @@ def _flat(low: Lowering, value: MaskedList) -> tuple[list[Op], Interval]:
 
 
 def _statistic(kind: OpKind) -> Handler:
-    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    def lower(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
         (value,) = args
         if not isinstance(value, MaskedList):
             builtin = BUILTINS["mean_list" if kind is ops.MASKED_MEAN else "stddev_list"]
@@ -372,12 +372,12 @@ def _statistic(kind: OpKind) -> Handler:
         )
         two = kind is ops.MASKED_DEVIATION and len(value.items) == 2
         op = low.op(ops.MASKED_DEVIATION_OF_TWO if two else kind, *parts, rep="f")
-        return Value(op, value.err, DOUBLE, interval)
+        return Value(op, value.err, types.DOUBLE, interval)
 
     return lower
 
 
-def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _weighted_mean(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     values, weights = args
     if isinstance(values, Constant | MaskedList) and isinstance(weights, Constant | MaskedList):
         cheap = _weighted_masked(low, _as_masked(values), _as_masked(weights))
@@ -392,7 +392,7 @@ def _weighted_mean(low: Lowering, args: list[Abstract], result: Type, span: Span
 def _as_masked(value: Constant | MaskedList) -> MaskedList:
     if isinstance(value, MaskedList):
         return value
-    return MaskedList(tuple((None, Constant(x, INT)) for x in value.value), None, value.type)
+    return MaskedList(tuple((None, Constant(x, types.INT)) for x in value.value), None, value.type)
 
 
 def _weighted_masked(low: Lowering, values: MaskedList, weights: MaskedList) -> Value | None:
@@ -417,11 +417,11 @@ def _weighted_masked(low: Lowering, values: MaskedList, weights: MaskedList) -> 
     if top > ranges.INT_MAX or total > ranges.INT_MAX:
         return None
     error = low.first(values.err, weights.err)
-    return Value(low.op(ops.MASKED_WEIGHTED, *parts, rep="i"), error, INT, found)
+    return Value(low.op(ops.MASKED_WEIGHTED, *parts, rep="i"), error, types.INT, found)
 
 
 def _extreme(sign: int) -> Handler:
-    def lower(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+    def lower(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
         (value,) = args
         if (
             isinstance(value, MaskedList)

@@ -33,25 +33,7 @@ from policy_sched.language.stdlib import (
     value_at,
 )
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import (
-    BOOL,
-    BOOLS,
-    INT,
-    NO_SUCH_KEY,
-    NO_VALUE,
-    OUT_OF_RANGE,
-    RESOURCES,
-    STRING,
-    UNKNOWN,
-    Interval,
-    ListType,
-    MapType,
-    OptionalType,
-    QuantityType,
-    RecordType,
-    Type,
-    optional_of,
-)
+from policy_sched.language.values import BOOLS, NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Interval, types
 
 #: Names of attributes that are not the field's name in snake case.
 _ATTRIBUTES: Final = {
@@ -103,7 +85,7 @@ def column_range(family: str) -> Interval:
     return Interval(found.minimum, found.maximum)
 
 
-def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -> Abstract:
+def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: Span) -> Abstract:
     """Lower ``value.name`` of a record."""
     match value:
         case NodeRecord():
@@ -114,21 +96,21 @@ def field(low: Lowering, value: Abstract, name: str, result: Type, span: Span) -
             return static_of(value.value.get(name, default_of(result)), result)
     one = low.val(value)
     kind = one.type
-    if kind == UNKNOWN:  # of an element that cannot be there
+    if kind == types.UNKNOWN:  # of an element that cannot be there
         return with_error(low, low.failing(NO_VALUE, "", span, result), one.err)
-    assert isinstance(kind, RecordType), (kind, name)
+    assert isinstance(kind, types.RecordType), (kind, name)
     if kind.fields:
-        key = low.val(Constant(name, STRING))
+        key = low.val(Constant(name, types.STRING))
         return low.call(value_at, [one, key, _default(low, result)], result, span)
     return attribute(low, one, kind.name, name, result)
 
 
-def static_of(value: object, kind: Type) -> Constant:
+def static_of(value: object, kind: types.Type) -> Constant:
     """Return a parameter's value; YAML's ints become doubles where the type is double."""
     return Constant(value, kind)
 
 
-def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -> Abstract:
+def attribute(low: Lowering, one: Value, record: str, name: str, result: types.Type) -> Abstract:
     """Lower the field of a record that is a Python object."""
     records = policy_environment().records
     declared = records[record].fields.get(name) if record in records else None
@@ -136,10 +118,10 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -
     if declared is not None and declared.range is not None:
         found = Interval(*declared.range)
     path = snake(record, name)
-    if record == "Cluster" and isinstance(result, ListType):
+    if record == "Cluster" and isinstance(result, types.ListType):
         return over(low, Value(low.op(ops.ATTR, one.op, rep="o", data=path), one.err, result))
-    optional = isinstance(result, OptionalType)
-    if isinstance(result, OptionalType) and (record, name) in _NONE_IS_ZERO:
+    optional = isinstance(result, types.OptionalType)
+    if isinstance(result, types.OptionalType) and (record, name) in _NONE_IS_ZERO:
         return _unless_zero(low, attribute(low, one, record, name, result.element), result)
     rep = "o" if optional else rep_of(result)
     guards = () if one.err is None else (one.err,)
@@ -152,28 +134,28 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: Type) -
     else:
         op = low.op(ops.ATTR, one.op, rep=rep, data=path)
     if optional:
-        assert isinstance(result, OptionalType)
+        assert isinstance(result, types.OptionalType)
         present = low.op(ops.IS_SOME, op, rep="b")
         inner = rep_of(result.element)
         zero = low.build.const(default_of(result.element), inner)
         got = low.op(ops.WHERE, present, op, zero, rep=inner)
         value = Value(got, None, result.element, range_of(result.element))
-        return Opt(Value(present, None, BOOL, BOOLS), value, one.err, result)
+        return Opt(Value(present, None, types.BOOL, BOOLS), value, one.err, result)
     return Value(op, one.err, result, found)
 
 
-def _unless_zero(low: Lowering, value: Abstract, result: OptionalType) -> Opt:
+def _unless_zero(low: Lowering, value: Abstract, result: types.OptionalType) -> Opt:
     """Return a number as an optional that has no value where the number is 0."""
     one = low.val(value)
     present = low.op(ops.GT, one.op, low.build.const(0, "i"), rep="b")
     inside = Value(one.op, None, result.element, one.range)
-    return Opt(Value(present, None, BOOL, BOOLS), inside, one.err, result)
+    return Opt(Value(present, None, types.BOOL, BOOLS), inside, one.err, result)
 
 
-def node_field(low: Lowering, name: str, result: Type) -> Abstract:
+def node_field(low: Lowering, name: str, result: types.Type) -> Abstract:
     """Lower a field of the node under evaluation."""
     if name in _CODES:
-        return Value(_column(low, _CODES[name], "c"), None, STRING)
+        return Value(_column(low, _CODES[name], "c"), None, types.STRING)
     if name in _NUMBERS:
         return Value(_column(low, (name,), _NUMBERS[name]), None, result, column_range(name))
     if name in _MAPS:
@@ -209,7 +191,7 @@ def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: S
     return low.node_op(ops.COLUMN_OF, one.op, rep=rep, data=family)
 
 
-def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> Abstract:
+def _image_field(low: Lowering, image: ImageRecord, name: str, result: types.Type) -> Abstract:
     family = "imageSize"
     if name == "numNodes":
         op = low.op(ops.RUNTIME_OF, low.plain(image.name).op, rep="i", data="image_nodes")
@@ -222,31 +204,33 @@ def _image_field(low: Lowering, image: ImageRecord, name: str, result: Type) -> 
 
 
 def lookup(
-    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span
+    low: Lowering, value: Abstract, key: Abstract, result: types.Type, span: Span
 ) -> Opt | Value | Constant:
     """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
     kind = value.type
     if isinstance(value, NodeMap):
         return _node_lookup(low, value, key, result, span)
-    if kind == RESOURCES:
+    if kind == types.RESOURCES:
         return _amount(low, low.val(value), key, result, span)
-    if isinstance(kind, ListType):
+    if isinstance(kind, types.ListType):
         return _list_lookup(low, value, key, result, span)
     if isinstance(value, Constant) and value.value is None:  # of an optional that has no value
-        return Opt(Constant(False, BOOL), Constant(default_of(result), result), None, result)
+        return Opt(Constant(False, types.BOOL), Constant(default_of(result), result), None, result)
     if isinstance(value, Constant) and isinstance(key, Constant):
         there = key.value in value.value
         inner = value.value[key.value] if there else default_of(result)
-        return Opt(Constant(there, BOOL), static_of(inner, result), None, optional_of(result))
+        return Opt(
+            Constant(there, types.BOOL), static_of(inner, result), None, types.optional_of(result)
+        )
     one, by = low.val(value), low.plain(key)
     error = low.first(one.err, by.err)
-    present = low.call(has_key, [one, by], BOOL, span)
+    present = low.call(has_key, [one, by], types.BOOL, span)
     got = low.call(value_at, [one, by, _default(low, result)], result, span)
     inside = Value(got.op, None, result, _values_range(value, result))
-    return Opt(Value(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
+    return Opt(Value(present.op, None, types.BOOL, BOOLS), inside, error, types.optional_of(result))
 
 
-def _values_range(value: Abstract, result: Type) -> Interval:
+def _values_range(value: Abstract, result: types.Type) -> Interval:
     """Return the range of a constant map's values (0 for a missing one)."""
     if isinstance(value, Constant) and rep_of(result) in "if":
         numbers = [0, *value.value.values()] if isinstance(value.value, dict) else [0, *value.value]
@@ -255,12 +239,12 @@ def _values_range(value: Abstract, result: Type) -> Interval:
     return range_of(result)
 
 
-def _default(low: Lowering, kind: Type) -> Value:
+def _default(low: Lowering, kind: types.Type) -> Value:
     return Value(low.build.const(default_of(kind), rep_of(kind)), None, kind)
 
 
 def _node_lookup(
-    low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span
+    low: Lowering, value: NodeMap, key: Abstract, result: types.Type, span: Span
 ) -> Opt | Value | Constant:
     family = value.family
     if family in _AMOUNTS:
@@ -273,40 +257,42 @@ def _node_lookup(
         present = _family_column(low, "imagePresent", key, "b", span)
         assert isinstance(key, Constant | Value)
         image = ImageRecord(key, result)
-        return Opt(Value(present, None, BOOL, BOOLS), image, key.err, optional_of(result))
+        return Opt(
+            Value(present, None, types.BOOL, BOOLS), image, key.err, types.optional_of(result)
+        )
     code = _family_column(low, family, key, "c", span)
     there = low.op(ops.NE, code, low.build.const(0, "i"), rep="b")
-    text = Value(code, None, STRING)
-    return Opt(Value(there, None, BOOL, BOOLS), text, key.err, optional_of(result))
+    text = Value(code, None, types.STRING)
+    return Opt(Value(there, None, types.BOOL, BOOLS), text, key.err, types.optional_of(result))
 
 
-def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: Type, span: Span) -> Opt:
+def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: types.Type, span: Span) -> Opt:
     found = lookup(low, low.val(value), key, result, span)
     assert isinstance(found, Opt)
     return found
 
 
-def _dimensioned(low: Lowering, result: Type, key: Abstract) -> Type:
+def _dimensioned(low: Lowering, result: types.Type, key: Abstract) -> types.Type:
     """Return the type of a resource's amount: a dimension, or the scale of a name not known yet."""
-    if not isinstance(result, QuantityType):
+    if not isinstance(result, types.QuantityType):
         return result
     if isinstance(key, Constant):
         return dimension_of(key.value)
     name = low.plain(key)
-    scale = low.call(scale_of_resource, [Value(name.op, None, STRING)], INT, Span(0, 0))
+    scale = low.call(scale_of_resource, [Value(name.op, None, types.STRING)], types.INT, Span(0, 0))
     return UnitOf(scale=scale.op)
 
 
-def dimension_of(name: str) -> QuantityType:
+def dimension_of(name: str) -> types.QuantityType:
     """Return the quantity type of a resource."""
     if name == "cpu":
-        return QuantityType(dimension="cpu")
+        return types.QuantityType(dimension="cpu")
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return QuantityType(dimension="bytes")
-    return QuantityType(dimension="count")
+        return types.QuantityType(dimension="bytes")
+    return types.QuantityType(dimension="count")
 
 
-def _amount(low: Lowering, one: Value, key: Abstract, result: Type, span: Span) -> Value:
+def _amount(low: Lowering, one: Value, key: Abstract, result: types.Type, span: Span) -> Value:
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
     interval = Interval(-MAX_SUM if _may_be_negative(one.op) else 0, MAX_SUM)
@@ -331,28 +317,32 @@ def _may_be_negative(op: Op) -> bool:
     return op.kind not in (ops.ATTR, ops.FIELD_OF_POD) or op.data not in _NEVER_NEGATIVE
 
 
-def _list_lookup(low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span) -> Opt:
+def _list_lookup(
+    low: Lowering, value: Abstract, key: Abstract, result: types.Type, span: Span
+) -> Opt:
     if isinstance(value, Constant) and value.value is None:  # of an optional that has no value
-        return Opt(Constant(False, BOOL), Constant(default_of(result), result), None, result)
+        return Opt(Constant(False, types.BOOL), Constant(default_of(result), result), None, result)
     if isinstance(value, Constant) and isinstance(key, Constant):
         there = 0 <= key.value < len(value.value)
         inner = value.value[key.value] if there else default_of(result)
-        return Opt(Constant(there, BOOL), static_of(inner, result), None, optional_of(result))
+        return Opt(
+            Constant(there, types.BOOL), static_of(inner, result), None, types.optional_of(result)
+        )
     one, by = low.val(value), low.val(key)
-    present = low.call(has_element, [one, by], BOOL, span)
+    present = low.call(has_element, [one, by], types.BOOL, span)
     got = low.call(element, [one, by, _default(low, result)], result, span)
     error = low.first(one.err, by.err)
     inside = Value(got.op, None, result, range_of(result))
-    return Opt(Value(present.op, None, BOOL, BOOLS), inside, error, optional_of(result))
+    return Opt(Value(present.op, None, types.BOOL, BOOLS), inside, error, types.optional_of(result))
 
 
 def index(
-    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span, *, optional: bool
+    low: Lowering, value: Abstract, key: Abstract, result: types.Type, span: Span, *, optional: bool
 ) -> Abstract:
     """Lower ``value[key]``, or ``value[?key]`` whose result is an optional."""
-    if optional and isinstance(value.type, OptionalType):
+    if optional and isinstance(value.type, types.OptionalType):
         return _index_optional(low, value, key, result, span)
-    inner = result.element if optional and isinstance(result, OptionalType) else result
+    inner = result.element if optional and isinstance(result, types.OptionalType) else result
     found = lookup(low, value, key, inner, span)
     if not isinstance(found, Opt):
         if not optional:
@@ -360,7 +350,7 @@ def index(
         return _amount_if_named(low, value, key, found, result, span)
     if optional:
         return found
-    kind = OUT_OF_RANGE if isinstance(value.type, ListType) else NO_SUCH_KEY
+    kind = OUT_OF_RANGE if isinstance(value.type, types.ListType) else NO_SUCH_KEY
     detail = str(key.value) if isinstance(key, Constant) else ""
     if isinstance(found.present, Constant):
         if not found.present.value:
@@ -372,20 +362,25 @@ def index(
 
 
 def _amount_if_named(  # a map, a name, and the types of both
-    low: Lowering, value: Abstract, key: Abstract, found: Constant | Value, result: Type, span: Span
+    low: Lowering,
+    value: Abstract,
+    key: Abstract,
+    found: Constant | Value,
+    result: types.Type,
+    span: Span,
 ) -> Opt:
     """Return a resource's amount as an optional: none where the resource is not named."""
     present = low.val(has(low, value, key, span))
     inner = Value(low.val(found).op, None, found.type, column_range("free"))
-    there = Value(present.op, None, BOOL, BOOLS)
+    there = Value(present.op, None, types.BOOL, BOOLS)
     return Opt(there, inner, low.first(found.err, present.err), result)
 
 
 def _index_optional(
-    low: Lowering, value: Abstract, key: Abstract, result: Type, span: Span
+    low: Lowering, value: Abstract, key: Abstract, result: types.Type, span: Span
 ) -> Abstract:
     outer = low.opt(value)
-    assert isinstance(result, OptionalType)
+    assert isinstance(result, types.OptionalType)
     found = lookup(low, outer.value, key, result.element, span)
     if not isinstance(found, Opt):
         return Opt(outer.present, found, low.first(outer.err, found.err), result)
@@ -398,15 +393,15 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     """Lower ``key in value`` and has(value.key) of a map or resources."""
     if isinstance(value, NodeMap) and value.family in _AMOUNTS:
         if value.family != "allocatable":
-            return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
+            return low.call(has_key, [low.val(value), low.plain(key)], types.BOOL, span)
         op = _family_column(low, "allocatable?", key, "b", span)
-        return Value(op, key.err, BOOL, BOOLS)
+        return Value(op, key.err, types.BOOL, BOOLS)
     kind = value.type
-    if kind == RESOURCES:
-        return low.call(has_key, [low.val(value), low.plain(key)], BOOL, span)
-    inner = kind.value if isinstance(kind, MapType) else STRING
+    if kind == types.RESOURCES:
+        return low.call(has_key, [low.val(value), low.plain(key)], types.BOOL, span)
+    inner = kind.value if isinstance(kind, types.MapType) else types.STRING
     found = lookup(low, value, key, inner, span)
     assert isinstance(found, Opt)
     if found.err is None:
         return found.present
-    return Value(low.val(found.present).op, found.err, BOOL, BOOLS)
+    return Value(low.val(found.present).op, found.err, types.BOOL, BOOLS)

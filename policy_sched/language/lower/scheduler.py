@@ -39,35 +39,19 @@ from policy_sched.language.stdlib import (
     without,
 )
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import (
-    BOOL,
-    BOOLS,
-    CONVERSION,
-    DOUBLE,
-    INT,
-    INT64,
-    NO_SUCH_KEY,
-    RESOURCES,
-    STRING,
-    Interval,
-    QuantityType,
-    Type,
-    list_of,
-    map_of,
-    record,
-)
+from policy_sched.language.values import BOOLS, CONVERSION, INT64, NO_SUCH_KEY, Interval, types
 
 #: What an affinity is; no expression has one as its value.
-_AFFINITY: Final = record("NodeAffinity")
-_LABELS: Final = map_of(STRING, STRING)
+_AFFINITY: Final = types.record("NodeAffinity")
+_LABELS: Final = types.map_of(types.STRING, types.STRING)
 
 
-def _of_pod(low: Lowering, pod: Abstract, name: str, result: Type) -> Value:
+def _of_pod(low: Lowering, pod: Abstract, name: str, result: types.Type) -> Value:
     return low.val(attribute(low, low.val(pod), "Pod", name, result))
 
 
-def _tolerates(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
-    tolerations = _of_pod(low, args[0], "tolerations", list_of(record("Toleration")))
+def _tolerates(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
+    tolerations = _of_pod(low, args[0], "tolerations", types.list_of(types.record("Toleration")))
     return low.call(tolerates, [tolerations, low.val(args[1])], result, span)
 
 
@@ -79,31 +63,37 @@ def _matches(low: Lowering, node: Abstract, affinity: Value, selector: Value, sp
     """Lower whether a node has the labels of ``selector`` and meets an affinity."""
     if isinstance(node, NodeRecord):
         op = low.node_op(ops.AFFINITY, affinity.op, selector.op, rep="b")
-        return Value(op, low.first(affinity.err, selector.err), BOOL, BOOLS)
+        return Value(op, low.first(affinity.err, selector.err), types.BOOL, BOOLS)
     return low.call(
-        node_matches, [affinity, selector, *_identity(low, node)], BOOL, span, interval=BOOLS
+        node_matches, [affinity, selector, *_identity(low, node)], types.BOOL, span, interval=BOOLS
     )
 
 
 def _preferred(low: Lowering, node: Abstract, affinity: Value, span: Span) -> Value:
     """Lower the sum of the weights of an affinity's terms that a node meets."""
     if isinstance(node, NodeRecord):
-        return Value(low.node_op(ops.PREFERENCE, affinity.op, rep="i"), affinity.err, INT, _WEIGHTS)
-    return low.call(preference, [affinity, *_identity(low, node)], INT, span, interval=_WEIGHTS)
+        return Value(
+            low.node_op(ops.PREFERENCE, affinity.op, rep="i"), affinity.err, types.INT, _WEIGHTS
+        )
+    return low.call(
+        preference, [affinity, *_identity(low, node)], types.INT, span, interval=_WEIGHTS
+    )
 
 
 def _identity(low: Lowering, node: Abstract) -> tuple[Value, Value]:
     """Return the labels and the name of a node that is a record by itself."""
     one = low.val(node)
     labels = low.val(attribute(low, one, "Node", "labels", _LABELS))
-    return labels, low.val(attribute(low, one, "Node", "name", STRING))
+    return labels, low.val(attribute(low, one, "Node", "name", types.STRING))
 
 
-def _matches_affinity(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _matches_affinity(
+    low: Lowering, args: list[Abstract], _result: types.Type, span: Span
+) -> Abstract:
     return _matches(low, args[1], *_affinity_parts(low, args[0]), span)
 
 
-def _preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _preference(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     return _preferred(low, args[1], _affinity_parts(low, args[0])[0], span)
 
 
@@ -121,54 +111,60 @@ def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Constant | Va
         raise Refusal("PS012", f"not a node affinity: {error}", span) from None
 
 
-def _node_matches(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _node_matches(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     affinity = _given_affinity(low, args[1], span)
     if isinstance(affinity, Constant) and (not affinity.value or affinity.value.required is None):
-        return with_error(low, Constant(True, BOOL), args[0].err)
+        return with_error(low, Constant(True, types.BOOL), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
     found = _matches(low, node, bare, low.val(Constant({}, _LABELS)), span)
     return with_error(low, found, low.first(args[0].err, affinity.err))
 
 
-def _node_preference(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _node_preference(
+    low: Lowering, args: list[Abstract], _result: types.Type, span: Span
+) -> Abstract:
     affinity = _given_affinity(low, args[1], span)
     if isinstance(affinity, Constant) and not has_preferred(affinity.value):
-        return with_error(low, Constant(0, INT), args[0].err)
+        return with_error(low, Constant(0, types.INT), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
     found = _preferred(low, node, bare, span)
     return with_error(low, found, low.first(args[0].err, affinity.err))
 
 
-def _has_preferred_terms(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _has_preferred_terms(
+    low: Lowering, args: list[Abstract], result: types.Type, span: Span
+) -> Abstract:
     affinity = _given_affinity(low, args[0], span)
     if isinstance(affinity, Constant):
-        return Constant(has_preferred(affinity.value), BOOL)
+        return Constant(has_preferred(affinity.value), types.BOOL)
     return low.call(has_preferred, [affinity], result, span)
 
 
-def _has_required(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _has_required(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     return low.call(has_required, list(_affinity_parts(low, args[0])), result, span)
 
 
-def _has_preferred(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _has_preferred(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     affinity, _ = _affinity_parts(low, args[0])
     return low.call(has_preferred, [affinity], result, span)
 
 
-def _required_names(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _required_names(
+    low: Lowering, args: list[Abstract], result: types.Type, span: Span
+) -> Abstract:
     affinity, _ = _affinity_parts(low, args[0])
     return low.call(required_names, [affinity], result, span)
 
 
-def _fits(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _fits(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     error = low.first(*(arg.err for arg in args))
     wanted, room, *rest = (without_error(low, arg) for arg in args)
     amounts = low.val(wanted)
     if any(not (isinstance(a, Constant) and not a.value) for a in rest):
-        amounts = low.call(without, [amounts, *map(low.val, rest)], RESOURCES, span)
+        amounts = low.call(without, [amounts, *map(low.val, rest)], types.RESOURCES, span)
     if isinstance(room, NodeMap):
         op = low.node_op(ops.FITS, amounts.op, rep="b", data=room.family)
-        return Value(op, error, BOOL, BOOLS)
+        return Value(op, error, types.BOOL, BOOLS)
     return with_error(low, low.call(fits, [amounts, low.val(room)], result, span), error)
 
 
@@ -179,10 +175,12 @@ def _domain_key(low: Lowering, key: Abstract, span: Span) -> Op:
     return low.op(ops.DOMAIN_INDEX, one.op, rep="o")
 
 
-def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _domain(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (key,) = args
     index = _domain_key(low, key, span)
-    found = lookup(low, NodeMap("label", map_of(STRING, STRING)), key, STRING, span)
+    found = lookup(
+        low, NodeMap("label", types.map_of(types.STRING, types.STRING)), key, types.STRING, span
+    )
     value = getattr(found, "value", None)
     assert isinstance(value, Value)
     code = value.op
@@ -192,17 +190,17 @@ def _domain(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Ab
     return Value(low.op(ops.DOMAIN_AT, index, code, rep="o"), low.first(key.err, own), result)
 
 
-def _domains(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _domains(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     index = _domain_key(low, args[0], span)
     return Value(low.op(ops.DOMAIN_LIST, index, rep="o"), args[0].err, result)
 
 
-def _includes(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _includes(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     whole, part = args
     if isinstance(whole, NodeMap) and whole.family == "label":
         wanted = low.val(part)
         op = low.node_op(ops.AFFINITY, low.build.const(None, "o"), wanted.op, rep="b")
-        return Value(op, wanted.err, BOOL, BOOLS)
+        return Value(op, wanted.err, types.BOOL, BOOLS)
     return low.call(includes_map, [low.val(whole), low.val(part)], result, span)
 
 
@@ -228,32 +226,32 @@ SCHEDULER: Final[dict[str, Handler]] = {
 def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Value, int | Value]:
     """Return a quantity as an int of its units, and how many of these make one."""
     one = low.val(value)
-    assert isinstance(one.type, QuantityType)
+    assert isinstance(one.type, types.QuantityType)
     scale = scale_of(low, one.type, span)
-    number = Value(one.op, one.err, INT, low.range(one))
+    number = Value(one.op, one.err, types.INT, low.range(one))
     return number, int(scale.value) if isinstance(scale, Constant) else scale
 
 
-def _literal(low: Lowering, args: list[Abstract], result: Type, span: Span) -> Abstract:
+def _literal(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (text,) = args
-    free = QuantityType(dimension="free")
+    free = types.QuantityType(dimension="free")
     found: Abstract
     if isinstance(text, Constant):
         found = low.fold(fraction_of_text, [text.value], free, span)
     else:
         found = low.call(fraction_of_text, [low.val(text)], free, span, fallible=True)
-    assert isinstance(result, QuantityType)
+    assert isinstance(result, types.QuantityType)
     if result.dimension in ("free", "any"):
         return found
     return in_units(low, found, result, span)
 
 
-def _units(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+def _units(low: Lowering, args: list[Abstract], _result: types.Type, _span: Span) -> Abstract:
     one = low.val(args[0])
-    return Value(one.op, one.err, INT, one.range)
+    return Value(one.op, one.err, types.INT, one.range)
 
 
-def _value(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _value(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     return one if scale == 1 else _whole_ones(low, one, scale, span)
 
@@ -263,61 +261,63 @@ def _whole_ones(low: Lowering, one: Value, scale: int | Value, span: Span) -> Va
     low_end, high_end = int(one.range.lo), int(one.range.hi)
     if isinstance(scale, Value):
         interval = Interval(min(low_end, 0), max(high_end, 0))
-        return low.call(whole_of_units, [one, scale], INT, span, interval=interval)
+        return low.call(whole_of_units, [one, scale], types.INT, span, interval=interval)
     interval = Interval(whole_of_units(low_end, scale), whole_of_units(high_end, scale))
-    return low.call(whole_of_units, [one, _int(low, scale)], INT, span, interval=interval)
+    return low.call(whole_of_units, [one, _int(low, scale)], types.INT, span, interval=interval)
 
 
-def _milli(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _milli(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if isinstance(scale, int):
-        return one if scale == 1000 else whole(low, ops.MUL, one, _int(low, 1000), INT, span)
-    times = low.call(thousandths_in, [scale], INT, span, interval=Interval(1, 1000))
-    return whole(low, ops.MUL, one, times, INT, span)
+        return one if scale == 1000 else whole(low, ops.MUL, one, _int(low, 1000), types.INT, span)
+    times = low.call(thousandths_in, [scale], types.INT, span, interval=Interval(1, 1000))
+    return whole(low, ops.MUL, one, times, types.INT, span)
 
 
 def _int(low: Lowering, number: int) -> Value:
     return low.val(low.int_const(number))
 
 
-def _sign(low: Lowering, args: list[Abstract], _result: Type, _span: Span) -> Abstract:
+def _sign(low: Lowering, args: list[Abstract], _result: types.Type, _span: Span) -> Abstract:
     return sign_of(low, low.val(args[0]))
 
 
-def _compare(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _compare(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     a, b, _ = aligned(low, args[0], args[1], span)
     greater, less = (low.op(kind, a.op, b.op, rep="b") for kind in (ops.GT, ops.LT))
     signs = [low.op(ops.TRUE_INT, op, rep="i") for op in (greater, less)]
-    return Value(low.op(ops.SUB, *signs, rep="i"), low.first(a.err, b.err), INT, Interval(-1, 1))
+    return Value(
+        low.op(ops.SUB, *signs, rep="i"), low.first(a.err, b.err), types.INT, Interval(-1, 1)
+    )
 
 
-def _is_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _is_integer(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if scale == 1:
-        return with_error(low, Constant(True, BOOL), one.err)
+        return with_error(low, Constant(True, types.BOOL), one.err)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
-    return low.call(is_whole, [one, divisor], BOOL, span)
+    return low.call(is_whole, [one, divisor], types.BOOL, span)
 
 
-def _as_integer(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _as_integer(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if isinstance(scale, Value):
-        return low.call(whole_or_fault, [one, scale], INT, span, fallible=True)
+        return low.call(whole_or_fault, [one, scale], types.INT, span, fallible=True)
     if scale == 1:
         return one
     rest = low.op(ops.REMAINDER, one.op, low.build.const(scale, "i"), rep="i")
     broken = low.op(ops.NE, rest, low.build.const(0, "i"), rep="b")
     own = low.error_if(broken, low.build.site(CONVERSION, "", span))
     found = _whole_ones(low, one, scale, span)
-    return Value(found.op, low.first(one.err, own), INT, found.range)
+    return Value(found.op, low.first(one.err, own), types.INT, found.range)
 
 
-def _as_double(low: Lowering, args: list[Abstract], _result: Type, span: Span) -> Abstract:
+def _as_double(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if scale == 1:
         return to_double(low, one)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
-    return low.call(double_of_units, [one, divisor], DOUBLE, span)
+    return low.call(double_of_units, [one, divisor], types.DOUBLE, span)
 
 
 QUANTITIES: Final[dict[str, Handler]] = {

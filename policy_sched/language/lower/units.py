@@ -26,57 +26,40 @@ from policy_sched.language.lower.abstract_values import (
 from policy_sched.language.lower.context import Lowering, Refusal
 from policy_sched.language.stdlib import units_in
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import (
-    CLASH_HINT,
-    FIXED_DIMENSIONS,
-    INT,
-    Interval,
-    ListType,
-    MapType,
-    OptionalType,
-    QuantityType,
-    Some,
-    Type,
-    clash_message,
-    list_of,
-    map_of,
-    optional_of,
-    parts,
-    spend_of_total,
-)
+from policy_sched.language.values import Interval, Some, spend_of_total, types
 
-_ANY: Final = QuantityType()
+_ANY: Final = types.QuantityType()
 
 
-def is_free(kind: Type) -> bool:
+def is_free(kind: types.Type) -> bool:
     """Return whether a quantity has no unit."""
-    return isinstance(kind, QuantityType) and kind.dimension == "free"
+    return isinstance(kind, types.QuantityType) and kind.dimension == "free"
 
 
-def quantities_in(kind: Type) -> Iterator[QuantityType]:
+def quantities_in(kind: types.Type) -> Iterator[types.QuantityType]:
     """Yield the quantity types of a type and of what is inside it."""
-    return (part for part in parts(kind) if isinstance(part, QuantityType))
+    return (part for part in types.parts(kind) if isinstance(part, types.QuantityType))
 
 
-def joint(kinds: Sequence[QuantityType], span: Span) -> QuantityType:
+def joint(kinds: Sequence[types.QuantityType], span: Span) -> types.QuantityType:
     """Return the type that quantities have together; refuse dimensions that differ."""
     units = list(dict.fromkeys(kind for kind in kinds if not is_free(kind)))
-    fixed = sorted({kind.dimension for kind in units} & FIXED_DIMENSIONS)
+    fixed = sorted({kind.dimension for kind in units} & types.FIXED_DIMENSIONS)
     if len(fixed) > 1:
-        raise Refusal("PS208", clash_message(fixed), span, CLASH_HINT)
+        raise Refusal("PS208", types.clash_message(fixed), span, types.CLASH_HINT)
     if not units:
         return kinds[0]
     if len(units) == 1:
         return units[0]
-    return QuantityType(dimension=fixed[0]) if fixed else _ANY
+    return types.QuantityType(dimension=fixed[0]) if fixed else _ANY
 
 
-def scale_of(low: Lowering, kind: QuantityType, span: Span) -> Constant | Value:
+def scale_of(low: Lowering, kind: types.QuantityType, span: Span) -> Constant | Value:
     """Return how many units of an amount make one."""
-    if kind.dimension in FIXED_DIMENSIONS:
+    if kind.dimension in types.FIXED_DIMENSIONS:
         return low.int_const(1000 if kind.dimension == "cpu" else 1)
     if isinstance(kind, UnitOf) and kind.scale is not None:
-        return Value(kind.scale, None, INT, Interval(1, 1000))
+        return Value(kind.scale, None, types.INT, Interval(1, 1000))
     raise Refusal(
         "PS211",
         "which unit the amount has depends on a name that is not known any more",
@@ -85,16 +68,16 @@ def scale_of(low: Lowering, kind: QuantityType, span: Span) -> Constant | Value:
     )
 
 
-def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Value, Value, Type]:
+def aligned(low: Lowering, a: Abstract, b: Abstract, span: Span) -> tuple[Value, Value, types.Type]:
     """Return two quantities, not both literals, in one unit, and their type."""
     left, right = a.type, b.type
-    assert isinstance(left, QuantityType)
-    assert isinstance(right, QuantityType)
+    assert isinstance(left, types.QuantityType)
+    assert isinstance(right, types.QuantityType)
     kind = joint([left, right], span)
     return in_units(low, a, kind, span), in_units(low, b, kind, span), kind
 
 
-def in_units(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Value:
+def in_units(low: Lowering, value: Abstract, kind: types.QuantityType, span: Span) -> Value:
     """Return a quantity in the scheduler units of ``kind``."""
     if not is_free(value.type):
         return low.val(value)
@@ -108,14 +91,14 @@ def in_units(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> 
 
 
 def in_one_unit(
-    low: Lowering, values: Sequence[Abstract], span: Span, result: Type | None = None
+    low: Lowering, values: Sequence[Abstract], span: Span, result: types.Type | None = None
 ) -> list[Abstract]:
     """Return values whose quantities, also those in lists, maps and optionals, are alike.
 
     ``result`` is the type of what is made of them: a quantity's unit is theirs.
     """
     kinds = [kind for value in values for kind in quantities_in(value.type)]
-    if isinstance(result, QuantityType) and result.dimension in FIXED_DIMENSIONS:
+    if isinstance(result, types.QuantityType) and result.dimension in types.FIXED_DIMENSIONS:
         kinds.append(result)
     frees = sum(map(is_free, kinds))
     if frees in (0, len(kinds)):
@@ -124,21 +107,21 @@ def in_one_unit(
     return [settled(low, value, kind, span) for value in values]
 
 
-def of_type(low: Lowering, value: Abstract, kind: Type, span: Span) -> Abstract:
+def of_type(low: Lowering, value: Abstract, kind: types.Type, span: Span) -> Abstract:
     """Return a value whose literals are amounts, where its type has a dimension."""
-    wanted = {part.dimension for part in quantities_in(kind)} & FIXED_DIMENSIONS
+    wanted = {part.dimension for part in quantities_in(kind)} & types.FIXED_DIMENSIONS
     if len(wanted) != 1:
         return value
-    return settled(low, value, QuantityType(dimension=wanted.pop()), span)
+    return settled(low, value, types.QuantityType(dimension=wanted.pop()), span)
 
 
-def settled(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> Abstract:
+def settled(low: Lowering, value: Abstract, kind: types.QuantityType, span: Span) -> Abstract:
     """Return a value whose literals, also those in lists, maps and optionals, are amounts."""
     if not any(map(is_free, quantities_in(value.type))):
         return value
     if is_free(value.type):
         return in_units(low, value, kind, span)
-    result = with_unit(value.type, QuantityType(dimension=kind.dimension))
+    result = with_unit(value.type, types.QuantityType(dimension=kind.dimension))
     match value:
         case MaskedList():
             items = tuple((mask, settled(low, item, kind, span)) for mask, item in value.items)
@@ -158,24 +141,24 @@ def settled(low: Lowering, value: Abstract, kind: QuantityType, span: Span) -> A
     return low.call(convert, [low.val(value), low.val(scale)], result, span, fallible=True)
 
 
-def with_unit(kind: Type, unit: QuantityType) -> Type:
+def with_unit(kind: types.Type, unit: types.QuantityType) -> types.Type:
     """Return a type whose quantities have a unit."""
     match kind:
-        case QuantityType():
+        case types.QuantityType():
             return unit
-        case ListType():
-            return list_of(with_unit(kind.element, unit))
-        case OptionalType():
-            return optional_of(with_unit(kind.element, unit))
-        case MapType():
-            return map_of(kind.key, with_unit(kind.value, unit))
+        case types.ListType():
+            return types.list_of(with_unit(kind.element, unit))
+        case types.OptionalType():
+            return types.optional_of(with_unit(kind.element, unit))
+        case types.MapType():
+            return types.map_of(kind.key, with_unit(kind.value, unit))
     return kind
 
 
-def _converter(kind: Type) -> Callable[[Any, int], Any]:
+def _converter(kind: types.Type) -> Callable[[Any, int], Any]:
     """Return what turns the literals in a value of a type into units of 1/scale."""
     match kind:
-        case ListType():
+        case types.ListType():
             inside = _converter(kind.element)
 
             def each(items: Sequence[Any], scale: int) -> list[Any]:
@@ -183,10 +166,10 @@ def _converter(kind: Type) -> Callable[[Any, int], Any]:
                 return [inside(item, scale) for item in items]
 
             return each
-        case OptionalType():
+        case types.OptionalType():
             present = _converter(kind.element)
             return lambda some, scale: None if some is None else Some(present(some.value, scale))
-        case MapType():
+        case types.MapType():
             value = _converter(kind.value)
             return lambda whole, scale: {key: value(item, scale) for key, item in whole.items()}
     return _in_units if is_free(kind) else lambda value, _scale: value
@@ -196,18 +179,18 @@ def _in_units(amount: Fraction, scale: int) -> int:
     return units_in(amount, scale)
 
 
-def refined(kind: Type, actual: Type) -> Type:
+def refined(kind: types.Type, actual: types.Type) -> types.Type:
     """Return ``kind`` with what ``actual``, the type of a value of it, knows of units.
 
     Of a name that is known at run time it takes nothing: a loop's variable may be that name.
     """
     match kind, actual:
-        case QuantityType(), QuantityType():
+        case types.QuantityType(), types.QuantityType():
             return _ANY if isinstance(actual, UnitOf) else actual
-        case ListType(), ListType():
-            return list_of(refined(kind.element, actual.element))
-        case OptionalType(), OptionalType():
-            return optional_of(refined(kind.element, actual.element))
-        case MapType(), MapType():
-            return map_of(kind.key, refined(kind.value, actual.value))
+        case types.ListType(), types.ListType():
+            return types.list_of(refined(kind.element, actual.element))
+        case types.OptionalType(), types.OptionalType():
+            return types.optional_of(refined(kind.element, actual.element))
+        case types.MapType(), types.MapType():
+            return types.map_of(kind.key, refined(kind.value, actual.value))
     return kind

@@ -14,21 +14,7 @@ from policy_sched.language.diagnostics import MAX_PATTERN_BYTES
 from policy_sched.language.stdlib.builtins_math import text_of_double
 from policy_sched.language.stdlib.builtins_time import text_of_duration, text_of_timestamp
 from policy_sched.language.syntax import ESCAPES
-from policy_sched.language.values import (
-    BOOL,
-    CONVERSION,
-    DOUBLE,
-    DURATION,
-    INT,
-    OUT_OF_RANGE,
-    STRING,
-    TIMESTAMP,
-    Fault,
-    LimitError,
-    ListType,
-    MapType,
-    Type,
-)
+from policy_sched.language.values import CONVERSION, OUT_OF_RANGE, Fault, LimitError, types
 from policy_sched.language.values import limits as work
 
 Function = Callable[..., Any]
@@ -154,13 +140,13 @@ def _special(number: float) -> str:
     return "Infinity" if number > 0 else "-Infinity"
 
 
-_PLAIN: Final[dict[Type, Callable[[Any], str]]] = {
-    BOOL: lambda flag: "true" if flag else "false",
-    INT: str,
-    DOUBLE: lambda n: text_of_double(n) if math.isfinite(n) else _special(n),
-    STRING: str,
-    DURATION: text_of_duration,
-    TIMESTAMP: text_of_timestamp,
+_PLAIN: Final[dict[types.Type, Callable[[Any], str]]] = {
+    types.BOOL: lambda flag: "true" if flag else "false",
+    types.INT: str,
+    types.DOUBLE: lambda n: text_of_double(n) if math.isfinite(n) else _special(n),
+    types.STRING: str,
+    types.DURATION: text_of_duration,
+    types.TIMESTAMP: text_of_timestamp,
 }
 
 
@@ -180,12 +166,12 @@ class _Room:
         self.count(len(text))
         return text
 
-    def plain(self, value: Any, kind: Type) -> str:
+    def plain(self, value: Any, kind: types.Type) -> str:
         """Return a value as %s writes it."""
-        if isinstance(kind, ListType):
+        if isinstance(kind, types.ListType):
             self.count(2 * len(value))
             return f"[{', '.join([self.plain(item, kind.element) for item in value])}]"
-        if isinstance(kind, MapType) and isinstance(value, Mapping):
+        if isinstance(kind, types.MapType) and isinstance(value, Mapping):
             self.count(4 * len(value))
             entries = sorted(
                 (self.plain(k, kind.key), self.plain(v, kind.value)) for k, v in value.items()
@@ -196,7 +182,7 @@ class _Room:
             raise Fault(CONVERSION)
         return self.take(write(value))
 
-    def clause(self, letter: str, precision: int, value: Any, kind: Type) -> str:
+    def clause(self, letter: str, precision: int, value: Any, kind: types.Type) -> str:
         """Return a value as a clause such as %.2f writes it."""
         if letter == "s":
             return self.plain(value, kind)
@@ -212,22 +198,24 @@ def _precision(digits: str | None) -> int:
     return int(digits)
 
 
-def _clause(letter: str, precision: int, value: Any, kind: Type) -> str:
-    if kind == DOUBLE and letter in "def" and not math.isfinite(value):
+def _clause(letter: str, precision: int, value: Any, kind: types.Type) -> str:
+    if kind == types.DOUBLE and letter in "def" and not math.isfinite(value):
         return _special(value)
-    if letter in "fe" and kind in (DOUBLE, INT):
+    if letter in "fe" and kind in (types.DOUBLE, types.INT):
         return f"{float(value):.{precision}{letter}}"
-    if letter == "b" and kind == BOOL:
+    if letter == "b" and kind == types.BOOL:
         return "1" if value else "0"
-    if letter in "xX" and kind == STRING:
+    if letter in "xX" and kind == types.STRING:
         digits = value.encode().hex()
         return str(digits if letter == "x" else digits.upper())
-    if letter in "dbxXo" and kind == INT:
+    if letter in "dbxXo" and kind == types.INT:
         return format(value, letter)
     raise Fault(CONVERSION)
 
 
-def formatter(kinds: Sequence[Type], others: Type) -> Callable[[str, Sequence[Any]], str]:
+def formatter(
+    kinds: Sequence[types.Type], others: types.Type
+) -> Callable[[str, Sequence[Any]], str]:
     """Return the builtin of format for arguments of some types, and of one for those beyond."""
 
     def formatted(form: str, items: Sequence[Any]) -> str:

@@ -20,30 +20,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from policy_sched.cluster.tables import MAX_IMAGE
-from policy_sched.language.syntax import Call, Cond, Const, Core
-from policy_sched.language.values import (
-    BOOL,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    QUANTITY,
-    STRING,
-    TIMESTAMP,
-    UNKNOWN,
-    OptionalType,
-    QuantityType,
-    RecordType,
-    Type,
-    TypeVariable,
-    dimensions,
-    fit,
-    is_known,
-    optional_of,
-    parse_type,
-    quantity_of,
-    substitute,
-)
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 
 Kind = Literal["function", "method", "either", "operator"]
 
@@ -61,8 +39,8 @@ class Overload:
     id: str
     name: str
     kind: Kind
-    params: tuple[Type, ...]
-    result: Type
+    params: tuple[types.Type, ...]
+    result: types.Type
     group: str
     doc: str
     example: str
@@ -117,8 +95,8 @@ def _split(params: str) -> list[str]:
     return [p for p in parts if p]
 
 
-def _word(kind: Type) -> str:
-    return "any" if isinstance(kind, TypeVariable) else kind.name.lower()
+def _word(kind: types.Type) -> str:
+    return "any" if isinstance(kind, types.TypeVariable) else kind.name.lower()
 
 
 def _overload(
@@ -144,15 +122,16 @@ def _overload(
         assert found, signature
         kind, name, texts = "function", found["name"], _split(found["params"])
         stem = name.replace(".", "_")
-    types = [
-        parse_type(t.removesuffix("..."), records=records, variables=True) for t in (*texts, result)
+    kinds = [
+        types.parse_type(t.removesuffix("..."), records=records, variables=True)
+        for t in (*texts, result)
     ]
     return Overload(
-        id="_".join([stem, *map(_word, types[:-1])]),
+        id="_".join([stem, *map(_word, kinds[:-1])]),
         name=name,
         kind="either" if row.get("either") else kind,
-        params=tuple(types[:-1]),
-        result=types[-1],
+        params=tuple(kinds[:-1]),
+        result=kinds[-1],
         group=group,
         doc=row["doc"],
         example=row["example"],
@@ -176,13 +155,13 @@ class Choice:
     """An overload and its result for some arguments; ``clash`` names dimensions that differ."""
 
     overload: Overload
-    result: Type
+    result: types.Type
     dimension: str
     clash: tuple[str, ...] = ()
 
 
 def choose(
-    candidates: Sequence[Overload], args: Sequence[Type], *, dynamic: bool = False
+    candidates: Sequence[Overload], args: Sequence[types.Type], *, dynamic: bool = False
 ) -> Choice | None:
     """Return the overload that takes ``args``, or None.
 
@@ -194,46 +173,48 @@ def choose(
         return None
     first = found[0]
     results = {choice.result for choice in found}
-    if len(results) > 1 and not all(is_known(a) for a in args):
-        return dataclasses.replace(first, result=DYN if dynamic else UNKNOWN)
+    if len(results) > 1 and not all(types.is_known(a) for a in args):
+        return dataclasses.replace(first, result=types.DYN if dynamic else types.UNKNOWN)
     return first
 
 
-def _try(overload: Overload, args: Sequence[Type], dynamic: bool) -> Choice | None:
+def _try(overload: Overload, args: Sequence[types.Type], dynamic: bool) -> Choice | None:
     params = overload.params
     if overload.variadic:
         params = params + params[-1:] * (len(args) - len(params))
     if len(params) != len(args):
         return None
-    bound: dict[str, Type] = {}
-    if not all(fit(param, arg, bound) for param, arg in zip(params, args, strict=True)):
+    bound: dict[str, types.Type] = {}
+    if not all(types.fit(param, arg, bound) for param, arg in zip(params, args, strict=True)):
         return None
-    if dynamic and any(isinstance(bound.get(name), QuantityType) for name in ("ordered", "amount")):
+    if dynamic and any(
+        isinstance(bound.get(name), types.QuantityType) for name in ("ordered", "amount")
+    ):
         return None  # rules alone order and add quantities by operators
-    fixed, joint = dimensions(args)
+    fixed, joint = types.dimensions(args)
     clash = tuple(sorted(fixed)) if len(fixed) > 1 else ()
     return Choice(overload, _result(overload.result, bound, joint), joint, clash)
 
 
-def _result(result: Type, bound: dict[str, Type], joint: str) -> Type:
-    if result == QUANTITY:
-        return quantity_of(joint)
-    if isinstance(result, OptionalType) and result.element == QUANTITY:
-        return optional_of(quantity_of(joint))
-    return substitute(result, bound)
+def _result(result: types.Type, bound: dict[str, types.Type], joint: str) -> types.Type:
+    if result == types.QUANTITY:
+        return types.quantity_of(joint)
+    if isinstance(result, types.OptionalType) and result.element == types.QUANTITY:
+        return types.optional_of(types.quantity_of(joint))
+    return types.substitute(result, bound)
 
 
-def settle(tree: Core, dimension: str) -> Core:
+def settle(tree: ast.Core, dimension: str) -> ast.Core:
     """Give a quantity literal, and what is built of literals, the dimension that it meets."""
-    if not isinstance(tree.type, QuantityType) or tree.type.dimension != "free":
+    if not isinstance(tree.type, types.QuantityType) or tree.type.dimension != "free":
         return tree
-    if dimension == "free" or not isinstance(tree, Call | Cond | Const):
+    if dimension == "free" or not isinstance(tree, ast.Call | ast.Cond | ast.Const):
         return tree
-    kind = quantity_of(dimension)
-    if isinstance(tree, Call):
+    kind = types.quantity_of(dimension)
+    if isinstance(tree, ast.Call):
         args = tuple(settle(arg, dimension) for arg in tree.args)
         return dataclasses.replace(tree, type=kind, args=args)
-    if isinstance(tree, Cond):
+    if isinstance(tree, ast.Cond):
         return dataclasses.replace(
             tree,
             type=kind,
@@ -243,12 +224,14 @@ def settle(tree: Core, dimension: str) -> Core:
     return dataclasses.replace(tree, type=kind)
 
 
-def closest(candidates: Sequence[Overload], args: Sequence[Type], limit: int = 3) -> list[str]:
+def closest(
+    candidates: Sequence[Overload], args: Sequence[types.Type], limit: int = 3
+) -> list[str]:
     """Return the signatures that the arguments come nearest to, best first."""
 
     def misfit(overload: Overload) -> tuple[int, int]:
         pairs = zip(overload.params, args, strict=False)
-        wrong = sum(not fit(param, arg, {}) for param, arg in pairs)
+        wrong = sum(not types.fit(param, arg, {}) for param, arg in pairs)
         return abs(len(overload.params) - len(args)), wrong
 
     return [o.signature for o in sorted(candidates, key=misfit)[:limit]]
@@ -273,7 +256,15 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "port": (0, 65535),
     "score": (-(2**63), 2**63 - 1),
 }
-_ORDERED: Final = (INT, DOUBLE, STRING, BOOL, TIMESTAMP, DURATION, QUANTITY)
+_ORDERED: Final = (
+    types.INT,
+    types.DOUBLE,
+    types.STRING,
+    types.BOOL,
+    types.TIMESTAMP,
+    types.DURATION,
+    types.QUANTITY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +272,7 @@ class RecordField:
     """A field of a record; ``range`` bounds an int's values (inclusive) where that is known."""
 
     name: str
-    type: Type
+    type: types.Type
     level: Level
     doc: str
     range: tuple[int, int] | None = None
@@ -301,7 +292,7 @@ class Variable:
     """A name that expressions may read."""
 
     name: str
-    type: Type
+    type: types.Type
     level: Level
     doc: str
 
@@ -315,7 +306,7 @@ class Section:
 
     name: str
     visible: frozenset[str]
-    results: tuple[Type, ...]
+    results: tuple[types.Type, ...]
     expected: str
     example: str = ""
 
@@ -343,8 +334,8 @@ class Environment:
     """What expressions may name.
 
     ``overloads`` has every spelling of every function. ``habits`` maps names of other rule
-    languages to names of this one. ``types`` are the names of types, values where the environment
-    is ``dynamic``: types may be known only of a value. ``unsupported`` says why names of CEL mean
+    languages to names of this one. ``type_names`` are values where the environment is
+    ``dynamic``: types may be known only of a value. ``unsupported`` says why names of CEL mean
     nothing here and what to write, ``elsewhere`` of other names where they mean something.
     """
 
@@ -352,10 +343,10 @@ class Environment:
     records: Mapping[str, Record]
     sections: Mapping[str, Section]
     overloads: tuple[Overload, ...]
-    macros: Mapping[str, MacroForms]
     habits: Mapping[str, str]
-    types: frozenset[str]
-    unsupported: Mapping[str, Sequence[str]]
+    macros: Mapping[str, MacroForms] = field(default_factory=dict)
+    type_names: frozenset[str] = frozenset()
+    unsupported: Mapping[str, Sequence[str]] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     dynamic: bool = False
 
@@ -397,9 +388,9 @@ class Environment:
     def _all_visible(self) -> frozenset[str]:
         return frozenset.union(*(section.visible for section in self.sections.values()))
 
-    def fields_of(self, kind: Type) -> dict[str, Type] | None:
+    def fields_of(self, kind: types.Type) -> dict[str, types.Type] | None:
         """Return a record's fields with their types, or None if the type is not a record."""
-        if not isinstance(kind, RecordType):
+        if not isinstance(kind, types.RecordType):
             return None
         if kind.name in self.records:
             fields = self.records[kind.name].fields
@@ -422,7 +413,9 @@ def _environment(
     records = document["records"]
     return Environment(
         variables={
-            name: Variable(name, parse_type(row["type"], records=records), row["level"], row["doc"])
+            name: Variable(
+                name, types.parse_type(row["type"], records=records), row["level"], row["doc"]
+            )
             for name, row in document["variables"].items()
         },
         records={
@@ -432,7 +425,7 @@ def _environment(
         sections={name: _read_section(name, row) for name, row in document["sections"].items()},
         overloads=tuple(overloads),
         habits=document["habits"],
-        types=frozenset(document["types"]),
+        type_names=frozenset(document["types"]),
         **more,
     )
 
@@ -442,7 +435,7 @@ def _read_fields(rows: Mapping[str, Any], records: Collection[str]) -> dict[str,
     return {
         name: RecordField(
             name,
-            parse_type(row["type"], records=records),
+            types.parse_type(row["type"], records=records),
             row["level"],
             row["doc"],
             _RANGES.get(row.get("range", "")),
@@ -456,7 +449,7 @@ def _read_section(name: str, row: Mapping[str, Any]) -> Section:
     visible = frozenset(row["sees"] if row.get("alone") else ("params", "variables", *row["sees"]))
     if row["results"] == "ordered":
         return Section(name, visible, _ORDERED, "an ordered type", row["example"])
-    results = tuple(map(parse_type, row["results"]))
+    results = tuple(map(types.parse_type, row["results"]))
     return Section(name, visible, results, " or ".join(map(str, results)), row["example"])
 
 

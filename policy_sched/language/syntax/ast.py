@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from policy_sched.language.values import Type
+from policy_sched.language.values import types
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Span:
 class Core:
     """Anything that has a type and a place in the text."""
 
-    type: Type
+    type: types.Type
     span: Span = field(compare=False)
 
 

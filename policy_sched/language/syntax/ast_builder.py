@@ -14,25 +14,8 @@ from typing import Final, TypeAlias, cast
 from lark import Token
 
 from policy_sched.language.diagnostics import Problem
-from policy_sched.language.syntax.ast import (
-    AndExpr,
-    Bad,
-    Binary,
-    CallExpr,
-    CelLiteral,
-    CondExpr,
-    Ident,
-    IndexExpr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    MethodExpr,
-    Node,
-    OrExpr,
-    Select,
-    Span,
-    Unary,
-)
+from policy_sched.language.syntax import ast
+from policy_sched.language.syntax.ast import Span
 from policy_sched.language.syntax.strings import unquote, unquote_bytes
 
 KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
@@ -47,14 +30,14 @@ _MAX_INT: Final = 2**63 - 1
 _MAX_UINT: Final = 2**64 - 1
 
 #: An expression: its first character, the one behind its last, and its node.
-Value: TypeAlias = tuple[int, int, Node]
+Value: TypeAlias = tuple[int, int, ast.Node]
 # Named here because methods below are called `list`, `map` and `int`.
 Scalar: TypeAlias = int | bytes | None
 Tokens: TypeAlias = list[Token]
 Values: TypeAlias = list[Value]
-Nodes: TypeAlias = list[Node]
-Elements: TypeAlias = list[tuple[bool, Node]]
-Entries: TypeAlias = list[tuple[bool, Node, Node]]
+Nodes: TypeAlias = list[ast.Node]
+Elements: TypeAlias = list[tuple[bool, ast.Node]]
+Entries: TypeAlias = list[tuple[bool, ast.Node, ast.Node]]
 Listed: TypeAlias = list[object]
 Enclosed: TypeAlias = list[object]
 """An opening token, the tokens between, or None, and a closing token."""
@@ -98,7 +81,7 @@ class TreeBuilder:
     def _outside(self, start: int, end: int, feature: str, hint: str = "") -> Value:
         message = f"{feature} is CEL, but not part of {'selectors' if self.cel else 'rules'}"
         self._problems.append(Problem(start, end, "PS014", message, hint))
-        return start, end, Bad(span=Span(start, end))
+        return start, end, ast.Bad(span=Span(start, end))
 
     def _keyword(self, name: Token, role: str, hint: str) -> None:
         span = _token_span(name)
@@ -107,30 +90,30 @@ class TreeBuilder:
 
     # Operators.
 
-    def start(self, items: Values) -> Node:
+    def start(self, items: Values) -> ast.Node:
         return items[0][2]
 
     def cond(self, items: tuple[Value, Token, Value, Token, Value]) -> Value:
         (start, _, test), _, (_, _, then), _, (_, end, otherwise) = items
         span = Span(start, end)
-        return start, end, CondExpr(test=test, then=then, otherwise=otherwise, span=span)
+        return start, end, ast.CondExpr(test=test, then=then, otherwise=otherwise, span=span)
 
     def or_(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), _, (_, end, right) = items
-        same = isinstance(left, OrExpr) and left.span.start == start
-        args = (*left.args, right) if same and isinstance(left, OrExpr) else (left, right)
-        return start, end, OrExpr(args=args, span=Span(start, end))
+        same = isinstance(left, ast.OrExpr) and left.span.start == start
+        args = (*left.args, right) if same and isinstance(left, ast.OrExpr) else (left, right)
+        return start, end, ast.OrExpr(args=args, span=Span(start, end))
 
     def and_(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), _, (_, end, right) = items
-        same = isinstance(left, AndExpr) and left.span.start == start
-        args = (*left.args, right) if same and isinstance(left, AndExpr) else (left, right)
-        return start, end, AndExpr(args=args, span=Span(start, end))
+        same = isinstance(left, ast.AndExpr) and left.span.start == start
+        args = (*left.args, right) if same and isinstance(left, ast.AndExpr) else (left, right)
+        return start, end, ast.AndExpr(args=args, span=Span(start, end))
 
     def relop(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), op, (_, end, right) = items
         span = Span(start, end)
-        node = Binary(op=str(op), left=left, right=right, op_span=_token_span(op), span=span)
+        node = ast.Binary(op=str(op), left=left, right=right, op_span=_token_span(op), span=span)
         return start, end, node
 
     arith = relop
@@ -144,29 +127,29 @@ class TreeBuilder:
         (start, count), (_, end, operand) = items
         span = Span(start, end)
         if count % 2 == 0:
-            operand = Unary(op="!", operand=operand, span=span)
-        return start, end, Unary(op="!", operand=operand, span=span)
+            operand = ast.Unary(op="!", operand=operand, span=span)
+        return start, end, ast.Unary(op="!", operand=operand, span=span)
 
     def neg(self, items: tuple[Signs, Value]) -> Value:
         (start, count), (_, end, operand) = items
         span = Span(start, end)
-        number = isinstance(operand, Literal) and type(operand.value) in (int, float)
+        number = isinstance(operand, ast.Literal) and type(operand.value) in (int, float)
         adjacent = number and operand.span.end == end
-        if count % 2 == 1 and adjacent and isinstance(operand, Literal):
+        if count % 2 == 1 and adjacent and isinstance(operand, ast.Literal):
             if self._large.get(operand.span) == _MAX_INT + 1:
                 del self._large[operand.span]
             assert not isinstance(operand.value, str)
-            return start, end, Literal(value=-operand.value, span=span)
+            return start, end, ast.Literal(value=-operand.value, span=span)
         if count % 2 == 0:
-            operand = Unary(op="-", operand=operand, span=span)
-        return start, end, Unary(op="-", operand=operand, span=span)
+            operand = ast.Unary(op="-", operand=operand, span=span)
+        return start, end, ast.Unary(op="-", operand=operand, span=span)
 
     # Members.
 
     def select(self, items: tuple[Value, Token, Token], *, optional: bool = False) -> Value:
         (start, _, operand), _, name = items
         end = _end(name)
-        node = Select(
+        node = ast.Select(
             operand=operand,
             name=name.strip("`"),
             name_span=_token_span(name),
@@ -190,7 +173,7 @@ class TreeBuilder:
         if name in KEYWORDS:
             self._keyword(name, "a method", "")
         end = _end(close)
-        node = MethodExpr(
+        node = ast.MethodExpr(
             target=target,
             name=str(name),
             args=tuple(args or ()),
@@ -202,13 +185,13 @@ class TreeBuilder:
     def index(self, items: tuple[Value, Token, Value, Token]) -> Value:
         (start, _, operand), _, (_, _, index), close = items
         end = _end(close)
-        return start, end, IndexExpr(operand=operand, index=index, span=Span(start, end))
+        return start, end, ast.IndexExpr(operand=operand, index=index, span=Span(start, end))
 
     def opt_index(self, items: tuple[Value, Token, Token, Value, Token]) -> Value:
         (start, _, operand), _, _, (_, _, index), close = items
         end = _end(close)
         span = Span(start, end)
-        return start, end, IndexExpr(operand=operand, index=index, optional=True, span=span)
+        return start, end, ast.IndexExpr(operand=operand, index=index, optional=True, span=span)
 
     # Primaries.
 
@@ -223,7 +206,7 @@ class TreeBuilder:
                 self._problems.append(if_problem(span.start))
             else:
                 self._keyword(name, "a variable", "")
-        return span.start, span.end, Ident(name=str(name), span=span)
+        return span.start, span.end, ast.Ident(name=str(name), span=span)
 
     def call(self, items: tuple[Token, Token, Nodes | None, Token]) -> Value:
         name, _, args, close = items
@@ -233,7 +216,7 @@ class TreeBuilder:
             self._keyword(name, "a function", "")
         start, end = _start(name), _end(close)
         named = _token_span(name)
-        node = CallExpr(
+        node = ast.CallExpr(
             name=str(name), args=tuple(args or ()), name_span=named, span=Span(start, end)
         )
         return start, end, node
@@ -255,7 +238,7 @@ class TreeBuilder:
     def list(self, items: Enclosed) -> Value:
         span = _enclosed(items)
         elements = cast("Elements", items[1] or [])
-        node = ListExpr(
+        node = ast.ListExpr(
             elements=tuple(node for _, node in elements),
             optional=tuple(optional for optional, _ in elements),
             span=span,
@@ -265,7 +248,7 @@ class TreeBuilder:
     def map(self, items: Enclosed) -> Value:
         span = _enclosed(items)
         entries = cast("Entries", items[1] or [])
-        node = MapExpr(
+        node = ast.MapExpr(
             keys=tuple(key for _, key, _ in entries),
             values=tuple(value for _, _, value in entries),
             optional=tuple(optional for optional, _, _ in entries),
@@ -292,10 +275,12 @@ class TreeBuilder:
 
     entries = fields = elems
 
-    def elem(self, items: tuple[Token | None, Value]) -> tuple[bool, Node]:
+    def elem(self, items: tuple[Token | None, Value]) -> tuple[bool, ast.Node]:
         return items[0] is not None, items[1][2]
 
-    def entry(self, items: tuple[Token | None, Value, Token, Value]) -> tuple[bool, Node, Node]:
+    def entry(
+        self, items: tuple[Token | None, Value, Token, Value]
+    ) -> tuple[bool, ast.Node, ast.Node]:
         return items[0] is not None, items[1][2], items[3][2]
 
     def field(self, _items: Listed) -> None:
@@ -309,7 +294,7 @@ class TreeBuilder:
         value = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
         if value > _MAX_INT:
             self._large[span] = value
-        return span.start, span.end, Literal(value=value, span=span)
+        return span.start, span.end, ast.Literal(value=value, span=span)
 
     def double(self, items: Tokens) -> Value:
         span = _token_span(items[0])
@@ -317,17 +302,17 @@ class TreeBuilder:
         if value == float("inf"):
             message = "the number does not fit a double"
             self._problems.append(Problem(span.start, span.end, "PS011", message))
-        return span.start, span.end, Literal(value=value, span=span)
+        return span.start, span.end, ast.Literal(value=value, span=span)
 
     def string(self, items: Tokens) -> Value:
         span = _token_span(items[0])
         value, problems = unquote(str(items[0]), span.start)
         self._problems.extend(problems)
-        return span.start, span.end, Literal(value=value, span=span)
+        return span.start, span.end, ast.Literal(value=value, span=span)
 
     def _literal(self, token: Token, kind: str, value: Scalar) -> Value:
         span = _token_span(token)
-        return span.start, span.end, CelLiteral(kind=kind, value=value, span=span)
+        return span.start, span.end, ast.CelLiteral(kind=kind, value=value, span=span)
 
     def uint(self, items: Tokens) -> Value:
         if self.cel:
@@ -348,11 +333,11 @@ class TreeBuilder:
 
     def true(self, items: Tokens) -> Value:
         span = _token_span(items[0])
-        return span.start, span.end, Literal(value=True, span=span)
+        return span.start, span.end, ast.Literal(value=True, span=span)
 
     def false(self, items: Tokens) -> Value:
         span = _token_span(items[0])
-        return span.start, span.end, Literal(value=False, span=span)
+        return span.start, span.end, ast.Literal(value=False, span=span)
 
     def null(self, items: Tokens) -> Value:
         if self.cel:

@@ -24,7 +24,8 @@ from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from policy_sched.language.diagnostics import MAX_DEPTH, MAX_NODES, MAX_SOURCE_BYTES, Problem
-from policy_sched.language.syntax.ast import Node, walk
+from policy_sched.language.syntax import ast
+from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.ast_builder import TreeBuilder, if_problem
 
 _OPAQUE: Final = re.compile(
@@ -210,7 +211,7 @@ def _words(expected: Collection[str]) -> str:
 KEPT: Final = 4096
 
 
-def parse(text: str) -> tuple[Node | None, list[Problem]]:
+def parse(text: str) -> tuple[ast.Node | None, list[Problem]]:
     """Return the syntax tree of an expression and its problems; the tree is None if it has any.
 
     Texts that were parsed before, in any policy, are looked up.
@@ -218,12 +219,12 @@ def parse(text: str) -> tuple[Node | None, list[Problem]]:
     return _checked_size(text, cel=False)
 
 
-def parse_cel(text: str) -> tuple[Node | None, list[Problem]]:
+def parse_cel(text: str) -> tuple[ast.Node | None, list[Problem]]:
     """Return the same of CEL's text, which also has unsigned ints, bytes and null."""
     return _checked_size(text, cel=True)
 
 
-def _checked_size(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
+def _checked_size(text: str, *, cel: bool) -> tuple[ast.Node | None, list[Problem]]:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -239,7 +240,7 @@ def _checked_size(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _parsed(text: str, *, cel: bool) -> tuple[Node | None, list[Problem]]:
+def _parsed(text: str, *, cel: bool) -> tuple[ast.Node | None, list[Problem]]:
     try:
         node, problems = _parser().parse(text, cel=cel)
     except UnexpectedInput as error:
@@ -260,7 +261,7 @@ class _Parser:
     lark: Lark
     lock: Lock = field(default_factory=Lock)
 
-    def parse(self, text: str, *, cel: bool) -> tuple[Node, list[Problem]]:
+    def parse(self, text: str, *, cel: bool) -> tuple[ast.Node, list[Problem]]:
         """Return the tree, and what is wrong with it; raises Lark's UnexpectedInput.
 
         ``cel``: as CEL, else as a rule.
@@ -271,7 +272,7 @@ class _Parser:
                 node = self.lark.parse(text)
             finally:
                 problems = self.builder.finish()
-        assert isinstance(node, Node)
+        assert isinstance(node, ast.Node)
         return node, problems
 
 
@@ -302,7 +303,7 @@ def _syntax_problems(text: str, error: UnexpectedInput) -> list[Problem]:
     return explain(text, at, expected)
 
 
-def _size_problems(root: Node, *, cel: bool) -> list[Problem]:
+def _size_problems(root: ast.Node, *, cel: bool) -> list[Problem]:
     count, deepest, at = 0, 0, root.span
     for node, depth in walk(root):
         count += 1

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.language.cel import compile_selector
-from policy_sched.language.syntax import Ident, IndexExpr, Literal, Node, Select, children
+from policy_sched.language.syntax import ast, children
 from policy_sched.plugins.dynamicresources.devices import DeviceView, SelectorError
 
 NO: Final = 0
@@ -44,34 +44,36 @@ def reads_of(expression: str) -> Reads | None:
         read = _constant_read(node)
         if read is not None:
             found.add(read)
-        elif isinstance(node, Ident) and node.name == "device":
+        elif isinstance(node, ast.Ident) and node.name == "device":
             return None
         elif not _simple_read(node):
             stack.extend(children(node))
     return frozenset(found)
 
 
-def _simple_read(node: Node) -> bool:
+def _simple_read(node: ast.Node) -> bool:
     match node:
-        case Select(operand=Ident(name="device"), name=name):
+        case ast.Select(operand=ast.Ident(name="device"), name=name):
             return name in _SIMPLE
     return False
 
 
-def _constant_read(node: Node) -> tuple[str, str] | None:
+def _constant_read(node: ast.Node) -> tuple[str, str] | None:
     """Return kind and full name of ``device.kind["domain"].name``, None for anything else."""
     match node:
         case (
-            Select(operand=inner, name=short)
-            | IndexExpr(operand=inner, index=Literal(value=str() as short))
+            ast.Select(operand=inner, name=short)
+            | ast.IndexExpr(operand=inner, index=ast.Literal(value=str() as short))
         ):
             match inner:
                 case (
-                    IndexExpr(
-                        operand=Select(operand=Ident(name="device"), name=kind),
-                        index=Literal(value=str() as domain),
+                    ast.IndexExpr(
+                        operand=ast.Select(operand=ast.Ident(name="device"), name=kind),
+                        index=ast.Literal(value=str() as domain),
                     )
-                    | Select(operand=Select(operand=Ident(name="device"), name=kind), name=domain)
+                    | ast.Select(
+                        operand=ast.Select(operand=ast.Ident(name="device"), name=kind), name=domain
+                    )
                 ) if kind in _KINDS:
                     return kind, f"{domain}/{short}"
     return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from policy_sched.language.check import params_type, type_depth
 from policy_sched.language.diagnostics import MAX_FIELDS, MAX_TYPE_DEPTH
-from policy_sched.language.values import RecordType, parts
+from policy_sched.language.values import types
 from policy_sched.profiles.models import (
     TOO_LARGE,
     UNKNOWN_KEY,
@@ -59,7 +59,9 @@ def merge_params(
 def too_many_params(params: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     """Yield a problem if the type of ``params``, found at ``path``, is too large or too deep."""
     kind = params_type(params)
-    fields = sum(len(part.fields) for part in parts(kind) if isinstance(part, RecordType))
+    fields = sum(
+        len(part.fields) for part in types.parts(kind) if isinstance(part, types.RecordType)
+    )
     if fields > MAX_FIELDS:
         why = f"{fields} parameters with those in mappings; the limit is {MAX_FIELDS}"
         hint = "mappings with values of one type do not count"

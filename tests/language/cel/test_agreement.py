@@ -12,18 +12,7 @@ from policy_sched.language.cel import CelError, compile_selector, device_record
 from policy_sched.language.cel.costs import estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.stdlib import Overload, selector_environment
-from policy_sched.language.values import (
-    BOOL,
-    INT,
-    ListType,
-    MapType,
-    OptionalType,
-    Type,
-    TypeVariable,
-    list_of,
-    map_of,
-    optional_of,
-)
+from policy_sched.language.values import types
 from tests.finite import chooser, numbers
 
 DEVICE: Final = device_record(
@@ -54,57 +43,59 @@ for one in selector_environment().overloads:
 VARIABLES: Final = {"ordered": "int", "amount": "int", "K": "string"}
 
 
-def settled(kind: Type, element: str) -> Type:
+def settled(kind: types.Type, element: str) -> types.Type:
     """Return a type with its variables replaced."""
     match kind:
-        case TypeVariable():
-            return Type(VARIABLES.get(kind.name, element))
-        case ListType():
-            return list_of(settled(kind.element, element))
-        case MapType():
-            return map_of(settled(kind.key, element), settled(kind.value, element))
-        case OptionalType():
-            return optional_of(settled(kind.element, element))
+        case types.TypeVariable():
+            return types.Type(VARIABLES.get(kind.name, element))
+        case types.ListType():
+            return types.list_of(settled(kind.element, element))
+        case types.MapType():
+            return types.map_of(settled(kind.key, element), settled(kind.value, element))
+        case types.OptionalType():
+            return types.optional_of(settled(kind.element, element))
     return kind
 
 
 @st.composite
-def expressions(draw: st.DrawFn, kind: Type, depth: int = 3) -> str:
+def expressions(draw: st.DrawFn, kind: types.Type, depth: int = 3) -> str:
     """Draw an expression of a type; now and then a part is of another type."""
     choose = chooser(draw)
     if draw(numbers(20)) == 0:
-        kind = Type(choose(sorted(LEAVES)))
+        kind = types.Type(choose(sorted(LEAVES)))
 
-    def part(inner: Type) -> str:
+    def part(inner: types.Type) -> str:
         return draw(expressions(inner, depth - 1))
 
     forms = ["leaf", "call", "call", "cond", "index", "loop", "bind"] if depth else ["leaf"]
     match choose(forms):
         case "cond":
-            return f"({part(BOOL)} ? {part(kind)} : {part(kind)})"
+            return f"({part(types.BOOL)} ? {part(kind)} : {part(kind)})"
         case "index":
-            return f"[{part(kind)}, {part(kind)}][{part(INT)}]"
+            return f"[{part(kind)}, {part(kind)}][{part(types.INT)}]"
         case "bind":
             return f"cel.bind(v, {part(kind)}, v)"
-        case "loop" if kind == BOOL:
+        case "loop" if kind == types.BOOL:
             loop = choose(("all", "exists", "exists_one"))
-            return f"[{part(INT)}].{loop}(x, x == {part(INT)} && {part(BOOL)})"
-        case "loop" if isinstance(kind, ListType):
-            return f"{part(list_of(INT))}.map(x, {part(BOOL)}, {part(kind.element)})"
+            return f"[{part(types.INT)}].{loop}(x, x == {part(types.INT)} && {part(types.BOOL)})"
+        case "loop" if isinstance(kind, types.ListType):
+            return (
+                f"{part(types.list_of(types.INT))}.map(x, {part(types.BOOL)}, {part(kind.element)})"
+            )
         case "call" if kind.name in BY_RESULT:
             return draw(calls(choose(BY_RESULT[kind.name]), kind, depth))
     match kind:
-        case ListType():
+        case types.ListType():
             return f"[{', '.join(part(kind.element) for _ in range(1 + draw(numbers(3))))}]"
-        case OptionalType():
+        case types.OptionalType():
             return f"optional.of({part(kind.element)})"
-        case MapType():
+        case types.MapType():
             return f"{{{part(kind.key)}: {part(kind.value)}}}"
     return choose(LEAVES[kind.name])
 
 
 @st.composite
-def calls(draw: st.DrawFn, one: Overload, kind: Type, depth: int) -> str:
+def calls(draw: st.DrawFn, one: Overload, kind: types.Type, depth: int) -> str:
     """Draw a call of an overload whose result is of a type."""
     element = getattr(kind, "element", kind).name
     element = element if element in LEAVES else chooser(draw)(sorted(LEAVES))
@@ -116,7 +107,11 @@ def calls(draw: st.DrawFn, one: Overload, kind: Type, depth: int) -> str:
     return f"({args[0]}).{one.name}({', '.join(args[1:])})"
 
 
-KINDS: Final = [*map(Type, ("bool", "int", "string", "double")), list_of(INT), optional_of(INT)]
+KINDS: Final = [
+    *map(types.Type, ("bool", "int", "string", "double")),
+    types.list_of(types.INT),
+    types.optional_of(types.INT),
+]
 EXPRESSIONS: Final = st.sampled_from(KINDS).flatmap(expressions)
 
 

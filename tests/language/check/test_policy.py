@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from policy_sched.language.check.policy import check_expression, check_policy
 from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text
-from policy_sched.language.syntax.ast import Call, Cond, Const, Core, Index, Let, Macro, Var
-from policy_sched.language.values.types import UNKNOWN, ListType, QuantityType, quantity_of
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
 from tests.language.rule_files import RULES, documents, policy
 
 _LINE = re.compile(
@@ -37,7 +37,7 @@ def _cases() -> list[tuple[str, str, str, str]]:
     return found  # type: ignore[return-value]  # four texts each
 
 
-def good(text: str, **params: object) -> Core:
+def good(text: str, **params: object) -> ast.Core:
     """Return the typed tree of an expression that must be right."""
     tree, diagnostics = check_expression(text, params=params)
     assert tree is not None, diagnostics
@@ -78,25 +78,25 @@ class TestTypedTree:
     def test_operators_and_methods_are_settled(self) -> None:
         """Every call names its overload."""
         tree = good("node.podCount + 1 > 2")
-        assert isinstance(tree, Call)
+        assert isinstance(tree, ast.Call)
         assert tree.overload == "gt_int_int"
-        assert isinstance(tree.args[0], Call)
+        assert isinstance(tree.args[0], ast.Call)
         assert tree.args[0].overload == "add_int_int"
 
     def test_a_key_is_an_index(self) -> None:
         """A map's field is an index by a constant text."""
         assert good("node.labels.zone") == good('node.labels["zone"]')
         tree = good("node.labels.?zone")
-        assert isinstance(tree, Index)
+        assert isinstance(tree, ast.Index)
         assert tree.optional
 
     def test_a_literal_takes_the_dimension_that_it_meets(self) -> None:
         """A quantity literal compared with cpu is an amount of cpu."""
         tree = good('node.free["cpu"] > (node.ready ? quantity("1") : quantity("2"))')
-        assert isinstance(tree, Call)
-        assert isinstance(tree.args[1], Cond)
-        assert tree.args[1].then.type == quantity_of("cpu")
-        assert good('quantity("1")').type == quantity_of("free")
+        assert isinstance(tree, ast.Call)
+        assert isinstance(tree.args[1], ast.Cond)
+        assert tree.args[1].then.type == types.quantity_of("cpu")
+        assert good('quantity("1")').type == types.quantity_of("free")
 
     @pytest.mark.parametrize(
         ("name", "dimension"),
@@ -105,30 +105,30 @@ class TestTypedTree:
     def test_a_resource_has_its_dimension(self, name: str, dimension: str) -> None:
         """The name of a resource tells what its amounts count."""
         kind = good(f'node.free["{name}"]').type
-        assert isinstance(kind, QuantityType)
+        assert isinstance(kind, types.QuantityType)
         assert kind.dimension == dimension
 
     def test_macro_variables_are_unique(self) -> None:
         """Two macros over one name have two variables, and the inner one is meant inside."""
         tree = good("[1].all(x, [2].all(x, x == 2) && x == 1)")
-        assert isinstance(tree, Macro)
-        inner = next(a for a in getattr(tree.test, "args", ()) if isinstance(a, Macro))
+        assert isinstance(tree, ast.Macro)
+        inner = next(a for a in getattr(tree.test, "args", ()) if isinstance(a, ast.Macro))
         assert tree.names != inner.names
-        assert isinstance(inner.test, Call)
-        assert isinstance(inner.test.args[0], Var)
+        assert isinstance(inner.test, ast.Call)
+        assert isinstance(inner.test.args[0], ast.Var)
         assert inner.test.args[0].name == inner.names[0]
 
     def test_bind_is_a_let(self) -> None:
         """`cel.bind` stays a binding, so that its value is computed once."""
         tree = good("cel.bind(x, node.podCount, x + x)")
-        assert isinstance(tree, Let)
+        assert isinstance(tree, ast.Let)
 
     def test_sum_with_a_body_is_the_sum_of_a_map(self) -> None:
         """`e.sum(x, t)` means `e.map(x, t).sum()`."""
         tree = good("node.pods.sum(p, p.priority)")
-        assert isinstance(tree, Call)
+        assert isinstance(tree, ast.Call)
         assert tree.overload == "sum_list"
-        assert isinstance(tree.args[0], Macro)
+        assert isinstance(tree.args[0], ast.Macro)
 
     def test_spans_count_in_the_text(self) -> None:
         """A tree knows the characters that it was written with."""
@@ -143,8 +143,8 @@ class TestParams:
     def test_an_empty_list_fits_everywhere(self) -> None:
         """A list without elements is a list of anything, and so are its elements."""
         tree = good("params.none.filter(r, node.free[r.name] > quantity(r.least))", none=[])
-        assert isinstance(tree.type, ListType)
-        assert tree.type.element == UNKNOWN
+        assert isinstance(tree.type, types.ListType)
+        assert tree.type.element == types.UNKNOWN
         good('"a" in params.none && pod.requests.fitsIn(node.free, params.none)', none=[])
 
     def test_an_affinity_of_any_shape_reaches_its_builtin(self) -> None:
@@ -407,7 +407,7 @@ def test_constants_keep_their_values() -> None:
     """A literal's value and type are those that were written."""
     for text, value in (("1", 1), ("-1", -1), ("0x10", 16), ("1.5", 1.5), ('"a"', "a")):
         tree = good(text)
-        assert isinstance(tree, Const)
+        assert isinstance(tree, ast.Const)
         assert (tree.value, type(tree.value)) == (value, type(value))
 
 

@@ -17,7 +17,8 @@ from policy_sched.language.format.printer import (
     format_expression,
     plain_expression,
 )
-from policy_sched.language.syntax.ast import AndExpr, Literal, Node, OrExpr, Unary, children
+from policy_sched.language.syntax import ast
+from policy_sched.language.syntax.ast import children
 from policy_sched.language.syntax.parser import comments, parse
 from tests.language.rule_files import documents
 from tests.language.strategies import rules
@@ -87,23 +88,23 @@ def texts(draw: st.DrawFn, gaps: st.SearchStrategy[str]) -> str:
     return "".join(token + draw(gaps) for token in tokens)
 
 
-def meaning(node: Node) -> object:
+def meaning(node: ast.Node) -> object:
     """Return a tree without what has no meaning: grouping of a chain, and how a minus is held."""
     match node:
-        case AndExpr(args=args) | OrExpr(args=args):
+        case ast.AndExpr(args=args) | ast.OrExpr(args=args):
             flat: list[object] = []
             for arg in args:
                 inner = meaning(arg)
                 same = type(arg) is type(node) and isinstance(inner, list)
                 flat += inner[1:] if same and isinstance(inner, list) else [inner]
             return [type(node), *flat]
-        case Unary(op=op, operand=Unary(op=again, operand=Unary(op=third, operand=operand))) if (
-            op == again == third
-        ):
-            return meaning(Unary(op=op, operand=operand, span=node.span))
-        case Unary(op="-", operand=Literal(value=value)) if not isinstance(value, str):
+        case ast.Unary(
+            op=op, operand=ast.Unary(op=again, operand=ast.Unary(op=third, operand=operand))
+        ) if op == again == third:
+            return meaning(ast.Unary(op=op, operand=operand, span=node.span))
+        case ast.Unary(op="-", operand=ast.Literal(value=value)) if not isinstance(value, str):
             return -value
-        case Literal(value=value):
+        case ast.Literal(value=value):
             return value
     rest = tuple(getattr(node, name, None) for name in ("name", "op", "optional", "quoted"))
     return [type(node), rest, [meaning(child) for child in children(node)]]

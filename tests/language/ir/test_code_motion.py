@@ -10,7 +10,7 @@ from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.ir.code_motion import Cost
 from policy_sched.language.lower.dispatch import make_lowering
-from policy_sched.language.values.types import RecordType
+from policy_sched.language.values import types
 from tests.language.harness import checked
 
 
@@ -18,7 +18,7 @@ def cost(text: str) -> tuple[Cost, Cost]:
     """Return what a text costs: with materialized columns, and after every node has changed."""
     tree, problems = checked(text)
     assert tree is not None, problems
-    low = make_lowering({}, RecordType("record"), {})
+    low = make_lowering({}, types.RecordType("record"), {})
     program = make_unit(low, [low.plain(low.lower(tree, {}))], keeps=True).program
     return program.kept, program.full
 
@@ -67,7 +67,7 @@ def test_the_most_expensive_part_is_named() -> None:
     tree, _ = checked(text)
     assert tree is not None
     rule = Checked(tree, Text(text))
-    given = ({}, RecordType("record"), {}, ())
+    given = ({}, types.RecordType("record"), {}, ())
     refusal = over_budget(rule, cost(text)[0].units, 500, given)
     assert refusal.code == "PS503"
     assert text[refusal.span.start :].startswith("node.pods.filter")

@@ -13,7 +13,7 @@ from policy_sched.language.stdlib.environment import (
     Variable,
     policy_environment,
 )
-from policy_sched.language.values.types import BOOL, INT, RecordType, parts
+from policy_sched.language.values import types
 
 ENVIRONMENT = policy_environment()
 RECORDS = ENVIRONMENT.records
@@ -26,14 +26,16 @@ def test_every_record_is_described() -> None:
         assert record.fields
         for field in record.fields.values():
             assert field.doc.endswith("."), field
-            assert field.range is None or (field.type == INT and field.range[0] < field.range[1])
+            assert field.range is None or (
+                field.type == types.INT and field.range[0] < field.range[1]
+            )
 
 
 def test_records_refer_to_records() -> None:
     """A field's type names only records that exist."""
     kinds = [f.type for r in RECORDS.values() for f in r.fields.values()]
     kinds += [v.type for v in ENVIRONMENT.variables.values()]
-    named = {p.name for k in kinds for p in parts(k) if isinstance(p, RecordType)}
+    named = {p.name for k in kinds for p in types.parts(k) if isinstance(p, types.RecordType)}
     assert named <= set(RECORDS)
 
 
@@ -75,9 +77,9 @@ def test_habits_lead_to_names_that_exist() -> None:
 def test_the_checker_takes_any_environment() -> None:
     """An expression is checked against the environment that is passed, not against a global one."""
     other = Environment(
-        variables={"device": Variable("device", INT, "S", "A number.")},
+        variables={"device": Variable("device", types.INT, "S", "A number.")},
         records={},
-        sections={"selector": Section("selector", frozenset({"device"}), (BOOL,), "bool")},
+        sections={"selector": Section("selector", frozenset({"device"}), (types.BOOL,), "bool")},
         overloads=ENVIRONMENT.overloads,
         habits={},
     )

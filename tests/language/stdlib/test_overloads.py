@@ -8,27 +8,12 @@ import pytest
 
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.stdlib.environment import (
-    NAMESPACES,
     Overload,
     choose,
     closest,
     policy_environment,
 )
-from policy_sched.language.values.types import (
-    INT,
-    RAW,
-    STRING,
-    UNKNOWN,
-    ListType,
-    MapType,
-    OptionalType,
-    Type,
-    TypeVariable,
-    list_of,
-    map_of,
-    optional_of,
-    quantity_of,
-)
+from policy_sched.language.values import types
 
 ENVIRONMENT = policy_environment()
 SPELLINGS = ENVIRONMENT.overloads
@@ -36,18 +21,18 @@ FUNCTIONS, METHODS, OPERATORS = ENVIRONMENT.functions, ENVIRONMENT.methods, ENVI
 OVERLOADS = {overload.id: overload for overload in reversed(SPELLINGS)}
 
 
-def an_example(kind: Type) -> Type:
+def an_example(kind: types.Type) -> types.Type:
     """Return a type without variables that suits a parameter of type ``kind``."""
     match kind:
-        case TypeVariable():
-            return INT
-        case ListType():
-            return list_of(an_example(kind.element))
-        case OptionalType():
-            return optional_of(an_example(kind.element))
-        case MapType():
-            return map_of(an_example(kind.key), an_example(kind.value))
-    return map_of(STRING, INT) if kind == RAW else kind
+        case types.TypeVariable():
+            return types.INT
+        case types.ListType():
+            return types.list_of(an_example(kind.element))
+        case types.OptionalType():
+            return types.optional_of(an_example(kind.element))
+        case types.MapType():
+            return types.map_of(an_example(kind.key), an_example(kind.value))
+    return types.map_of(types.STRING, types.INT) if kind == types.RAW else kind
 
 
 @pytest.mark.parametrize("overload", SPELLINGS, ids=lambda o: o.signature)
@@ -70,7 +55,7 @@ def test_every_overload_is_described(overload: Overload) -> None:
     assert re.fullmatch(r"[A-Za-z]\w*", overload.id)
     assert overload.doc.endswith(".")
     namespace = overload.name.partition(".")[0] if "." in overload.name else ""
-    assert not namespace or namespace in NAMESPACES
+    assert not namespace or namespace in ENVIRONMENT.namespaces
 
 
 def test_ids_are_names_and_types() -> None:
@@ -110,10 +95,10 @@ def test_signatures_read_as_written(name: str, signature: str) -> None:
 def test_unknown_arguments_take_the_common_result() -> None:
     """An argument of unknown type leaves the result open only where overloads differ in it."""
     by_sign = {op: [o for o in OPERATORS[op] if len(o.params) == 2] for op in "+<"}
-    opened = choose(by_sign["+"], [UNKNOWN, UNKNOWN])
+    opened = choose(by_sign["+"], [types.UNKNOWN, types.UNKNOWN])
     assert opened is not None
-    assert opened.result == UNKNOWN
-    compared = choose(by_sign["<"], [UNKNOWN, UNKNOWN])
+    assert opened.result == types.UNKNOWN
+    compared = choose(by_sign["<"], [types.UNKNOWN, types.UNKNOWN])
     assert compared is not None
     assert str(compared.result) == "bool"
 
@@ -121,17 +106,17 @@ def test_unknown_arguments_take_the_common_result() -> None:
 def test_dimensions_of_a_call() -> None:
     """Quantities of a call agree on one dimension, or the call names the two that do not."""
     candidates = FUNCTIONS["percent"]
-    agreed = choose(candidates, [quantity_of("cpu"), quantity_of("free")])
+    agreed = choose(candidates, [types.quantity_of("cpu"), types.quantity_of("free")])
     assert agreed is not None
     assert (agreed.dimension, agreed.clash) == ("cpu", ())
-    differing = choose(candidates, [quantity_of("cpu"), quantity_of("bytes")])
+    differing = choose(candidates, [types.quantity_of("cpu"), types.quantity_of("bytes")])
     assert differing is not None
     assert differing.clash == ("bytes", "cpu")
 
 
 def test_the_nearest_overloads_are_offered() -> None:
     """The overloads that miss the arguments by least come first."""
-    assert closest(FUNCTIONS["percent"], [INT, STRING])[0] == "percent(int, int) -> int"
+    assert closest(FUNCTIONS["percent"], [types.INT, types.STRING])[0] == "percent(int, int) -> int"
 
 
 @pytest.mark.parametrize(

@@ -8,62 +8,47 @@ import pytest
 from lark import Lark
 
 from policy_sched.language.diagnostics.problems import Text
-from policy_sched.language.syntax.ast import (
-    AndExpr,
-    Binary,
-    CallExpr,
-    CondExpr,
-    Ident,
-    IndexExpr,
-    ListExpr,
-    Literal,
-    MapExpr,
-    MethodExpr,
-    Node,
-    OrExpr,
-    Select,
-    Unary,
-    walk,
-)
+from policy_sched.language.syntax import ast
+from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.parser import lark_parser, parse
 from tests.language.cel_spec import DIRECTORY, cases
 
 
-def shown(node: Node) -> str:
+def shown(node: ast.Node) -> str:
     """Write a tree with brackets around everything."""
     match node:
-        case Literal(value=value):
+        case ast.Literal(value=value):
             return repr(value)
-        case Ident(name=name):
+        case ast.Ident(name=name):
             return name
-        case Select(operand=operand, name=name, optional=optional):
+        case ast.Select(operand=operand, name=name, optional=optional):
             return f"{shown(operand)}{'.?' if optional else '.'}{name}"
-        case IndexExpr(operand=operand, index=index, optional=optional):
+        case ast.IndexExpr(operand=operand, index=index, optional=optional):
             return f"{shown(operand)}[{'?' if optional else ''}{shown(index)}]"
-        case CallExpr(name=name, args=args):
+        case ast.CallExpr(name=name, args=args):
             return f"{name}({', '.join(map(shown, args))})"
-        case MethodExpr(target=target, name=name, args=args):
+        case ast.MethodExpr(target=target, name=name, args=args):
             return f"{shown(target)}.{name}({', '.join(map(shown, args))})"
-        case Unary(op=op, operand=operand):
+        case ast.Unary(op=op, operand=operand):
             return f"({op}{shown(operand)})"
-        case Binary(op=op, left=left, right=right):
+        case ast.Binary(op=op, left=left, right=right):
             return f"({shown(left)} {op} {shown(right)})"
     return shown_compound(node)
 
 
-def shown_compound(node: Node) -> str:
+def shown_compound(node: ast.Node) -> str:
     """Write what has several parts."""
     match node:
-        case AndExpr(args=args):
+        case ast.AndExpr(args=args):
             return f"({' && '.join(map(shown, args))})"
-        case OrExpr(args=args):
+        case ast.OrExpr(args=args):
             return f"({' || '.join(map(shown, args))})"
-        case CondExpr(test=test, then=then, otherwise=otherwise):
+        case ast.CondExpr(test=test, then=then, otherwise=otherwise):
             return f"({shown(test)} ? {shown(then)} : {shown(otherwise)})"
-        case ListExpr(elements=elements, optional=optional):
+        case ast.ListExpr(elements=elements, optional=optional):
             marked = zip(elements, optional, strict=True)
             return f"[{', '.join('?' * o + shown(e) for e, o in marked)}]"
-        case MapExpr(keys=keys, values=values, optional=optional):
+        case ast.MapExpr(keys=keys, values=values, optional=optional):
             entries = zip(keys, values, optional, strict=True)
             return f"{{{', '.join('?' * o + shown(k) + ': ' + shown(v) for k, v, o in entries)}}}"
     raise AssertionError(node)

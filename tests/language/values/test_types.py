@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.language.values.types import parse_type
+from policy_sched.language.values import types
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from policy_sched.language.values.types import parse_type
 )
 def test_types_read_back(text: str) -> None:
     """A type's text is the text that it was read from."""
-    assert str(parse_type(text, records=("Pod", "Taint"))) == text
+    assert str(types.parse_type(text, records=("Pod", "Taint"))) == text
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_types_read_back(text: str) -> None:
 def test_bad_types_are_refused_in_words(text: str, words: str) -> None:
     """A text that is no type is refused with a sentence."""
     with pytest.raises(ValueError, match=words):
-        parse_type(text)
+        types.parse_type(text)
