@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any, Final
@@ -30,7 +31,16 @@ from policy_sched.language.cel.values import (
     type_name,
 )
 from policy_sched.language.stdlib import BUILTINS, Version
-from policy_sched.language.values import Fault, LimitError, types
+from policy_sched.language.values import (
+    DIVIDE_BY_ZERO,
+    KINDS,
+    NOT_FINITE,
+    OUT_OF_RANGE,
+    OVERFLOW,
+    Fault,
+    LimitError,
+    types,
+)
 
 Kernel = Callable[..., Any]
 INT64: Final = 2**63
@@ -40,6 +50,13 @@ MAX_MADE: Final = 1_000_000
 
 
 _WRAPPED: Final = {types.DURATION: Duration, types.TIMESTAMP: Timestamp}
+#: cel-go's words of errors that the rule language knows by their kind.
+_WORDS: Final = {
+    OVERFLOW: "integer overflow",
+    NOT_FINITE: "integer overflow",
+    DIVIDE_BY_ZERO: "division by zero",
+    OUT_OF_RANGE: "index out of range",
+}
 
 
 def rule_kernel(name: str, result: types.Type = types.INT) -> Kernel:
@@ -49,11 +66,22 @@ def rule_kernel(name: str, result: types.Type = types.INT) -> Kernel:
     def called(*args: Any) -> Any:
         try:
             found = kernel(*args)
-        except (Fault, LimitError) as error:
-            raise CelError(f"{name.split('_', maxsplit=1)[0]}: {error}") from None
+        except LimitError as error:
+            raise CelError(str(error)) from None
+        except Fault as fault:
+            raise CelError(_words(name, fault, result)) from None
         return found if wrap is None else wrap(found)
 
     return called
+
+
+def _words(name: str, fault: Fault, result: types.Type) -> str:
+    short = name.partition("_")[0]
+    if fault.kind == OVERFLOW and result == types.TIMESTAMP:
+        return "timestamp overflow"
+    if short == "mod":
+        return "modulus by zero"
+    return _WORDS.get(fault.kind, f"{short}: {KINDS[fault.kind].replace('_', ' ')}")
 
 
 def int64(value: int) -> int:
@@ -70,42 +98,9 @@ def uint64(value: int) -> Uint:
     return Uint(value)
 
 
-def _quotient(a: int, b: int) -> int:
-    if b == 0:
-        raise CelError("division by zero")
-    found = abs(a) // abs(b)
-    return found if (a < 0) == (b < 0) else -found
-
-
-def _remainder(a: int, b: int) -> int:
-    if b == 0:
-        raise CelError("modulus by zero")
-    return a - b * _quotient(a, b)
-
-
-def _double_quotient(a: float, b: float) -> float:
-    if b:
-        return a / b
-    if a == 0 or math.isnan(a):
-        return math.nan
-    return math.copysign(math.inf, a) * math.copysign(1.0, b)
-
-
-_FIRST: Final = -62_135_596_800 * 10**9
-_LAST: Final = 253_402_300_800 * 10**9 - 1
 _text_of_timestamp: Final = BUILTINS["string_timestamp"].function
 _text_of_duration: Final = BUILTINS["string_duration"].function
 _text_of_double: Final = BUILTINS["string_double"].function
-
-
-def _span(value: int) -> Duration:
-    return Duration(int64(value))
-
-
-def _moment(value: int) -> Timestamp:
-    if not _FIRST <= value <= _LAST:
-        raise CelError("timestamp overflow")
-    return Timestamp(value)
 
 
 def _joined(a: Any, b: Any) -> Any:
@@ -120,12 +115,6 @@ def compare(a: Any, b: Any) -> int:
         a, b = a.encode(), b.encode()
     found: int = (a > b) - (a < b)
     return found
-
-
-def _int_of_double(value: float) -> int:
-    if not -(2.0**63) < value < 2.0**63:
-        raise CelError("integer overflow")
-    return int(value)
 
 
 def _int_of_text(text: str) -> int:
@@ -325,45 +314,51 @@ def comparable(a: Any, b: Any) -> None:
         raise CelError("list elements must be comparable")
 
 
+_ORDERS: Final[dict[str, Kernel]] = {
+    "lt": lambda a, b: compare(a, b) < 0,
+    "le": lambda a, b: a <= b if isinstance(a, float) else compare(a, b) <= 0,
+    "gt": lambda a, b: compare(a, b) > 0,
+    "ge": lambda a, b: a >= b if isinstance(a, float) else compare(a, b) >= 0,
+}
+_UINTS: Final[dict[str, Kernel]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.floordiv,
+    "mod": operator.mod,
+}
+
+
+def _of_uints(name: str, kernel: Kernel) -> Kernel:
+    def found(a: Uint, b: Uint) -> Uint:
+        try:
+            return uint64(kernel(int(a), int(b)))
+        except ZeroDivisionError:
+            word = "modulus" if name == "mod" else "division"
+            raise CelError(f"{word} by zero") from None
+
+    return found
+
+
+def uint_of_double(number: float) -> Uint:
+    """Return a double as an unsigned int, truncated. Raises CelError."""
+    if not 0 <= number < UINT64:
+        raise CelError("unsigned integer overflow")
+    return Uint(number)
+
+
 OPERATORS: Final[dict[str, Kernel]] = {
-    "add_int_int": lambda a, b: int64(a + b),
-    "add_uint_uint": lambda a, b: uint64(int(a) + int(b)),
-    "add_double_double": lambda a, b: a + b,
     "add_string_string": _joined,
     "add_bytes_bytes": _joined,
     "add_list_list": _joined,
-    "add_duration_duration": lambda a, b: _span(int(a) + int(b)),
-    "add_timestamp_duration": lambda a, b: _moment(int(a) + int(b)),
-    "add_duration_timestamp": lambda a, b: _moment(int(a) + int(b)),
-    "sub_int_int": lambda a, b: int64(a - b),
-    "sub_uint_uint": lambda a, b: uint64(int(a) - int(b)),
-    "sub_double_double": lambda a, b: a - b,
-    "sub_duration_duration": lambda a, b: _span(int(a) - int(b)),
-    "sub_timestamp_timestamp": lambda a, b: _span(int(a) - int(b)),
-    "sub_timestamp_duration": lambda a, b: _moment(int(a) - int(b)),
-    "mul_int_int": lambda a, b: int64(a * b),
-    "mul_uint_uint": lambda a, b: uint64(int(a) * int(b)),
-    "mul_double_double": lambda a, b: a * b,
-    "div_int_int": lambda a, b: int64(_quotient(a, b)),
-    "div_uint_uint": lambda a, b: uint64(_quotient(int(a), int(b))),
-    "div_double_double": _double_quotient,
-    "mod_int_int": _remainder,
-    "mod_uint_uint": lambda a, b: uint64(_remainder(int(a), int(b))),
-    "neg_int": lambda a: int64(-a),
-    "neg_double": lambda a: -a,
-    "not_bool": lambda a: not a,
+    **{f"{name}_uint_uint": _of_uints(name, kernel) for name, kernel in _UINTS.items()},
     **{
         f"{name}_{a}_{b}": kernel
-        for name, kernel in {
-            "lt": lambda a, b: compare(a, b) < 0,
-            "le": lambda a, b: a <= b if isinstance(a, float) else compare(a, b) <= 0,
-            "gt": lambda a, b: compare(a, b) > 0,
-            "ge": lambda a, b: a >= b if isinstance(a, float) else compare(a, b) >= 0,
-        }.items()
-        for a, b in [
-            *((one, one) for one in ("bool", "string", "bytes", "duration", "timestamp")),
-            *((a, b) for a in ("int", "uint", "double") for b in ("int", "uint", "double")),
-        ]
+        for name, kernel in _ORDERS.items()
+        for a, b in (
+            *(("uint", one) for one in ("int", "uint", "double")),
+            *(("int", "uint"), ("double", "uint"), ("bytes", "bytes")),
+        )
     },
     "eq_any_any": equal,
     "ne_any_any": lambda a, b: not equal(a, b),
@@ -372,39 +367,21 @@ OPERATORS: Final[dict[str, Kernel]] = {
 }
 
 STANDARD: Final[dict[str, Kernel]] = {
-    **{f"size_{kind}": len for kind in ("string", "bytes", "list", "map")},
-    "contains_string_string": lambda text, part: part in text,
-    "startsWith_string_string": str.startswith,
-    "endsWith_string_string": str.endswith,
-    "int_int": int,
+    "size_bytes": len,
     "int_uint": lambda a: int64(int(a)),
-    "int_double": _int_of_double,
     "int_string": _int_of_text,
-    "int_timestamp": lambda a: int(a) // 10**9,
     "int_duration": int,
     "uint_uint": lambda a: a,
     "uint_int": uint64,
-    "uint_double": lambda a: uint64(_int_of_double(a)),
+    "uint_double": uint_of_double,
     "uint_string": _uint_of_text,
-    "double_double": float,
-    "double_int": float,
     "double_uint": float,
     "double_string": _double_of_text,
-    "string_string": str,
-    "string_bool": lambda a: str(a).lower(),
-    "string_int": str,
     "string_uint": lambda a: str(int(a)),
-    "string_double": _text_of_double,
     "string_bytes": _text_of_bytes,
-    "string_timestamp": lambda a: _text_of_timestamp(int(a)),
-    "string_duration": lambda a: _text_of_duration(int(a)),
     "bytes_bytes": bytes,
     "bytes_string": str.encode,
-    "bool_bool": bool,
     "bool_string": _bool_of_text,
-    "duration_duration": lambda a: a,
-    "timestamp_timestamp": lambda a: a,
-    "timestamp_int": lambda a: _moment(a * 10**9),
     "type_any": _type_of,
     "dyn_any": lambda a: a,
     "optional_of_any": lambda a: Optional(True, a),
@@ -412,7 +389,6 @@ STANDARD: Final[dict[str, Kernel]] = {
     "optional_none": lambda: ABSENT,
     "hasValue_optional": lambda a: a.present,
     "value_optional": _value,
-    "indexOf_string_string": lambda text, part: text.find(part),
     "join_list": lambda items: _text_of(items, ""),
     "join_list_string": _text_of,
     "format_string_list": _formatted,

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 import re2
 
 from policy_sched.language.cel.library import (
-    MAX_MADE,
     Kernel,
     compare,
     int64,
@@ -167,12 +166,6 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
     return items[start:end]
 
 
-def _range(length: int) -> list[int]:
-    if length > MAX_MADE:
-        raise CelError("the value is too large")
-    return list(range(length))
-
-
 def _contains_all(items: list[Any], others: list[Any]) -> bool:
     return all(any(equal(item, other) for item in items) for other in others)
 
@@ -291,17 +284,14 @@ KUBERNETES: Final[dict[str, Kernel]] = {
     "flatten_list": _flatten,
     "flatten_list_int": _flatten,
     "distinct_list": _distinct,
-    "reverse_list": lambda a: a[::-1],
     "first_list": lambda a: Optional(True, a[0]) if a else ABSENT,
     "last_list": lambda a: Optional(True, a[-1]) if a else ABSENT,
-    "lists_range_int": _range,
     "sets_contains_list_list": _contains_all,
     "sets_equivalent_list_list": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
     "sets_intersects_list_list": lambda a, b: any(equal(x, y) for x in a for y in b),
     "findAll_string_string": _find_all,
     "findAll_string_string_int": _find_all,
     "quantity_string": _quantity,
-    "isQuantity_string": _is(_quantity),
     "sign_quantity": lambda a: a.sign(),
     "isInteger_quantity": _is_integer,
     "asInteger_quantity": _as_integer,
@@ -315,14 +305,6 @@ KUBERNETES: Final[dict[str, Kernel]] = {
     "compareTo_quantity_quantity": lambda a, b: _sign_of(a.nanos, b.nanos),
     "semver_string": read_version,
     "semver_string_bool": read_version,
-    "isSemver_string": _is(read_version),
-    "isSemver_string_bool": _is(read_version),
-    "major_semver": lambda a: a.major,
-    "minor_semver": lambda a: a.minor,
-    "patch_semver": lambda a: a.patch,
-    "isGreaterThan_semver_semver": lambda a, b: a.order > b.order,
-    "isLessThan_semver_semver": lambda a, b: a.order < b.order,
-    "compareTo_semver_semver": lambda a, b: (a.order > b.order) - (a.order < b.order),
     "ip_string": _ip,
     "isIP_string": _is(_ip),
     "ip_isCanonical_string": lambda text: str(_ip(text).ip) == text,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import re2
@@ -14,9 +12,17 @@ from policy_sched.language.check import macros
 from policy_sched.language.check.scope import Definition, Scope, silent
 from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
-from policy_sched.language.stdlib import Overload, choose, closest, settle
+from policy_sched.language.stdlib import (
+    BUILTINS,
+    Overload,
+    choose,
+    closest,
+    settle,
+    timestamp_of_text,
+    version,
+)
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import types
+from policy_sched.language.values import Fault, types
 from policy_sched.model import parse as parse_quantity
 from policy_sched.model import parse_selector
 
@@ -251,63 +257,25 @@ def quantities_differ(kinds: Sequence[types.Type]) -> tuple[str, ...]:
     return tuple(sorted(fixed)) if len(fixed) > 1 else ()
 
 
-_DURATION_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION: Final = re.compile(rf"[+-]?(?:0|(?:{_DURATION_PART.pattern})++)")
-_SECONDS: Final = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "μs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "h": 3600.0,
-}
-_TIMESTAMP: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.IGNORECASE
+def _reader(read: Callable[[str], object], what: str) -> Callable[[str], str | None]:
+    """Return what says why a constant text cannot be read, or None if it can."""
+
+    def bad(text: str) -> str | None:
+        try:
+            read(text)
+        except (Fault, ValueError):
+            return f"is not {what}"
+        return None
+
+    return bad
+
+
+bad_duration: Final = _reader(
+    BUILTINS["duration_string"].function, 'a duration such as "90s", "5m" or "1h30m"'
 )
-_NUMBER: Final = r"(?:0|[1-9]\d*)"
-_SEMVER: Final = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
-    rf"(?:-(?:{_NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:{_NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
-)
-_MAX_DURATION_SECONDS: Final = 315_576_000_000  # ten thousand years, as CEL's durations
-
-
-def bad_duration(text: str) -> str | None:
-    """Return what is wrong with a Go duration such as "1h30m", or None."""
-    if not _DURATION.fullmatch(text):
-        return 'is not a duration such as "90s", "5m" or "1h30m"'
-    seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(text))
-    return "is out of range" if seconds > _MAX_DURATION_SECONDS else None
-
-
-def bad_timestamp(text: str) -> str | None:
-    """Return what is wrong with an RFC 3339 time, or None; years run from 1 to 9999 in UTC."""
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
-        return 'is not a time such as "2024-05-01T12:00:00Z"'
-    zone = "+00:00" if found[3] in "zZ" else found[3]
-    try:
-        datetime.fromisoformat(f"{found[1]}T{found[2]}{zone}").astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        return f"is not a time: {error}"
-    return None
-
-
-def bad_quantity(text: str) -> str | None:
-    """Return what is wrong with a Kubernetes quantity, or None."""
-    try:
-        parse_quantity(text)
-    except ValueError:
-        return 'is not a quantity such as "500m", "2" or "10Gi"'
-    return None
-
-
-def bad_semver(text: str) -> str | None:
-    """Return what is wrong with a semantic version, or None."""
-    return None if _SEMVER.fullmatch(text) else 'is not a version such as "1.36.0"'
+bad_timestamp: Final = _reader(timestamp_of_text, 'a time such as "2024-05-01T12:00:00Z"')
+bad_quantity: Final = _reader(parse_quantity, 'a quantity such as "500m", "2" or "10Gi"')
+bad_semver: Final = _reader(version, 'a version such as "1.36.0"')
 
 
 def bad_selector(text: str) -> str | None:
