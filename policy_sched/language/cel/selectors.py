@@ -73,7 +73,8 @@ class Selector:
 
 def check_selector(text: str) -> tuple[Problem, ...]:
     """Return what is wrong with a selector of an object that is about to be created."""
-    return compile_selector(text, new=True).problems
+    selector: Selector = compile_selector(text, new=True)
+    return selector.problems
 
 
 def selector_type(text: str) -> types.Type | None:
