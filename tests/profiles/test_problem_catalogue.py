@@ -17,9 +17,12 @@ from policy_sched.profiles.check.snapshot import snapshot_of
 HERE = Path(__file__).parent
 RULES = HERE.parent / "language" / "rules"
 ENTRIES = yaml.safe_load((HERE / "problems.yaml").read_text(encoding="utf-8"))
-#: Codes that no file alone has: they need a scheduler that runs.
-ELSEWHERE = ("PS711", "PS712", "PS713", "PS714")
 RUNNING = HERE.parent / "instance" / "test_running_problems.py"
+#: Codes that no file alone has, and their tests: most need a scheduler that runs.
+ELSEWHERE = {
+    **dict.fromkeys(("PS711", "PS712", "PS713"), RUNNING),
+    "PS714": HERE.parent / "experiments" / "test_reading.py",
+}
 
 
 def title(entry: dict[str, Any]) -> str:
@@ -65,6 +68,6 @@ def test_every_code_is_shown() -> None:
 @pytest.mark.parametrize("code", ELSEWHERE)
 def test_what_no_file_shows_has_its_own_test(code: str) -> None:
     """A code that needs more than a file: failure, near miss and words in a test of its own."""
-    text = RUNNING.read_text(encoding="utf-8")
+    text = ELSEWHERE[code].read_text(encoding="utf-8")
     assert f"def test_{code.lower()}_" in text
     assert re.search(rf"(error|warning) {code}: ", text)
