@@ -297,6 +297,10 @@ class Variable:
     doc: str
 
 
+OF_EXPERIMENTS: Final = frozenset({"variants.devices"})
+"""Sections that an Experiment has, and a policy has not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a policy: the variables that it sees and the types that its value may have.
@@ -398,8 +402,12 @@ class Environment:
         return dict(kind.fields)
 
     def sections_with(self, name: str) -> tuple[str, ...]:
-        """Return the sections that see the variable ``name``, in the order of the manual."""
-        seeing = [s.name for s in self.sections.values() if name in s.visible]
+        """Return a policy's sections that see the variable ``name``, in the manual's order."""
+        seeing = [
+            s.name
+            for s in self.sections.values()
+            if name in s.visible and s.name not in OF_EXPERIMENTS
+        ]
         places = tuple(dict.fromkeys(section.partition(".")[0] for section in seeing))
         if places in (("preemption",), ("placement",), ("devices",)):
             return tuple(seeing)
