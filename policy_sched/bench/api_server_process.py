@@ -1,9 +1,9 @@
 """The API server of ``bench API``, in a process of its own: objects in memory, and nothing acts.
 
 Theory of operation. As in scheduler_perf there are neither kubelets nor controllers: what happens
-to an object is what a client has asked for. The process writes a kubeconfig, answers commands,
+to an object is what a client requested. The process writes a kubeconfig, answers commands,
 lines of JSON on its standard input, with lines on its standard output, and ends with its input.
-When pods came and were bound is what the store says, at the moment in which it changes.
+When pods came and were bound is read from the store, at the moment in which it changes.
 """
 
 from __future__ import annotations

@@ -97,12 +97,12 @@ def partitionable_devices(index: int) -> list[Manifest]:
 
 
 def _claim(index: int, request: Manifest, **devices: object) -> Manifest:
-    asked = {"deviceClassName": CLASS, "allocationMode": "ExactCount", "count": 1, **request}
+    exactly = {"deviceClassName": CLASS, "allocationMode": "ExactCount", "count": 1, **request}
     return {
         "apiVersion": _VERSION,
         "kind": "ResourceClaim",
         "metadata": {"name": f"claim-{index}", "namespace": "default", "uid": f"claim-{index}"},
-        "spec": {"devices": {"requests": [{"name": "req", "exactly": asked}], **devices}},
+        "spec": {"devices": {"requests": [{"name": "req", "exactly": exactly}], **devices}},
     }
 
 

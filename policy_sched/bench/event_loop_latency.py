@@ -3,7 +3,7 @@
 Theory of operation. The processes are those of ``bench API``. So many pods come for which no node
 has room, and then things happen that concern all of them. After each of them the scheduler logs, at
 SIGUSR2, the longest turn of its event loop since the signal before; so each case has
-beside it what SIGUSR2 asks for, the dump of cache and queue and the comparison with the cluster.
+beside it the work of SIGUSR2, the dump of cache and queue and the comparison with the cluster.
 A case is over when no request has come to the API server for a while.
 """
 

@@ -5,7 +5,7 @@ the JSON of its pods and is timed as a whole: decode, PodInfo, queue, decide (ev
 and scored), assume, bind to the client in memory. Each decision is timed by itself as well. The
 phase ``cold`` meets empty caches; before the phase ``warm`` its pods are deleted again, so that
 both find the same cluster. There is no API server and no network: numbers of a scheduler that
-talks to one are not comparable: a ratio to kube-scheduler's own threshold says how far away it is,
+talks to one are not comparable: a ratio to kube-scheduler's own threshold shows how far away it is,
 not how much faster. Evicted pods are removed at once, and the queue gets an event for each; the
 clock does not advance, so preemptors stay in backoff until no other pod is ready. Churned pods
 cost time as all others do, but are not counted.

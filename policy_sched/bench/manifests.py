@@ -1,6 +1,6 @@
 """The nodes and pods of kube-scheduler's own benchmarks, as the API server would send them.
 
-A node has 4 cpu, 32Gi and room for 110 pods; a pod asks for 100m cpu and 500Mi, unless it is of
+A node has 4 cpu, 32Gi and room for 110 pods; a pod requests 100m cpu and 500Mi, unless it is of
 one of the few kinds that preempt, are preempted, or ask for nothing. (scheduler_perf's templates.)
 """
 
@@ -75,7 +75,7 @@ def pod(
     labels: dict[str, str] | None = None,
     resources: Manifest | None = None,
 ) -> Manifest:
-    """Return a pod that asks for 100m cpu and 500Mi, or for other resources."""
+    """Return a pod that requests 100m cpu and 500Mi, or other resources."""
     container: Manifest = {
         "name": "pause",
         "image": IMAGE,
@@ -150,7 +150,7 @@ def labelled(prefix: str, namespace: str, color: str, spec: Manifest) -> Maker:
 
 
 def behind_service(index: int) -> Manifest:
-    """Return a pod that asks for nothing and that the service selects."""
+    """Return a pod that requests nothing and that the service selects."""
     labels = {"app": "scheduler-perf"}
     return pod("pod", index, namespace="service-ns", labels=labels, resources={})
 

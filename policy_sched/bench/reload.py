@@ -161,8 +161,8 @@ class _Load:
         """A pod was decided by one form: the one in force, which its node shows."""
         generation = self.reloader.status.generation
         if not outcome.node or outcome.generation != generation:
-            said = f"{outcome.pod.key}: {outcome.node!r} by generation {outcome.generation}"
-            raise PolicySchedError(f"{said}, in force is {generation}; {outcome.message}")
+            text = f"{outcome.pod.key}: {outcome.node!r} by generation {outcome.generation}"
+            raise PolicySchedError(f"{text}, in force is {generation}; {outcome.message}")
         if outcome.node.endswith(_digit(self.forms[generation])):
             raise PolicySchedError(f"{outcome.pod.key} was decided by another form: {outcome.node}")
         self.bound.append(outcome.pod)
@@ -207,7 +207,7 @@ def _pods(first: int, count: int) -> Iterator[PodInfo]:
 
 
 class _Run:
-    """One phase in progress; a reload is asked for with each ``every``-th pod, if not 0."""
+    """One phase in progress; a reload is requested with each ``every``-th pod, if not 0."""
 
     def __init__(self, load: _Load, compiler: CompilerProcess, every: int) -> None:
         self._load = load

@@ -86,7 +86,7 @@ class MemoryClient:
         self, group: PodGroup, reason: str, message: str, *, scheduled: bool
     ) -> None:
         """Keep the condition; the latest one stands."""
-        del scheduled  # the reason tells
+        del scheduled  # the reason implies it
         meta = group.metadata
         self.group_conditions[f"{meta.namespace or 'default'}/{meta.name}"] = (reason, message)
 

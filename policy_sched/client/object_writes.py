@@ -22,7 +22,7 @@ class WritableStore(ObjectStore, Protocol):
 
 
 def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | None:
-    """Do what a request says and return the object; None if it was deleted. Raises ClusterError."""
+    """Carry a request out and return the object; None if it was deleted. Raises ClusterError."""
     if request.verb == "create":
         return _created(store, request)
     found = store.named(request.kind, request.namespace, request.name)

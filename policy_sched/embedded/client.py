@@ -42,7 +42,7 @@ class EmbeddedClient:
 
     ``latency``: nanoseconds that a binding takes; it is answered by a step of the cluster then,
     and at once if that is 0. ``fault``: for tests, called before each call. A call that fails
-    raises ClusterError, but a binding tells its callback. ``beside`` runs what is delegated.
+    raises ClusterError, but a binding calls back with it. ``beside`` runs what is delegated.
     """
 
     def __init__(

@@ -213,7 +213,7 @@ class EmbeddedCluster:
         """Apply an object of a file, as ``kubectl apply`` does, and create its namespace.
 
         A status is written where a file may give one (a node's, a volume's), and kept of an
-        object that was read from a cluster, which its uid tells. Raises ApiError if refused.
+        object that was read from a cluster, known by its uid. Raises ApiError if refused.
         """
         found = resource((str(data.get("apiVersion") or ""), str(data.get("kind") or "")))
         wanted = annotated(data)

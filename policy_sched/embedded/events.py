@@ -1,6 +1,6 @@
-"""Events about objects, as a scheduler records them: what is said again is counted, not repeated.
+"""Events about objects, as a scheduler records them: an equal event is counted, not repeated.
 
-An event lives for an hour since it was last said, as in an API server, if no more than so many come
+An event lives for an hour since it last occurred, as in an API server, if no more than so many come
 in that time: they are in memory here.
 """
 
@@ -60,7 +60,7 @@ class EventLog:
         self._store = store
         self._most = most
         self._names: dict[Occurrence, Key] = {}
-        self._said: dict[Key, Occurrence] = {}
+        self._occurrences: dict[Key, Occurrence] = {}
         self._timers: Timers[Key] = Timers()
 
     def observe(self, change: Change) -> None:
@@ -68,16 +68,16 @@ class EventLog:
         key = Key(EVENT, *change.new.place)
         if change.type == DELETED:
             self._timers.clear(key)
-            occurrence = self._said.pop(key, None)
+            occurrence = self._occurrences.pop(key, None)
             if occurrence is not None:
                 del self._names[occurrence]
             return
         data = change.new.data
         occurrence = _occurrence(data)
-        if key not in self._said and occurrence not in self._names:
-            self._said[key] = occurrence
+        if key not in self._occurrences and occurrence not in self._names:
+            self._occurrences[key] = occurrence
             self._names[occurrence] = key
-        self._timers.set(key, _last_said(change.new, data) + LIFETIME)
+        self._timers.set(key, _last_seen(change.new, data) + LIFETIME)
 
     def next_wakeup(self) -> int | None:
         """Return None: old events are removed in the next step and cause none."""
@@ -121,13 +121,13 @@ class EventLog:
             return
         key = Key(EVENT, namespace, event_name)
         self._names[occurrence] = key
-        self._said[key] = occurrence
+        self._occurrences[key] = occurrence
 
     def _count(self, stored: Stored) -> None:
         data = stored.data
         count = (data.get("series") or {}).get("count", 1) + 1
-        said = micro_timestamp(self._store.now())
-        data["series"] = {"count": count, "lastObservedTime": said}
+        now = micro_timestamp(self._store.now())
+        data["series"] = {"count": count, "lastObservedTime": now}
         self._store.revise(stored, data)
 
 
@@ -183,6 +183,6 @@ def _about(data: Plain) -> Reference:
     return kind, namespace, name, uid
 
 
-def _last_said(stored: Stored, data: Plain) -> int:
+def _last_seen(stored: Stored, data: Plain) -> int:
     text = (data.get("series") or {}).get("lastObservedTime") or data.get("eventTime")
     return readable(text) or nanoseconds(stored.typed.metadata.creation_timestamp)

@@ -55,7 +55,7 @@ def broken_request(status: int, error: BaseException | None) -> web.Response:
         if isinstance(error, LineTooLong):
             what = "the request line or a header is too long"
         elif isinstance(error, ContentEncodingError):
-            what = "the body is not encoded as Content-Encoding says"
+            what = "the body is not encoded as in Content-Encoding"
         refused = bad_request(what)
     else:
         refused = failure("", error)

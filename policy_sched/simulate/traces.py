@@ -2,7 +2,7 @@
 
 OpenB (Alibaba, 2023): a node has cpu, memory and GPUs, and 1001 pod slots. GPUs are counted in
 thousandths, as pods may request a part of one; that the parts of a pod are on one device is
-simulated only where an experiment counts devices. A pod says in annotations how many devices it
+simulated only where an experiment counts devices. A pod's annotations tell how many devices it
 wants and how much of each. It ran from its scheduled time to its deletion; one that was never
 scheduled runs from its creation.
 Philly (Microsoft, 2017): a job has workers of up to eight GPUs each; several workers are a pod
@@ -122,7 +122,7 @@ def openb_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
 def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     """Yield the pod of a row without times: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec.
 
-    Nothing says when it comes; once it runs it stays.
+    It has no time of arrival; once it runs it stays.
     """
     cells = _Cells(row)
     pod = _openb(cells, row)

@@ -48,7 +48,7 @@ def micro_timestamp(ns: int) -> str:
 
 
 def parsed(text: str) -> int:
-    """Return a timestamp as nanoseconds, in UTC unless it says otherwise. Raises ValueError."""
+    """Return a timestamp as nanoseconds, in UTC unless it has a zone. Raises ValueError."""
     time = datetime.fromisoformat(text)
     return nanoseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
 
@@ -126,7 +126,7 @@ def seal(resource: Resource, data: Plain, version: int, *, checked: bool = False
         try:
             return Stored(resource, version, raw, decoder(resource.struct).decode(raw))
         except msgspec.ValidationError:
-            pass  # to be said in the API's words
+            pass  # reported in the API's words below
     return Stored(resource, version, raw, read(resource, raw))
 
 

@@ -54,8 +54,8 @@ class ApiError(ClusterError):
 class Expired(ApiError):  # noqa: N818 - the API's own name of the reason
     """A watch at a version that has expired; list again."""
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(410, "Expired", f"too old resource version: {asked} ({oldest})")
+    def __init__(self, requested: int, oldest: int) -> None:
+        super().__init__(410, "Expired", f"too old resource version: {requested} ({oldest})")
 
 
 def bad_request(message: str) -> ApiError:

@@ -395,7 +395,7 @@ class KubeClient:
 
 
 def _gone(error: ClusterError) -> bool:
-    """Return whether an error says that the object is deleted."""
+    """Return whether an error means that the object is deleted."""
     return isinstance(error, ApiError) and (error.code == NOT_FOUND or is_another(error))
 
 

@@ -55,8 +55,8 @@ WRITING: Final[tuple[Right, ...]] = (
     Right(
         "resource.k8s.io", "resourceclaims/binding", "patch", why="devices are given, or taken back"
     ),
-    Right("events.k8s.io", "events", "create", why="what became of a pod is told"),
-    Right("events.k8s.io", "events", "patch", why="what is told again is counted"),
+    Right("events.k8s.io", "events", "create", why="what became of a pod is recorded"),
+    Right("events.k8s.io", "events", "patch", why="an equal event is counted"),
 )
 """On the whole cluster, for the instance that leads."""
 

@@ -303,14 +303,14 @@ def _set_priority(resource: Resource, data: Plain, priorities: Priorities) -> No
     if given["priority"] is not None and not spec.get("priorityClassName"):
         spec.setdefault("preemptionPolicy", PREEMPTS)
         return
-    asked = Pod()
-    asked.spec.priority_class_name = spec.get("priorityClassName") or ""
-    if not priorities.admit(asked):
-        wanted = asked.spec.priority_class_name
+    probe = Pod()
+    probe.spec.priority_class_name = spec.get("priorityClassName") or ""
+    if not priorities.admit(probe):
+        wanted = probe.spec.priority_class_name
         raise forbidden(resource, name, f"no PriorityClass with name {wanted} was found")
     found = {
-        "priority": asked.spec.priority or 0,
-        "preemptionPolicy": asked.spec.preemption_policy or PREEMPTS,
+        "priority": probe.spec.priority or 0,
+        "preemptionPolicy": probe.spec.preemption_policy or PREEMPTS,
     }
     for key, words in (
         ("priority", "the integer value of priority"),
@@ -323,5 +323,5 @@ def _set_priority(resource: Resource, data: Plain, priorities: Priorities) -> No
             )
             raise forbidden(resource, name, why)
     spec |= found
-    if asked.spec.priority_class_name:
-        spec["priorityClassName"] = asked.spec.priority_class_name
+    if probe.spec.priority_class_name:
+        spec["priorityClassName"] = probe.spec.priority_class_name

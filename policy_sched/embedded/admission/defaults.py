@@ -41,7 +41,7 @@ def fill_in_claim(kind: str, spec: Plain) -> None:
 
 
 def _wanted(request: Plain) -> Iterator[Plain]:
-    """Yield what one request asks for: one thing, or the first of several that there is."""
+    """Yield what one request is for: one thing, or the first of several that there is."""
     exactly = request.get("exactly")
     if isinstance(exactly, dict):
         yield exactly

@@ -96,7 +96,7 @@ def _progress(
     new_set: str,
     now: int,
 ) -> None:
-    """Set or leave the condition that tells of a roll-out."""
+    """Set or leave the condition about the roll-out."""
     spec, present = deployment["spec"], found.get(PROGRESSING)
     if spec.get("progressDeadlineSeconds") is None:
         found.pop(PROGRESSING, None)
@@ -165,7 +165,7 @@ _QUARTER: Final = "25%"
 _DIGITS: Final = 10
 """Digits of a percentage that is read."""
 _REVISIONS: Final = 10
-"""Old replica sets that are kept, unless the deployment says otherwise."""
+"""Old replica sets that are kept, unless the deployment has a limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ FIRST_BACKOFF: Final = 10 * SECOND
 """How long the first replacement of a failed pod waits; each further one twice as long."""
 LONGEST_BACKOFF: Final = 600 * SECOND
 BACKOFF_LIMIT: Final = 6
-"""Failures after which a job is given up, unless it says otherwise."""
+"""Failures after which a job is given up, unless it has a limit."""
 
 
 def number(spec: Mapping[str, Any], field: str) -> int | None:

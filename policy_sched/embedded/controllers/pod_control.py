@@ -224,7 +224,7 @@ def condition(status: Plain, kind: str, value: str, reason: str, message: str, n
 
 
 _KEPT: Final = 10
-"""Old revisions that are kept, unless the set says otherwise."""
+"""Old revisions that are kept, unless the set has a limit."""
 
 
 class Revisions:

@@ -60,11 +60,11 @@ class _Objects:
             return
         annotations = {"annotations": dict(meta.annotations)} if meta.annotations else {}
         status = {**plain["status"], **self._got(one)}
-        said = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
-        self._store.revise(stored, merge(stored.data, said))
+        changes = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
+        self._store.revise(stored, merge(stored.data, changes))
 
     def _got(self, one: ApiObject) -> Plain:
-        """Return what a claim has got from its volume, as its status says."""
+        """Return what a claim has got from its volume, for its status."""
         name = one.spec.volume_name if isinstance(one, PersistentVolumeClaim) else ""
         volume = self._store.find(VOLUME, "", name) if name else None
         spec = {} if volume is None else volume.data["spec"]
@@ -213,18 +213,18 @@ def _size(volume: PersistentVolume) -> int:
 
 
 def _serves(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    spec, asked = volume.spec, claim.spec
+    spec, wanted = volume.spec, claim.spec
     if volume.status.phase not in ("", "Available") or not _free_for(volume, claim):
         return False
-    if spec.storage_class_name != (asked.storage_class_name or ""):
+    if spec.storage_class_name != (wanted.storage_class_name or ""):
         return False
-    if (spec.volume_mode or "Filesystem") != (asked.volume_mode or "Filesystem"):
+    if (spec.volume_mode or "Filesystem") != (wanted.volume_mode or "Filesystem"):
         return False
-    if not set(asked.access_modes) <= set(spec.access_modes):
+    if not set(wanted.access_modes) <= set(spec.access_modes):
         return False
-    selected = asked.selector is None or label_selector(asked.selector).matches(
+    selected = wanted.selector is None or label_selector(wanted.selector).matches(
         volume.metadata.labels
     )
     return selected and _size(volume) >= units(
-        "storage", asked.resources.requests.get("storage", "0")
+        "storage", wanted.resources.requests.get("storage", "0")
     )

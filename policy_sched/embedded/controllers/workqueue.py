@@ -105,7 +105,7 @@ class Component(Protocol):
     def run(self, over: Over) -> bool:
         """Do what follows and what is due, until the time is over; return whether it did anything.
 
-        What does not fit into the time is left for the next call, and `next_wakeup` says so.
+        What does not fit into the time is left for the next call, and `next_wakeup` returns 0.
         """
 
     def next_wakeup(self) -> int | None:
@@ -125,7 +125,7 @@ class Retries(Generic[K]):
         number = self._failures[what] = self._failures.get(what, 0) + 1
         self._store.sync_errors[self._controller] += 1
         text = "%s: failed to sync %s (attempt %d): %s"
-        trace = error if number == 1 else None  # the same again says nothing new
+        trace = error if number == 1 else None  # the first is enough
         _LOG.error(text, self._controller, what, number, error, exc_info=trace)
         return self._store.now() + min(FIRST_RETRY << min(number - 1, _DOUBLINGS), LONGEST_RETRY)
 

@@ -3,7 +3,7 @@
 Theory of operation: a pod that is bound to a node which is there becomes the node's guest, if it
 fits beside the guests that are there; if not, it fails at once, as a kubelet rejects it. A guest
 starts after a while, succeeds after the time that its annotation names (without one it runs on),
-and leaves when its grace period is over. One timer per guest says what comes next. Nothing else
+and leaves when its grace period is over. One timer per guest triggers what comes next. Nothing else
 is remembered: after a restart the same follows from the pods' status.
 """
 
@@ -103,18 +103,18 @@ def _insufficient(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]
     yield from _short("pods", 1, usage.pods, allocatable)
     extended = sorted(pod.requests.keys() - set(_BUILT_IN))
     for name in (*_BUILT_IN, *extended):
-        asked = pod.requests.get(name, 0)
+        requested = pod.requests.get(name, 0)
         unknown = is_scalar_resource(name) and name not in allocatable
-        if asked and not unknown:  # unknown scalar resources are not the kubelet's
-            yield from _short(name, asked, usage.amounts.get(name, 0), allocatable)
+        if requested and not unknown:  # unknown scalar resources are not the kubelet's
+            yield from _short(name, requested, usage.amounts.get(name, 0), allocatable)
 
 
 def _short(
-    name: str, asked: int, used: int, allocatable: Mapping[str, Amount]
+    name: str, requested: int, used: int, allocatable: Mapping[str, Amount]
 ) -> Iterator[Rejection]:
     capacity = units(name, allocatable.get(name, 0))
-    if asked > capacity - used:
-        numbers = f"requested: {asked}, used: {used}, capacity: {capacity}"
+    if requested > capacity - used:
+        numbers = f"requested: {requested}, used: {used}, capacity: {capacity}"
         message = f"Node didn't have enough resource: {name}, {numbers}"
         yield Rejection(f"OutOf{name}", f"Pod was rejected: {message}")
 

@@ -2,7 +2,7 @@
 
 Theory of operation: each message of the tables becomes a msgspec struct, made when it is first
 needed, and an object is decoded into the struct of its kind. That takes microseconds and finds the
-first value of a wrong type; `_refusal` says it in the words of kube-apiserver. Fields that a
+first value of a wrong type; `_refusal` has kube-apiserver's words. Fields that a
 message does not have are let pass: `field_validation` looks at them.
 
 The messages of the API: field numbers, names and types, read from messages.json.
@@ -128,7 +128,7 @@ def typed(kind: Kind, data: Plain) -> Plain:
 
     Nulls are removed: a field that is null is left out, an item that is null is the zero of its
     type. A specification that is missing is empty, where the kind has one.
-    Raises ApiError (400) that names the first field of another type, or says that objects and lists
+    Raises ApiError (400) that names the first field of another type, or if objects and lists
     lie more than DEPTH deep.
     """
     message = message_of(*kind)
@@ -219,9 +219,9 @@ def _leaf(wanted: type, value: Any) -> Any:
 # Refusals.
 
 
-def _refusal(kind: Kind, message: str, data: Plain, said: str) -> ApiError:
+def _refusal(kind: Kind, message: str, data: Plain, error: str) -> ApiError:
     """Return the refusal of kube-apiserver for what msgspec found: field, type and value."""
-    match = _AT.search(said)
+    match = _AT.search(error)
     path = match[1] if match else ""
     value, owner, field, inside, shown = _found(message, data, path)
     names = ".".join(name for name, _ in _STEP.findall(path) if name)

@@ -16,7 +16,7 @@ from policy_sched.manifests import Plain
 from policy_sched.model import Pod
 
 DEFAULT_GRACE: Final = 30
-"""Seconds that a pod has to end, where neither it nor the deletion says otherwise."""
+"""Seconds that a pod has to end, where neither it nor the deletion names a time."""
 FOREGROUND: Final = "foregroundDeletion"
 """The finalizer of an object that waits until its dependents have gone."""
 ORPHAN: Final = "orphan"

@@ -3,10 +3,10 @@
 Of the strategic merge only the lists below are merged by key; every other list is replaced, as in
 a merge patch. (RFC 7386, RFC 6902, and the patchMergeKey tags of the API's types.)
 
-Apply: an object becomes what a file says, as kubectl's client-side apply works it out.
+Apply: an object becomes what a file describes, as with kubectl's client-side apply.
 
-What the file said last time is kept in an annotation. What it has dropped since is removed, what
-it says is written, and what others have written besides stays.
+What the file had last time is kept in an annotation. What it has dropped since is removed, what
+it has is written, and what others have written besides stays.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _arranged(result: Plain, patch: Plain) -> Plain:
 
 
 def _mark(item: Any, name: str | None) -> bytes:
-    """Return what tells an item of a list apart, in a form that can be looked up."""
+    """Return an item's key in a form that can be looked up."""
     return encoded(item.get(name) if name and isinstance(item, dict) else item)
 
 
@@ -268,26 +268,26 @@ _NOT_APPLIED: Final = ("resourceVersion", "uid", "creationTimestamp", "generatio
 
 
 def annotated(given: Mapping[str, Any]) -> Plain:
-    """Return what a file says, with the annotation that remembers it; status is no part of it."""
+    """Return a file's content, with itself in an annotation; status is no part of it."""
     data = copied(given)
     annotations = (data.get("metadata") or {}).get("annotations") or {}
     annotations.pop(LAST_APPLIED, None)
-    said = {key: value for key, value in data.items() if key != "status"}
+    config = {key: value for key, value in data.items() if key != "status"}
     meta = data["metadata"] = data.get("metadata") or {}
-    said["metadata"] = {key: meta[key] for key in meta if key not in _NOT_APPLIED}
-    text = encoded(said).decode()
+    config["metadata"] = {key: meta[key] for key in meta if key not in _NOT_APPLIED}
+    text = encoded(config).decode()
     meta["annotations"] = {**annotations, LAST_APPLIED: text}
     return data
 
 
 def patch_of(stored: Stored, wanted: Plain) -> Plain:
-    """Return the strategic merge patch that makes an object what `wanted` (`annotated`) says."""
+    """Return the strategic merge patch that makes an object what `wanted` (`annotated`) is."""
     text = stored.typed.metadata.annotations.get(LAST_APPLIED)
     before = _remembered(text)
-    said = {key: value for key, value in wanted.items() if key != "status"}
-    meta = {key: value for key, value in said["metadata"].items() if key not in _NOT_APPLIED}
-    said["metadata"] = meta
-    patch = _patch(before, said)
+    config = {key: value for key, value in wanted.items() if key != "status"}
+    meta = {key: value for key, value in config["metadata"].items() if key not in _NOT_APPLIED}
+    config["metadata"] = meta
+    patch = _patch(before, config)
     patch["metadata"] = patch.get("metadata") or {}
     for field in ("name", "namespace"):
         patch["metadata"].pop(field, None)
@@ -295,7 +295,7 @@ def patch_of(stored: Stored, wanted: Plain) -> Plain:
 
 
 def _remembered(text: str | None) -> Any:
-    """Return what the annotation says; nothing if others have written it and it cannot be read."""
+    """Return the annotation's value; nothing if others have written it and it cannot be read."""
     try:
         return msgspec.json.decode(text) if text else {}
     except (msgspec.DecodeError, RecursionError):
@@ -303,7 +303,7 @@ def _remembered(text: str | None) -> Any:
 
 
 def _patch(before: Any, after: Plain) -> Plain:
-    """Return the patch that writes `after` and removes what only `before` says."""
+    """Return the patch that writes `after` and removes what only `before` has."""
     patch: Plain = {}
     if isinstance(before, dict):
         patch |= dict.fromkeys(key for key in before if key not in after)

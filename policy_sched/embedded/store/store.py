@@ -115,8 +115,8 @@ class ObjectStore:
 
     What it refuses is an `ApiError`. ``version`` is the version of the last change.
     ``deleted_owners``: uids of deleted objects that have dependents left, for the garbage
-    collector; they are noted if ``controlled``, which says that this process runs the controllers.
-    ``sync_errors`` counts the failures of each controller, ``set_aside`` says why objects of the
+    collector; they are noted if ``controlled``: this process runs the controllers.
+    ``sync_errors`` counts the failures of each controller, ``set_aside`` has why objects of the
     storage were not taken in; they stay there until others of their names are created.
     """
 
@@ -473,8 +473,8 @@ class ObjectStore:
             if change.new.resource.key == PRIORITY_CLASS:
                 self._priorities = None
             self.history.append(change)
-        for told in self.on_commit:
-            self.tell(told)
+        for callback in self.on_commit:
+            self.tell(callback)
         return result
 
     def _put(self, one: Stored) -> None:

@@ -258,13 +258,13 @@ def parse_credential(output: bytes, command: ExecCommand) -> tuple[Grant, int | 
     """Return what a plugin gave and when it ends (nanoseconds since 1970). Raises AccessError."""
     name = f"exec plugin {command.command!r}"
     try:
-        said = msgspec.json.decode(output, type=_ExecCredential)
+        credential = msgspec.json.decode(output, type=_ExecCredential)
     except (ValueError, RecursionError):
         raise AccessError(f"{name} printed no ExecCredential") from None
-    if said.kind != "ExecCredential" or said.api_version != command.api_version:
-        message = f"{name} printed {said.kind[:40]!r} of {said.api_version[:60]!r}"
+    if credential.kind != "ExecCredential" or credential.api_version != command.api_version:
+        message = f"{name} printed {credential.kind[:40]!r} of {credential.api_version[:60]!r}"
         raise AccessError(f"{message}, not ExecCredential of {command.api_version!r}")
-    status = said.status
+    status = credential.status
     if status is None or not (status.token or status.client_certificate_data):
         raise AccessError(f"{name} gave neither a token nor a certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):

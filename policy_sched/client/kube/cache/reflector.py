@@ -1,23 +1,23 @@
 """Reflector: keeps a mirror of a collection, through cut connections, old versions and odd lines.
 
-Theory of operation. Without a version everything is asked for: as a streaming list, a watch that
-begins with all there is and says by a bookmark when that was all; or, from servers that do not
+Theory of operation. Without a version everything is listed: as a streaming list, a watch that
+begins with all there is and ends that by a bookmark; or, from servers that do not
 know it, as pages followed by a watch. With a version a watch goes on from there: each line and
 each bookmark brings a newer one. When a stream ends
 
 * by itself, or because the connection broke: the next one goes on from the last version;
-* with 410, the version being too old: everything is asked for again;
-* with 404, the server not knowing the kind: it is asked for from time to time;
-* at a line that cannot be read, or that says that the server failed: the next one goes on from the
-  last version, and if that happens again, everything is asked for again;
-* after a long silence, without a single line or bookmark: everything is asked for again, since the
+* with 410, the version being too old: everything is listed again;
+* with 404, the server not knowing the kind: it is tried from time to time;
+* at a line that cannot be read, or an error of the server: the next one goes on from the
+  last version, and if that happens again, everything is listed again;
+* after a long silence, without a single line or bookmark: everything is listed again, since the
   server may know nothing of our version.
 
 A server that was restored, or that keeps nothing, begins its versions anew, and does not answer
 watches from versions ahead of its own. So after an outage its current version is read first.
 
-An object that cannot be read is told as trouble and kept in ``unread`` with the reason until it can
-be read or is deleted; what is believed of it meanwhile says `decoding`.
+An object that cannot be read is reported as trouble and kept in ``unread`` with the reason until it
+can be read or is deleted; `decoding` decides what is believed of it meanwhile.
 
 A new list is compared with the mirror, so that handlers see neither a gap nor a change twice
 (`mirror`). Failed attempts back off, except for the first list after a version that was too old.
@@ -135,7 +135,7 @@ class ReflectorSettings:
     """How a collection is followed; seconds.
 
     The server ends a watch after between ``shortest`` and twice that (client-go: 5 minutes). It
-    sends a bookmark each minute, so a stream that says nothing for ``silence`` is dead, even if
+    sends a bookmark each minute, so a stream that sends nothing for ``silence`` is dead, even if
     something on the way still holds it open. ``streaming``: ask for streaming lists first.
     """
 
@@ -213,18 +213,18 @@ class Reflector(Generic[T]):
         while True:
             self._progress = self._expired = False
             began = now()
-            asked: float | None = None
+            delay: float | None = None
             try:
                 await self._follow()
             except ClusterError as error:
                 self._trouble(self.selection, str(error))
                 self._learn(error, silent=now() - began >= self._settings.silence * SECOND)
                 self._api.recovery.failed(error)
-                asked = wait_of(error)
+                delay = wait_of(error)
             finally:
                 self.following = False
-            if asked is not None:
-                await self._api.pause(asked, asked=True)
+            if delay is not None:
+                await self._api.pause(delay, asked=True)
                 continue
             lasted = self._progress and now() - began >= LASTING
             if not lasted and (self._version or not self._lists_at_once(now())):
@@ -351,7 +351,7 @@ class Reflector(Generic[T]):
                 self._follows(initial)
 
     def _follows(self, initial: dict[Place, T | Unread[T]] | None) -> None:
-        """A stream is open; with ``initial`` it still tells what there is."""
+        """A stream is open; with ``initial`` it still sends what there is."""
         if initial is None and not self.following:
             self.following = True
             self.on_following()

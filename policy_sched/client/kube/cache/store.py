@@ -1,6 +1,6 @@
 """Store: the known state of a collection, and the changes that events and lists make to it.
 
-Theory of operation. Two things are told to a mirror: an object that came, changed or went (a line
+Theory of operation. A mirror receives two things: an object that came, changed or went (a line
 of a watch), and all that there is (a list). Both are answered with the changes that lead from what
 was believed to what is: after a list that follows a gap, each object that came, changed or went
 meanwhile is one change, and nothing else is. What holds of the sequence of changes of one name:
@@ -108,7 +108,7 @@ class Store(Generic[T]):
     def known(self, thing: T) -> T:
         """Return what we hold already if it is the same version of the same object.
 
-        So that a list that says what we know is not held twice.
+        So that a list of what is known is not held twice.
         """
         old = self._objects.get(place(thing))
         if old is None or old.metadata.uid != thing.metadata.uid:

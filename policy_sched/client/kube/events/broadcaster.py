@@ -31,9 +31,9 @@ from policy_sched.client.kube.time import SECOND, WorkQueue
 from policy_sched.errors import ClusterError
 
 FINISH: Final = 6 * 60 * SECOND
-"""A series ends when nothing was said for so long."""
+"""A series ends when no equal event came for so long."""
 MOST: Final = 100_000
-"""Things that were said lately; beyond that the oldest end early."""
+"""Events of late; beyond that the oldest end early."""
 REFRESH: Final = 30 * 60 * SECOND
 """How often a continued series is written."""
 NOTE_LIMIT: Final = 1024
@@ -69,7 +69,7 @@ class Reference(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class EventKey:
-    """Something that is said of an object; the note is what may differ within a series."""
+    """An event about an object; the note is what may differ within a series."""
 
     regarding: Reference
     type: str
@@ -98,24 +98,24 @@ class Write:
 
 @dataclass(slots=True)
 class _Series:
-    """What was said several times, or once so far; the event is made when it is written."""
+    """An event that came several times, or once so far; it is made when it is written."""
 
-    said: EventKey
+    key: EventKey
     first: int
     last: int
     count: int = 1
 
     def write(self) -> Write:
-        event = _event(self.said, self.first)
+        event = _event(self.key, self.first)
         meta = event["metadata"]
         if self.count > 1:
-            said = micro_timestamp(self.last)
-            event["series"] = {"count": self.count, "lastObservedTime": said}
+            last = micro_timestamp(self.last)
+            event["series"] = {"count": self.count, "lastObservedTime": last}
         return Write(meta["namespace"], meta["name"], event)
 
 
 class EventSeries:
-    """All that was said lately, at most so much."""
+    """All events of late, at most so many."""
 
     def __init__(self, most: int = MOST) -> None:
         self._series: OrderedDict[EventKey, _Series] = OrderedDict()
@@ -124,13 +124,13 @@ class EventSeries:
     def __len__(self) -> int:
         return len(self._series)
 
-    def say(self, said: EventKey, now: int) -> Write | None:
+    def say(self, key: EventKey, now: int) -> Write | None:
         """Record an event; return what is to be written now, if anything. ``now``: wall time."""
-        known = self._series.get(said)
+        known = self._series.get(key)
         if known is None:
-            known = self._series[said] = _Series(said, now, now)
+            known = self._series[key] = _Series(key, now, now)
             return known.write()
-        self._series.move_to_end(said)
+        self._series.move_to_end(key)
         known.count += 1
         known.last = now
         return known.write() if known.count == 2 else None
@@ -140,7 +140,7 @@ class EventSeries:
         return [series.write() for series in self._series.values() if series.count > 1]
 
     def finish(self, now: int) -> Iterator[Write | None]:
-        """Forget what has not been said for a while; yield the series among it, None otherwise.
+        """Forget events that did not come for a while; yield the series among them, None otherwise.
 
         The caller may pause the iteration and resume it later.
         """
@@ -168,24 +168,24 @@ def _name(about: Reference, now: int) -> str:
     return str(uuid5(NAMESPACE_OID, f"{about.uid}.{name}"))
 
 
-def _event(said: EventKey, now: int) -> Plain:
-    about = said.regarding
+def _event(key: EventKey, now: int) -> Plain:
+    about = key.regarding
     namespace = about.namespace or "default"
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": _name(about, now), "namespace": namespace},
         "eventTime": micro_timestamp(now),
-        "reportingController": said.controller,
-        "reportingInstance": said.instance,
-        "action": said.action,
-        "reason": said.reason,
+        "reportingController": key.controller,
+        "reportingInstance": key.instance,
+        "action": key.action,
+        "reason": key.reason,
         "regarding": about.plain(),
-        "note": cut(said.note),
-        "type": said.type,
+        "note": cut(key.note),
+        "type": key.type,
     }
-    if said.related is not None:
-        event["related"] = said.related.plain()
+    if key.related is not None:
+        event["related"] = key.related.plain()
     return event
 
 
@@ -213,19 +213,19 @@ def ignore_loss(_about: str, _error: ClusterError) -> None:
 class EventWriter:
     """Says things about objects; ``run`` as a task ends and refreshes series."""
 
-    def __init__(self, api: Api, told: Lost = ignore_loss, begin: Begin = at_once) -> None:
+    def __init__(self, api: Api, lost: Lost = ignore_loss, begin: Begin = at_once) -> None:
         self.lost = 0
         self.waiting = 0
         self._api = api
-        self._told = told
+        self._lost = lost
         self._series = EventSeries()
         self._lanes = KeyedExecutor(begin)
         self._room = asyncio.Semaphore(TOGETHER)
         self.queue = WorkQueue("events", api.environment.clocks.monotonic)
 
-    def say(self, said: EventKey) -> None:
+    def say(self, key: EventKey) -> None:
         """Say something; it is written soon."""
-        write = self._series.say(said, self._api.environment.clocks.wall())
+        write = self._series.say(key, self._api.environment.clocks.wall())
         if write is not None:
             self._queue(write)
 
@@ -291,7 +291,7 @@ class EventWriter:
                     return
                 if refused or not tries_left:
                     self.lost += 1
-                    self._told(f"{write.namespace}/{write.event['regarding']['name']}", error)
+                    self._lost(f"{write.namespace}/{write.event['regarding']['name']}", error)
                     return
             else:
                 return

@@ -144,7 +144,7 @@ class Elector:
     """Keeps an election going. ``run`` it as a task.
 
     The `Api` should try each request once (``RetryPolicy(tries=1)``) and have a limit of its own,
-    so that renewals do not wait behind bindings. ``changed`` is told when we
+    so that renewals do not wait behind bindings. ``changed`` is called when we
     begin and cease to lead, ``new_holder`` whose the lease is. ``watch`` hears of what others
     write; while it is broken, attempts find out in their time.
     """

@@ -1,6 +1,6 @@
 """Leader election by a lease: client-go's algorithm as a state machine without any I/O.
 
-Theory of operation. An *attempt* is a generator: it yields what is to be asked of the server
+Theory of operation. An *attempt* is a generator: it yields what is to be sent to the server
 (`Get`, `Create`, `Update`), is sent the answer, and returns whether we hold the lease now. The
 caller starts the next attempt at `due`. Another holder keeps a lease as long as its record changes
 within its duration, measured by our own monotonic clock since we saw the last change: wall clocks

@@ -254,7 +254,7 @@ class Api:
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """Open a stream; what is yielded gives its lines, as many at a time as have come.
 
-        A server that says nothing for ``silence`` seconds is Unreachable. Nothing is tried
+        A server that sends nothing for ``silence`` seconds is Unreachable. Nothing is tried
         again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
         """
         bucket = self._limits[0].bucket

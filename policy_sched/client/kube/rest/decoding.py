@@ -143,7 +143,7 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
 
 
 class Decoding(Generic[T]):
-    """Decodes what a server says of one kind."""
+    """Decodes a server's answers about one kind."""
 
     def __init__(self, kind: Kind, struct: type[T]) -> None:
         self._kind = kind
@@ -197,7 +197,7 @@ class Decoding(Generic[T]):
         return page
 
     def event(self, line: bytes) -> WatchEvent[T]:
-        """Return what a line says. Raises Malformed if it is no event."""
+        """Return the event of a line. Raises Malformed if it is no event."""
         try:
             raw = self._event.decode(line)
         except (ValueError, RecursionError) as error:
@@ -209,7 +209,7 @@ class Decoding(Generic[T]):
             ended = meta.annotations.get(INITIAL_EVENTS_END) == "true"
             return WatchEvent("BOOKMARK", meta.resource_version, initial_end=ended)
         if raw.type not in ("ADDED", "MODIFIED", "DELETED"):
-            raise Malformed(f"a watch says {raw.type[:40]!r}, which is no type of event")
+            raise Malformed(f"a watch sent {raw.type[:40]!r}, which is no type of event")
         read = self._read(raw.object)
         if isinstance(read, Unread):
             return WatchEvent(raw.type, read.version, unread=read)

@@ -72,7 +72,7 @@ class KeyedExecutor:
         try:
             while waiting:
                 await waiting.popleft()()
-        except Exception as error:  # noqa: BLE001 - the owner is told
+        except Exception as error:  # noqa: BLE001 - reported to the owner
             self._broken.append(error)
         finally:
             del self._waiting[key]

@@ -81,10 +81,10 @@ def pause_before_retry(
     request is, as is one that never left. An answer that leaves it open, and a connection that
     broke, are tried again if doing the request twice is the same as once (``repeatable``).
     """
-    asked = wait_of(error)
+    delay = wait_of(error)
     if isinstance(error, ApiError):
-        if error.code == TOO_MANY or (error.code >= 500 and asked is not None):
-            return pauses.next() if asked is None else asked
+        if error.code == TOO_MANY or (error.code >= 500 and delay is not None):
+            return pauses.next() if delay is None else delay
         return pauses.next() if repeatable and error.code in PASSING else None
     if isinstance(error, Unreachable):
         return pauses.next() if repeatable or not error.sent else None
@@ -96,7 +96,7 @@ AWAY: Final = SECOND // 4
 
 
 def away(error: ClusterError) -> bool:
-    """Return whether an error says that the server cannot be worked with for now."""
+    """Return whether an error means that the server cannot be used for now."""
     if isinstance(error, ApiError):
         return error.code >= 500 or error.code == TOO_MANY
     return isinstance(error, Unreachable)

@@ -246,7 +246,7 @@ def _reason(error: OSError) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says, without the URL, which may be a proxy's with its password."""
+    """Return an error's text, without the URL, which may be a proxy's with its password."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{error.status} {error.message}".strip()
     return str(error) or type(error).__name__
@@ -257,9 +257,9 @@ def check_content(sending: OutgoingRequest, response: aiohttp.ClientResponse) ->
 
     A gateway or a login page answers in HTML; the request was not executed then.
     """
-    said = response.headers.get("Content-Type", JSON)
-    if said != JSON and said.partition(";")[0].strip().lower() != JSON:
-        raise Malformed(f"{sending}: the answer is {said[:80]!r}, not {JSON}")
+    content_type = response.headers.get("Content-Type", JSON)
+    if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
+        raise Malformed(f"{sending}: the answer is {content_type[:80]!r}, not {JSON}")
 
 
 async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes | None:

@@ -29,7 +29,7 @@ from policy_sched.embedded.apiserver.endpoints.negotiation import (
     object_of,
 )
 from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
-from policy_sched.embedded.apiserver.endpoints.watch import Places, Stream, Wakening, asked
+from policy_sched.embedded.apiserver.endpoints.watch import Places, Stream, Wakening, watch_request
 from policy_sched.embedded.apiserver.endpoints.well_known import TEXT, Document, document
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
@@ -202,7 +202,7 @@ class Answers:
     ) -> web.StreamResponse:
         form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
         options = Options(request.query, "ListOptions")
-        wanted = asked(target, options, form)
+        wanted = watch_request(target, options, form)
         stream = Stream(wanted, self._store, self._lists, self._wakening)
         response = web.StreamResponse(headers=headers_of(JSON))
         try:
@@ -327,7 +327,7 @@ class ApiServer:
     def __init__(self, store: ObjectStore, address: Address, access: Access | None = None) -> None:
         self._access = access or Access()
         self._access.check(address)
-        self._asked = address
+        self._requested = address
         self.address = address
         self.tokens: Tokens | None = (
             Tokens.read(self._access.tokens) if self._access.tokens else None
@@ -351,12 +351,14 @@ class ApiServer:
         if self._access.mode == RBAC:
             install(self._store)
         publish(self._store, self._access.clients)
-        host, port = self._asked.host, self._asked.port
+        host, port = self._requested.host, self._requested.port
         site = Site(Connections(self._answer, BOUNDS), (host, port), self._context)
         try:
             await self._stack.enter_async_context(site)
         except OSError as error:
-            raise ClusterError(f"cannot listen on {self._asked.text}: {error.strerror}") from None
+            raise ClusterError(
+                f"cannot listen on {self._requested.text}: {error.strerror}"
+            ) from None
         self._wakening.begin()
         self._stack.callback(self._wakening.end)
         self.address = Address(host, site.port)

@@ -8,7 +8,7 @@ cluster whose kubelet does not answer.
 Evictions: deletions of pods that disruption budgets have a say in.
 
 (The eviction subresource of pods: canIgnorePDB, checkAndDecrement, and which pods that are not
-ready may go, whatever the budget says.)
+ready may go, whatever the budget.)
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _done(waiting: asyncio.Future[int], version: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WatchRequest:
     """The parameters of a watch."""
 
     target: Target
@@ -149,7 +149,7 @@ class Asked:
     seconds: int
 
 
-def asked(target: Target, options: Options, form: Accepted) -> Asked:
+def watch_request(target: Target, options: Options, form: Accepted) -> WatchRequest:
     """Return the parameters of a watch request. Raises ApiError."""
     match, text = options.text(MATCH), options.text("resourceVersion")
     initial = options.flag("sendInitialEvents")
@@ -167,7 +167,7 @@ def asked(target: Target, options: Options, form: Accepted) -> Asked:
     bookmarks = options.flag("allowWatchBookmarks")
     from_start = initial if options.given("sendInitialEvents") else not version
     seconds = options.number("timeoutSeconds") or DEFAULT_SECONDS
-    return Asked(
+    return WatchRequest(
         target=target,
         wanted=selection(target, options),
         form=form,
@@ -182,12 +182,14 @@ def asked(target: Target, options: Options, form: Accepted) -> Asked:
 class Stream:
     """The lines of one watch."""
 
-    def __init__(self, asked: Asked, store: ObjectStore, lists: Lists, wake: Wakening) -> None:
-        self._asked = asked
+    def __init__(
+        self, request: WatchRequest, store: ObjectStore, lists: Lists, wake: Wakening
+    ) -> None:
+        self._request = request
         self._store = store
         self._lists = lists
         self._wakening = wake
-        self._columns_said = False
+        self._columns_sent = False
         self._watch: Watch | None = None
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -204,13 +206,13 @@ class Stream:
 
     def _initial(self) -> Iterable[bytes]:
         """Begin; yield the initial events, if requested, and b"" between batches."""
-        asked, version = self._asked, self._store.version
-        if asked.since is not None:
-            self._begin(asked.since or version)
+        request, version = self._request, self._store.version
+        if request.since is not None:
+            self._begin(request.since or version)
             return
         self._begin(version)
         held: list[Stored] = []
-        for one in self._lists.present(asked.wanted):
+        for one in self._lists.present(request.wanted):
             if one is not None:
                 held.append(one)
             if held and (one is None or len(held) >= PIECE):
@@ -218,18 +220,19 @@ class Stream:
                 held = []
             elif one is None:
                 yield b""
-        if asked.marked:
+        if request.marked:
             yield self._bookmark(version, initial=True)
 
     def _begin(self, version: int) -> None:
         """Follow what comes after a version, which may lie ahead."""
-        self._watch = self._store.watch(self._asked.target.served.resource.key, since=version)
+        self._watch = self._store.watch(self._request.target.served.resource.key, since=version)
 
     async def _following(self) -> AsyncIterator[bytes]:
         assert self._watch is not None
         watch, clock = self._watch, asyncio.get_running_loop().time
-        kind = self._asked.target.served.resource.key
-        end, said, told = clock() + self._asked.seconds, clock(), self._store.version
+        kind = self._request.target.served.resource.key
+        end, marked_at = clock() + self._request.seconds, clock()
+        bookmarked = self._store.version
         while not self._wakening.ending:
             for lines in bounded(self._seen(watch.drain(PIECE))):
                 yield lines
@@ -238,27 +241,27 @@ class Stream:
                 continue
             if clock() >= end:
                 break
-            due = said + BOOKMARK_SECONDS
-            if self._asked.bookmarks and clock() >= due:
-                said = clock()
-                if watch.version > told:
-                    told = watch.version
-                    yield self._bookmark(told)
+            due = marked_at + BOOKMARK_SECONDS
+            if self._request.bookmarks and clock() >= due:
+                marked_at = clock()
+                if watch.version > bookmarked:
+                    bookmarked = watch.version
+                    yield self._bookmark(bookmarked)
             rest = max(end - clock(), 0.0)
             if self._store.changed_at(kind) <= watch.version:
                 nothing_until = await self._wakening.change(kind, min(rest, BOOKMARK_SECONDS))
                 watch.pass_over(nothing_until)
-        if self._asked.bookmarks and watch.version <= self._store.version:
+        if self._request.bookmarks and watch.version <= self._store.version:
             yield self._bookmark(watch.version)
 
     def _seen(self, changes: Iterable[Change]) -> Iterable[bytes]:
         for change in changes:
-            seen = self._asked.wanted.seen(change)
+            seen = self._request.wanted.seen(change)
             if seen is not None:
                 yield self._shown(seen.type, seen.new)
 
     def _shown(self, event: str, stored: Stored) -> bytes:
-        served, form = self._asked.target.served, self._asked.form
+        served, form = self._request.target.served, self._request.form
         if form.shown_as == TABLE:
             return _line(event, encoded(self._table(stored)))
         if form.shown_as == METADATA:
@@ -267,20 +270,20 @@ class Stream:
 
     def _table(self, stored: Stored) -> Plain:
         """Return a table of one row; the columns are named in the first one only."""
-        served = self._asked.target.served
-        columns = None if self._columns_said else definitions(served.kind)
-        self._columns_said = True
+        served = self._request.target.served
+        columns = None if self._columns_sent else definitions(served.kind)
+        self._columns_sent = True
         data = served.form.data(stored)
         return {
             "kind": TABLE,
-            "apiVersion": f"meta.k8s.io/{self._asked.form.version}",
+            "apiVersion": f"meta.k8s.io/{self._request.form.version}",
             "metadata": {"resourceVersion": str(stored.version)},
             "columnDefinitions": columns,
-            "rows": [row(served.kind, data, self._store.now(), self._asked.included)],
+            "rows": [row(served.kind, data, self._store.now(), self._request.included)],
         }
 
     def _bookmark(self, version: int, *, initial: bool = False) -> bytes:
-        served = self._asked.target.served
+        served = self._request.target.served
         meta: Plain = {"resourceVersion": str(version)}
         if initial:
             meta["annotations"] = {INITIAL_END: "true"}

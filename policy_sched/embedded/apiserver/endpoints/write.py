@@ -50,7 +50,7 @@ _RETURNED: Final = frozenset({
     "Pod", "Service", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate", "ResourceQuota",
     "ServiceAccount", "CSINode", "CSIDriver", "StorageClass", "VolumeAttachment",
 })  # fmt: skip
-"""Kinds of which a deletion returns the object; of others it says that it is done."""
+"""Kinds of which a deletion returns the object; of others the answer is a Status."""
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that stay."""
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
@@ -345,7 +345,7 @@ class _Deletion:
 
 
 def _delete_options(body: bytes, content_type: str) -> Plain:
-    """Return what a deletion's body says. Raises ApiError if it is none."""
+    """Return the options in a deletion's body. Raises ApiError if it is none."""
     if not body.strip():
         return {}
     given = object_data(body, content_type, _DELETE)

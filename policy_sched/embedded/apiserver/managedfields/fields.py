@@ -1,6 +1,6 @@
 """How objects are taken apart: which lists are merged item by item, and what is one value.
 
-From the listType, listMapKey, mapType and structType tags of the API's types; a field is told by
+From the listType, listMapKey, mapType and structType tags of the API's types; a field is known by
 its name, and where one name means several things, by the kind or the field that it stands in. A
 list that is not named here is one value, as any list of an unknown kind.
 

@@ -1,10 +1,10 @@
 """The managers of an object's fields, as metadata.managedFields keeps them.
 
 Theory of operation: fields have no managers until an object is applied for the first time; what
-was there then belongs to ``kubectl-client-side-apply``, if its annotation says so, or to
+was there then belongs to ``kubectl-client-side-apply``, if it has the annotation, or to
 ``before-first-apply``. From then on every request that
 comes through the API and changes fields takes them from their managers. A manager that
-applies has all that its file says, even if others have it too; what it does not say any more, and
+applies has all fields of its file, even if others have them too; what the file has no more, and
 no other manager has, is removed.
 """
 
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What tells entries apart; a file may change the version that it is written in."""
+        """The entry's identity; a file may change the version that it is written in."""
         version = "" if self.operation == APPLY else self.api_version
         return self.manager, self.operation, version, self.subresource
 
@@ -151,8 +151,8 @@ def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
 def _before(live: Plain, version: str, time: str) -> list[Entry]:
     """Return the managers of the fields of an object that is applied for the first time.
 
-    What a client-side apply has written is its own, as its annotation says; kubectl takes that
-    over, and drops what a file does not say any more.
+    What a client-side apply has written is its own, by its annotation; kubectl takes that
+    over, and drops what a file does not have any more.
     """
     kind = live["kind"]
     everything = frozenset(owned(kind, live, status=False))
@@ -160,12 +160,12 @@ def _before(live: Plain, version: str, time: str) -> list[Entry]:
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if text:
         try:
-            said = msgspec.json.decode(text)
+            last_applied = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
-            said = None
-        if isinstance(said, dict):
+            last_applied = None
+        if isinstance(last_applied, dict):
             noted = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
-            mine = everything & {*owned(kind, said, status=False), noted}
+            mine = everything & {*owned(kind, last_applied, status=False), noted}
     parts = ((CLIENT_SIDE, mine), (BEFORE, everything - mine))
     return [Entry(name, UPDATE, version, time, fields) for name, fields in parts if fields]
 

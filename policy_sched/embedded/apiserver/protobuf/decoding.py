@@ -1,6 +1,6 @@
 """Protobuf read into the JSON that it stands for.
 
-Fields that the tables do not have are skipped, as proto3 says: a client may be newer.
+Fields that the tables do not have are skipped, as in proto3: a client may be newer.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def as_stored(data: Plain) -> Plain:
 
 
 def shown_event(data: Plain) -> Plain:
-    """Return a core event with count and times where only the series of the newer form says them.
+    """Return a core event with count and times where only the series of the newer form has them.
 
     Clients that read core events print these.
     """

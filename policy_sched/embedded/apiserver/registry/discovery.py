@@ -86,7 +86,7 @@ def _classic(one: Served) -> Plain:
 
 
 def _hash(one: Served) -> str:
-    """Return what tells apart how objects are stored (StorageVersionHash of the API server).
+    """Return the hash of the stored version (StorageVersionHash of the API server).
 
     An API server stores events in their older form.
     """

@@ -1,8 +1,8 @@
 """Tokens of service accounts: JSON web tokens that this server signs, and knows again.
 
-Theory of operation: nothing is kept but a key, which lives as long as the cluster. A token says
-which account it is for, with its uid, and for how long; it is worth nothing once the account, or
-the object that it is bound to, has gone or is another one.
+Theory of operation: nothing is kept but a key, which lives as long as the cluster. A token names
+its account, with the uid, and its end; it is invalid once the account, or the object that it is
+bound to, is deleted or replaced.
 """
 
 from __future__ import annotations
@@ -100,16 +100,16 @@ class AccountTokens:
             sub=account_user(namespace, name).name,
             where=where,
         )
-        said = f"{self._head}.{_text(msgspec.json.encode(claims))}"
-        return f"{said}.{self._signature(said)}"
+        unsigned = f"{self._head}.{_text(msgspec.json.encode(claims))}"
+        return f"{unsigned}.{self._signature(unsigned)}"
 
     def verify(self, token: str) -> tuple[User, tuple[str, ...]] | None:
         """Return whose a token is, and its audiences; None if it is none of ours, or not now."""
-        said, _, signature = token.rpartition(".")
+        unsigned, _, signature = token.rpartition(".")
         given = signature.encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, self._signature(said).encode()):
+        if not hmac.compare_digest(given, self._signature(unsigned).encode()):
             return None
-        claims = _CLAIMS.decode(_bytes(said.partition(".")[2]))
+        claims = _CLAIMS.decode(_bytes(unsigned.partition(".")[2]))
         now = self._store.now() // SECOND
         if not claims.nbf <= now < claims.exp or not self._standing(claims.where):
             return None
@@ -137,8 +137,8 @@ class AccountTokens:
                 return False
         return True
 
-    def _signature(self, said: str) -> str:
-        raw = said.encode("utf-8", "surrogateescape")
+    def _signature(self, unsigned: str) -> str:
+        raw = unsigned.encode("utf-8", "surrogateescape")
         return _text(hmac.digest(self._key, raw, hashlib.sha256))
 
 
@@ -195,13 +195,13 @@ def token_for(
     if spec.bound_object_ref is not None:
         bound = _bound(store, place[0], spec.bound_object_ref)
     token = tokens.issue(place, spec.audiences or (), seconds, bound)
-    said = data.get("spec") or {}
+    given = data.get("spec") or {}
     ends = timestamp(store.now() + seconds * SECOND)
     return {
         "kind": TOKEN_REQUEST,
         "apiVersion": f"{AUTHENTICATION}/v1",
         "metadata": {"name": place[1], "namespace": place[0]},
-        "spec": {**said, "expirationSeconds": seconds},
+        "spec": {**given, "expirationSeconds": seconds},
         "status": {"token": token, "expirationTimestamp": ends},
     }
 

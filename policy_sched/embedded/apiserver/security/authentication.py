@@ -87,8 +87,7 @@ class Authenticator:
     def sender(self, header: str, transport: asyncio.BaseTransport | None = None) -> User | None:
         """Return the user of an Authorization header and a connection, None if it is unknown.
 
-        A certificate says more than a header. Raises ApiError if the header says what is not
-        known here.
+        A certificate takes precedence over a header. Raises ApiError if the token is unknown.
         """
         user = certified(transport)
         if user is not None:
@@ -166,12 +165,12 @@ class Gate:
             self._check(user, attributes_of(request.method, path, request.query))
         return user
 
-    def _check(self, user: User, asked: Attributes) -> None:
+    def _check(self, user: User, attributes: Attributes) -> None:
         if self._rbac is None:
             return
-        decision = self._rbac.decide(user, asked)
+        decision = self._rbac.decide(user, attributes)
         if not decision.allowed:
-            raise refusal(user, asked, decision.reason)
+            raise refusal(user, attributes, decision.reason)
 
     def _impersonated(self, user: User, request: web.BaseRequest) -> User:
         """Return the user of a request. Raises ApiError if it is not authorized."""
@@ -182,8 +181,8 @@ class Gate:
         groups, uid = tuple(headers.getall(_AS_GROUP, [])), headers.get(_AS_UID, "")
         extra = _extra(headers)
         account = account_of(name)
-        for asked in _impersonations(name, groups, uid, extra):
-            self._check(user, asked)
+        for attributes in _impersonations(name, groups, uid, extra):
+            self._check(user, attributes)
         kept = tuple(extra.items())
         if account is not None and not groups:
             return account_user(*account, uid, kept)

@@ -75,17 +75,17 @@ def publish(store: ObjectStore, authorities: str | None) -> None:
     if store.find(NAMESPACE, "", HOME) is None:
         return
     now = store.now()
-    said = {AUTHORITIES: _unused_authority(now) if authorities is None else _read(authorities)}
+    wanted = {AUTHORITIES: _unused_authority(now) if authorities is None else _read(authorities)}
     found = store.find(_MAP, HOME, NAME)
     if found is None:
         meta = {"name": NAME, "namespace": HOME}
         made: Plain = {"apiVersion": _MAP[0], "kind": _MAP[1], "metadata": meta}
-        store.create({**made, "data": said})
+        store.create({**made, "data": wanted})
         return
     before = found.data.get("data") or {}
     others = {key: value for key, value in before.items() if key != AUTHORITIES}
-    if before != {**others, **said}:
-        store.revise(found, {**found.data, "data": {**others, **said}})
+    if before != {**others, **wanted}:
+        store.revise(found, {**found.data, "data": {**others, **wanted}})
 
 
 def _unused_authority(now: int) -> str:

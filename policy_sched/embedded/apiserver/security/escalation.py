@@ -77,15 +77,15 @@ class Granting:
             return
         found = target.served
         place = {"namespace": target.namespace, "name": target.name}
-        asked = Attributes("create", "", found.group, found.name, **place)
-        decision = self._rbac.decide(user, asked)
+        attributes = Attributes("create", "", found.group, found.name, **place)
+        decision = self._rbac.decide(user, attributes)
         if not decision.allowed:
-            raise refusal(user, asked, decision.reason)
+            raise refusal(user, attributes, decision.reason)
 
     def _check_role(self, rbac: Rbac, user: User, target: Target, data: Plain, role: Role) -> None:
         found, name = target.served.resource, data["metadata"].get("name") or ""
-        asked = Attributes("escalate", "", GROUP, found.plural, "", target.namespace, name)
-        if rbac.decide(user, asked).allowed:
+        attributes = Attributes("escalate", "", GROUP, found.plural, "", target.namespace, name)
+        if rbac.decide(user, attributes).allowed:
             return
         if role.aggregation_rule is not None:
             everything = (Rule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
@@ -103,8 +103,8 @@ class Granting:
         found, name = target.served.resource, data["metadata"].get("name") or ""
         key = CLUSTER_ROLE if ref.kind == "ClusterRole" else ROLE
         roles = resource(key)
-        asked = Attributes("bind", "", GROUP, roles.plural, "", target.namespace, ref.name)
-        if rbac.decide(user, asked).allowed:
+        attributes = Attributes("bind", "", GROUP, roles.plural, "", target.namespace, ref.name)
+        if rbac.decide(user, attributes).allowed:
             return
         rules = rbac.role_rules(ref.kind, target.namespace, ref.name)
         if rules is None:

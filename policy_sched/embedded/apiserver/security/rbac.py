@@ -263,21 +263,21 @@ def _named(selector: str) -> str:
     return ""
 
 
-def refusal(user: User, asked: Attributes, reason: str = "") -> ApiError:
+def refusal(user: User, attributes: Attributes, reason: str = "") -> ApiError:
     """Return the message of a request that is forbidden."""
-    cannot = f"User {quoted(user.name)} cannot {asked.verb}"
-    if not asked.resource:
-        why = f"{cannot} path {quoted(asked.path)}"
+    cannot = f"User {quoted(user.name)} cannot {attributes.verb}"
+    if not attributes.resource:
+        why = f"{cannot} path {quoted(attributes.path)}"
         return ApiError(403, "Forbidden", f"forbidden: {why}", {})
-    place = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else ""
-    group = f"in API group {quoted(asked.group)}"
+    place = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else ""
+    group = f"in API group {quoted(attributes.group)}"
     place = place or "at the cluster scope"
-    why = f"{cannot} resource {quoted(asked.combined)} {group} {place}"
+    why = f"{cannot} resource {quoted(attributes.combined)} {group} {place}"
     if reason:
         why = f"{why}: {reason}"
-    name = f" {quoted(asked.name)}" if asked.name else ""
-    details = {"name": asked.name, "group": asked.group, "kind": asked.resource}
-    message = f"{asked.qualified}{name} is forbidden: {why}"
+    name = f" {quoted(attributes.name)}" if attributes.name else ""
+    details = {"name": attributes.name, "group": attributes.group, "kind": attributes.resource}
+    message = f"{attributes.qualified}{name} is forbidden: {why}"
     return ApiError(403, "Forbidden", message, {k: v for k, v in details.items() if v})
 
 
@@ -301,17 +301,17 @@ class Granted:
     why: str
 
 
-def allows(rule: Rule, asked: Attributes) -> bool:
+def allows(rule: Rule, attributes: Attributes) -> bool:
     """Return whether a rule allows a request."""
-    if not _has(rule.verbs, asked.verb):
+    if not _has(rule.verbs, attributes.verb):
         return False
-    if not asked.resource:
-        return any(_covers_path(url, asked.path) for url in rule.non_resource_urls or ())
+    if not attributes.resource:
+        return any(_covers_path(url, attributes.path) for url in rule.non_resource_urls or ())
     names = rule.resource_names
     return (
-        _has(rule.api_groups, asked.group)
-        and any(_covers_resource(one, asked) for one in rule.resources or ())
-        and (not names or asked.name in names)
+        _has(rule.api_groups, attributes.group)
+        and any(_covers_resource(one, attributes) for one in rule.resources or ())
+        and (not names or attributes.name in names)
     )
 
 
@@ -319,10 +319,10 @@ def _has(words: tuple[str, ...] | None, word: str) -> bool:
     return words is not None and (word in words or ALL in words)
 
 
-def _covers_resource(one: str, asked: Attributes) -> bool:
-    if one in (ALL, asked.combined):
+def _covers_resource(one: str, attributes: Attributes) -> bool:
+    if one in (ALL, attributes.combined):
         return True
-    return bool(asked.subresource) and one == f"{ALL}/{asked.subresource}"
+    return bool(attributes.subresource) and one == f"{ALL}/{attributes.subresource}"
 
 
 def _covers_path(url: str, path: str) -> bool:
@@ -340,15 +340,15 @@ class Rbac:
         self._bindings: list[tuple[Stored, Binding]] = []
         self._granted: dict[User, tuple[list[Granted], list[str]]] = {}
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, attributes: Attributes) -> Decision:
         """Return whether a user may do something, and why."""
         if user.master:
             return Decision(allowed=True)
         granted, problems = self._of(user)
         for one in granted:
-            if one.namespace and one.namespace != asked.namespace:
+            if one.namespace and one.namespace != attributes.namespace:
                 continue
-            if any(allows(rule, asked) for rule in one.rules):
+            if any(allows(rule, attributes) for rule in one.rules):
                 return Decision(True, f"RBAC: allowed by {one.why}")
         if not problems:
             return Decision(allowed=False)

@@ -87,17 +87,16 @@ class Reviews:
         shown = {} if kind == "SelfSubjectReview" else {"spec": data.get("spec") or {}}
         return {**head, **shown, "status": status}
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, attributes: Attributes) -> Decision:
         """Return whether a user may do something."""
         if self._rbac is None:
             return Decision(allowed=True)
-        return self._rbac.decide(user, asked)
+        return self._rbac.decide(user, attributes)
 
     def _token(self, spec: _Spec, _user: User, _namespace: str) -> Plain:
         if not spec.token:
             raise bad_request("token is required for TokenReview in authentication")
-        asked = spec.audiences or ()
-        found = self._authenticator.reviewed(spec.token, asked)
+        found = self._authenticator.reviewed(spec.token, spec.audiences or ())
         if found is None:
             return {"user": {}, "error": "[invalid bearer token, unknown or expired]"}
         user, audiences = found
@@ -119,11 +118,11 @@ class Reviews:
 
     def _self_access(self, spec: _Spec, user: User, _namespace: str) -> Plain:
         _check("SelfSubjectAccessReview", spec, subject=False)
-        return _shown(self.decide(user, _asked(spec)))
+        return _shown(self.decide(user, _attributes_of(spec)))
 
     def _decided(self, spec: _Spec) -> Plain:
         user = User(spec.user, spec.uid, spec.groups or ())
-        return _shown(self.decide(user, _asked(spec)))
+        return _shown(self.decide(user, _attributes_of(spec)))
 
     def _rules(self, spec: _Spec, user: User, _namespace: str) -> Plain:
         if not spec.namespace:
@@ -147,7 +146,7 @@ def _shown(decision: Decision) -> Plain:
     return {"allowed": decision.allowed, **reason}
 
 
-def _asked(spec: _Spec) -> Attributes:
+def _attributes_of(spec: _Spec) -> Attributes:
     if spec.non_resource_attributes is not None:
         return Attributes(spec.non_resource_attributes.verb, spec.non_resource_attributes.path)
     about = spec.resource_attributes

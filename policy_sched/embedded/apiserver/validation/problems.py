@@ -76,16 +76,16 @@ class Problems:
             self.invalid(at, value, why)
 
     def refusal(self, resource: Resource, name: str) -> ApiError:
-        """Return the answer that tells everything."""
+        """Return the refusal with all causes."""
         texts = [f"{at}: {words}" for at, _, words in self.causes]
-        said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
         causes = [
             {"reason": reason, "message": words, "field": at} for at, reason, words in self.causes
         ]
         group: dict[str, Any] = {"group": resource.group} if resource.group else {}
         details = {"name": name, **group, "kind": resource.kind, "causes": causes}
-        return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details)
+        return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
 
 
 MOST_ANNOTATED: Final = 256 * 1024
