@@ -12,6 +12,7 @@ from policy_sched.plugins.dynamicresources import (
     ClaimChange,
     ClaimsExplained,
     NodeDevices,
+    RatedDevice,
     Refusal,
     RequestDevices,
     SelectorOf,
@@ -25,6 +26,7 @@ _WORDS: Final = {
     "capacity": "short of capacity",
     "counters": "short of shared counters",
     "tainted": "tainted",
+    "rule": "rejected by a rule",
 }
 #: Names of nodes that a line has.
 _NAMED: Final = 3
@@ -66,6 +68,8 @@ class RefusedStep:
     error: str = ""
 
     def __str__(self) -> str:
+        if self.why == "rule":
+            return f"{self.count} rejected by rule {self.error}"
         if self.selector is None:
             return f"{self.count} {_WORDS[self.why]}"
         if self.error:
@@ -208,6 +212,50 @@ def _devices_text(step: DevicesStep, count: int) -> str:
     elif count and step.fit >= count and not any(one.error for one in step.refused):
         text += "; enough for this request alone"
     return text
+
+
+@dataclass(slots=True)
+class RatedStep:
+    """A device of the best node, and what rules say of it for a request.
+
+    ``refused_by``: the rule that refuses it, and its message; empty where none does.
+    """
+
+    request: str
+    device: str
+    score: float
+    chosen: bool
+    refused_by: str = ""
+
+    def __str__(self) -> str:
+        if self.refused_by:
+            return f"rejected by rule {self.refused_by}"
+        score = int(self.score) if self.score.is_integer() else self.score
+        return f"score {score}{', chosen' if self.chosen else ''}"
+
+
+def rated_steps(found: Sequence[RatedDevice]) -> list[RatedStep]:
+    """Return devices as they are tried, request by request; those that are refused come last."""
+    steps = []
+    for one in found:
+        verdict = one.verdict
+        words = f" ({verdict.message})" if verdict.refused_by and verdict.message else ""
+        name = one.request.name
+        refused = verdict.refused_by + words
+        steps.append(RatedStep(name, one.device.name, verdict.score, one.chosen, refused))
+    order = {name: i for i, name in enumerate(dict.fromkeys(one.request for one in steps))}
+    return sorted(steps, key=lambda one: (order[one.request], bool(one.refused_by), -one.score))
+
+
+def rated_lines(steps: Sequence[RatedStep], node: str) -> Iterator[str]:
+    """Yield the devices of a node with their scores."""
+    width = max((len(one.device) for one in steps), default=0)
+    request = None
+    for one in steps:
+        if one.request != request:
+            request = one.request
+            yield f"Devices of {node} for request {request}:"
+        yield f"  {one.device:<{width}}  {one}"
 
 
 def change_text(one: ClaimChangeStep) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.explain.devices import claim_steps
+from policy_sched.explain.devices import claim_steps, rated_steps
 from policy_sched.explain.report import (
     Alternative,
     Explanation,
@@ -39,7 +39,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
 from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
-from policy_sched.plugins.dynamicresources import explain_claims
+from policy_sched.plugins.dynamicresources import Allocations, explain_claims
 from policy_sched.scheduler import (
     Attempt,
     Bind,
@@ -326,6 +326,8 @@ def _explained(
     _add_filters(found, table, evaluation, parts)
     _add_scores(found, table, evaluation, top)
     found.alternatives = alternatives(profile, table, pod, evaluation, parts)
+    if found.best:
+        _add_rated(found, scheduler, pod)
     if not evaluation.filtering.any_feasible():
         _add_claims(found, scheduler, pod, evaluation, parts)
     return found
@@ -349,6 +351,14 @@ def _add_claims(
             found.alternatives = [one for one in found.alternatives if one.name != DEVICES]
 
 
+def _add_rated(found: Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
+    """Add what rules say of the devices of the best node."""
+    allocating = scheduler.handle.shared(Allocations).latest(found.profile)
+    if allocating is not None:
+        row = scheduler.handle.nodes.row_of[found.best[0]]
+        found.rated = rated_steps(allocating.rated(pod, row))
+
+
 def _add_devices(
     found: Explanation,
     scheduler: Scheduler,
@@ -358,7 +368,7 @@ def _add_devices(
 ) -> None:
     """Add the devices of the rows that reject the pod; ``alone``: that only its claims reject."""
     names = scheduler.handle.nodes.names
-    explained = explain_claims(scheduler.handle, pod, alone.tolist())
+    explained = explain_claims(scheduler.handle, pod, alone.tolist(), found.profile)
     found.claims = claim_steps(explained, {names[row] for row in rejected.tolist()})
 
 

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from policy_sched.explain.devices import ClaimSteps, change_text, devices_lines
+from policy_sched.explain.devices import (
+    ClaimSteps,
+    RatedStep,
+    change_text,
+    devices_lines,
+    rated_lines,
+)
 from policy_sched.model import counted, quantity_text
 from policy_sched.report import Document, table
 
@@ -90,6 +96,7 @@ class Explanation:
     ``after_queue``: they were decided first, and ``node`` is the pod's node at the end, empty if it
     has none. ``skipped_extenders``: errors of ignorable extenders that failed, by name: the
     decision was made without them. ``claims``: why devices do not suffice, if they do not.
+    ``rated``: what rules say of the devices of the first of ``best``.
     """
 
     pod: str
@@ -118,6 +125,7 @@ class Explanation:
     node: str = ""
     skipped_extenders: dict[str, str] = field(default_factory=dict)
     claims: ClaimSteps | None = None
+    rated: list[RatedStep] = field(default_factory=list)
 
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
@@ -144,6 +152,9 @@ class Explanation:
             yield from _scores(self.scores)
             yield ""
             yield from _what_decided(self)
+        if self.rated:
+            yield ""
+            yield from rated_lines(self.rated, self.best[0])
         changes = [] if self.claims is None else list(map(change_text, self.claims.changes))
         changes += [_alternative(one, self) for one in self.alternatives]
         if changes:
@@ -360,6 +371,7 @@ _FIELDS: Final = {
     "failed_scores": "failedScores",
     "skipped_extenders": "skippedExtenders",
     "device_class": "deviceClass",
+    "refused_by": "refusedBy",
 }
 
 

@@ -10,6 +10,7 @@ from policy_sched.plugins.dynamicresources.device_rules import (
     Allocations,
     DeviceRules,
     DeviceVerdict,
+    RatedDevice,
 )
 from policy_sched.plugins.dynamicresources.devices import DeviceId, as_record
 from policy_sched.plugins.dynamicresources.explanation import (
@@ -37,6 +38,7 @@ __all__ = [
     "DeviceVerdict",
     "DynamicResources",
     "NodeDevices",
+    "RatedDevice",
     "Refusal",
     "RequestDevices",
     "Reservation",

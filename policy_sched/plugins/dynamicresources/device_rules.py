@@ -73,6 +73,16 @@ class DeviceRules(Protocol):
         """Return what gives the verdicts about devices of a row's node. Both raise RuleError."""
 
 
+@dataclass(frozen=True, slots=True)
+class RatedDevice:
+    """What rules say about a device for a request, and whether the request would get it."""
+
+    request: RequestFacts
+    device: DeviceFacts
+    verdict: DeviceVerdict
+    chosen: bool
+
+
 class Allocating(Protocol):
     """Knows what pods' claims would get on a node, by the rules of a profile."""
 
@@ -87,6 +97,12 @@ class Allocating(Protocol):
 
     def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
         """Yield a pod's requests with the devices of a row's node that rules are asked about."""
+
+    def ranking(self, pod: PodInfo, row: int) -> Ranking | None:
+        """Return what rules make of the devices of a row's node, None without rules."""
+
+    def rated(self, pod: PodInfo, row: int) -> list[RatedDevice]:
+        """Return what rules say about the devices of a row's node; nothing without rules."""
 
 
 class Allocations:

@@ -16,6 +16,7 @@ from msgspec.structs import replace as replaced
 from policy_sched.framework import Handle
 from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Taint, Toleration
 from policy_sched.plugins.dynamicresources.allocator import Allocator
+from policy_sched.plugins.dynamicresources.device_rules import Allocations, Ranking
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceView,
     NodeView,
@@ -60,7 +61,7 @@ class Refusal:
     """Why a device is not had: `why` is one of the words below, with what it is about.
 
     updated, invalid (its pool is), allocated, selector, node (it is on another one), capacity,
-    counters, tainted.
+    counters, tainted, rule (of a policy; `error` names it).
     """
 
     why: str
@@ -138,6 +139,7 @@ class _Cluster:
     nodes: Sequence[NodeView]
     pools: Callable[[NodeView], list[Pool]]
     state: AllocatedState
+    ranking: Callable[[NodeView], Ranking | None]
 
 
 @dataclass(slots=True)
@@ -154,8 +156,13 @@ class _Served:
         return replace(one, resource=to.resource_name, container=to.container_name)
 
 
-def explain_claims(handle: Handle, pod: PodInfo, rejected: Sequence[int]) -> ClaimsExplained:
-    """Explain the claims of a pod; ``rejected``: the rows that only they make infeasible."""
+def explain_claims(
+    handle: Handle, pod: PodInfo, rejected: Sequence[int], profile: str
+) -> ClaimsExplained:
+    """Explain the claims of a pod that a profile decides.
+
+    ``rejected``: the rows that only they make infeasible.
+    """
     claims = handle.shared(ResourceClaims)
     extended = handle.shared(ExtendedResources)
     found = Gatherer(handle.objects, claims, extended).of(pod)
@@ -165,7 +172,12 @@ def explain_claims(handle: Handle, pod: PodInfo, rejected: Sequence[int]) -> Cla
     table = handle.nodes
     nodes = {row: node for row in table.row_of.values() if (node := table.nodes[row]) is not None}
     views = {row: NodeView(one.metadata.name, one.metadata.labels) for row, one in nodes.items()}
-    cluster = _Cluster(list(views.values()), _pools_of(claims), claims.state)
+    allocating = handle.shared(Allocations).latest(profile)
+
+    def ranking(node: NodeView) -> Ranking | None:
+        return None if allocating is None else allocating.ranking(pod, table.row_of[node.name])
+
+    cluster = _Cluster(list(views.values()), _pools_of(claims), claims.state, ranking)
     explained.allocated = list(_allocated(found, cluster))
     served = _served(found, [(one, views[row]) for row, one in nodes.items()], extended)
     plans = [*found.plans, *(one.plan for one in served)]
@@ -263,7 +275,7 @@ def _devices(
 
 def _on_node(plan: ClaimPlan, request: Request, node: NodeView, cluster: _Cluster) -> NodeDevices:
     pools = cluster.pools(node)
-    allocator = Allocator(node, pools, cluster.state)
+    allocator = Allocator(node, pools, cluster.state, ranking=cluster.ranking(node))
     refused: Counter[Refusal] = Counter()
     devices = 0
     for pool in pools:
@@ -311,7 +323,19 @@ def _refusal(
             one.tolerates(taint.key, taint.value, taint.effect) for one in request.tolerations
         ):
             return Refusal("tainted", taint=taint)
-    return None
+    return None if allocator.ranking is None else _refused_by(allocator.ranking, request, device)
+
+
+def _refused_by(ranking: Ranking, request: Request, device: DeviceView) -> Refusal | None:
+    """Return the rule that keeps a device from a request, None if none does."""
+    try:
+        verdict = ranking.verdict(request, device)
+    except AllocationError as error:
+        return Refusal("rule", error=str(error))
+    if verdict is None or not verdict.refused_by:
+        return None
+    words = f" ({verdict.message})" if verdict.message else ""
+    return Refusal("rule", error=verdict.refused_by + words)
 
 
 def _selector(plan: ClaimPlan, request: Request, place: str) -> SelectorOf:
@@ -353,7 +377,8 @@ def _allocates(
     plans: Sequence[ClaimPlan], node: NodeView, cluster: _Cluster, state: AllocatedState
 ) -> bool:
     try:
-        return Allocator(node, cluster.pools(node), state).allocate(plans) is not None
+        allocator = Allocator(node, cluster.pools(node), state, ranking=cluster.ranking(node))
+        return allocator.allocate(plans) is not None
     except AllocationError:
         return False
 

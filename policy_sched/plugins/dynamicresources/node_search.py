@@ -182,7 +182,7 @@ class PodSearch:
         if not plans:
             return Found([], [], special)
         pools, offered = self._pools(row, view)
-        ranking = self._ranking(row)
+        ranking = self.ranking(row)
         try:
             allocator = Allocator(view, pools, self._state, self.stop(), offered, ranking)
             taken = allocator.allocate(plans)
@@ -217,7 +217,7 @@ class PodSearch:
 
         return pools, offered
 
-    def _ranking(self, row: int) -> Ranking | None:
+    def ranking(self, row: int) -> Ranking | None:
         """Return what rules make of a node's devices, None without rules."""
         search = self._search
         if search.rules is None:

@@ -43,6 +43,7 @@ from policy_sched.language.values import (
     AllocationFacts,
     DeviceFacts,
     RequestFacts,
+    RuleError,
 )
 from policy_sched.model import (
     AllocationResult,
@@ -69,6 +70,8 @@ from policy_sched.plugins.dynamicresources.claim_writes import (
 from policy_sched.plugins.dynamicresources.device_rules import (
     Allocations,
     DeviceRules,
+    Ranking,
+    RatedDevice,
     allocation_facts,
     as_facts,
 )
@@ -358,6 +361,24 @@ class DynamicResources:
                     free = request.admin_access or one.view.id not in in_use
                     if free and request.selects(one.view, view):
                         yield as_facts(request), one.facts
+
+    def ranking(self, pod: PodInfo, row: int) -> Ranking | None:
+        """Return what rules make of the devices of a row's node, None without rules."""
+        return self._search.begin(self._gatherer.of(pod)).ranking(row)
+
+    def rated(self, pod: PodInfo, row: int) -> list[RatedDevice]:
+        """Return what rules say about the devices of a row's node; nothing without rules."""
+        if self._rules is None:
+            return []
+        got = {(one.request, one.device) for one in self.would_allocate(pod, row).devices}
+        try:
+            rate = self._rules.rater(pod, row)
+            return [
+                RatedDevice(request, device, rate(request, device), (request.name, device) in got)
+                for request, device in self.considered(pod, row)
+            ]
+        except RuleError:
+            return []
 
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._handle.random.getrandbits(128), version=4))
