@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.errors import PolicyError
+from policy_sched.explain import explain
 from policy_sched.model import ApiObject
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, read
@@ -218,3 +219,27 @@ def test_mistakes_are_told_when_the_policy_is_read(
     (found, *_) = error.value.diagnostics
     assert message in found.message
     assert found.line > 1
+
+
+def test_explanations_name_scores_and_the_rules_that_refuse(tmp_path: Path) -> None:
+    """Of the best node every device; of a node without devices the rule, with its message."""
+    broken = {"rank": 9, "numa": 0, "broken": True}
+    devices = [{"rank": rank, "numa": 0, "broken": False} for rank in (3, 80)]
+    objects = [
+        device_class(),
+        resource_slice("n0", published([*devices, broken])),
+        resource_slice("n1", published([broken])),
+        resource_claim("c"),
+    ]
+    scheduler = scheduler_of(plans_of(RANKED, folder=tmp_path), ["n0", "n1"], objects)
+    pod = pod_with("p", "c")
+    lines = list(explain(scheduler, pod).text_lines())
+    start = lines.index("Devices of n0 for request r:")
+    assert lines[start + 1 : start + 4] == [
+        "  d1  score 80, chosen",
+        "  d0  score 3",
+        "  d2  rejected by rule P0.devices.filter[0] (broken)",
+    ]
+    scheduler.cache.remove_node(scheduler.handle.nodes.nodes[scheduler.handle.nodes.row_of["n0"]])
+    text = "\n".join(explain(scheduler, pod).text_lines())
+    assert "n1  1 device: 1 rejected by rule P0.devices.filter[0] (broken)" in text
