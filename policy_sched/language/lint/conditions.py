@@ -191,15 +191,19 @@ def conditions(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Findin
 
 
 def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
-    """Yield filter rules that no node reaches, and rules that stand there twice."""
-    for section in (policy.filter, policy.pre_enqueue):
+    """Yield filter rules that no node or device reaches, and rules that stand there twice."""
+    of_devices = () if policy.devices is None else policy.devices.filter
+    for what, section in (
+        ("node", policy.filter),
+        ("", policy.pre_enqueue),
+        ("device", of_devices),
+    ):
         seen: list[ast.Core] = []
         closed = False
-        for rule in section:
-            core, text = rule.expression.core, rule.expression.text
+        for core, text in ((rule.expression.core, rule.expression.text) for rule in section):
             whole = (0, len(text.text))
             if closed:
-                message = "no node reaches this rule: the one before rejects all"
+                message = f"no {what} reaches this rule: the one before rejects all"
                 yield Finding(Problem(*whole, UNREACHABLE, message, "remove one of them"), text)
                 break
             if core in seen:
@@ -207,7 +211,7 @@ def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
                 yield Finding(Problem(*whole, TWICE, message, "remove one of them"), text)
             seen.append(core)
             constant = not trees.depends_on_params(core) and trees.analyze(core).value is False
-            closed = constant and section is policy.filter
+            closed = constant and what != ""
 
 
 class _Visitor:
@@ -327,6 +331,8 @@ _FUNCTION: Final = re.compile(r"([A-Za-z_][\w.]*)\(")
 _NOTHING_IS_STATED: Final = {
     "filter": "the node is rejected then; state onError: Reject, Allow or Abort",
     "score": "the node's score is 0 then; state onError: Zero or Abort",
+    "devices.filter": "the device is not considered then; state onError: Reject, Allow or Abort",
+    "devices.score": "the device's score is 0 then; state onError: Zero or Abort",
 }
 
 
@@ -340,6 +346,11 @@ def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     rules = [(rule.expression, "filter", rule.on_error) for rule in policy.filter]
     if policy.score is not None:
         rules.append((policy.score.expression, "score", policy.score.on_error))
+    devices = policy.devices
+    if devices is not None:
+        rules += [(rule.expression, "devices.filter", rule.on_error) for rule in devices.filter]
+        if devices.score is not None:
+            rules.append((devices.score, "devices.score", devices.score_on_error))
     for checked, section, stated in rules:
         if stated is not None or id(checked) in reported:
             continue

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -243,3 +246,31 @@ def test_explanations_name_scores_and_the_rules_that_refuse(tmp_path: Path) -> N
     scheduler.cache.remove_node(scheduler.handle.nodes.nodes[scheduler.handle.nodes.row_of["n0"]])
     text = "\n".join(explain(scheduler, pod).text_lines())
     assert "n1  1 device: 1 rejected by rule P0.devices.filter[0] (broken)" in text
+
+
+SEEDED = """
+from policy_sched.policytest.runner import run_scenario
+from policy_sched.policytest.scenario import load_scenarios
+for name in ("device-packing", "device-locality", "share-packing"):
+    for scenario in load_scenarios(f"policies/{name}/tests.yaml"):
+        for step in run_scenario(scenario):
+            print(step.pod, step.got)
+"""
+
+
+def test_the_same_devices_whatever_the_hash_seed() -> None:
+    """Two processes with other hash seeds decide every step of the shipped tests alike."""
+    root = Path(__file__).parents[3]
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", SEEDED],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            cwd=root,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
+    assert "devices=" in found.pop()
