@@ -9,16 +9,21 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.errors import PolicyError
 from policy_sched.explain import explain
-from policy_sched.model import ApiObject
+from policy_sched.model import ApiObject, PodInfo
+from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.profiles.reload.store import PolicyStore, Result
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, read
-from policy_sched.testing import make_node
+from policy_sched.scheduler.setup.factory import assemble_with_assembly
+from policy_sched.scheduler.setup.reload import Reloader
+from policy_sched.testing import FakeClock, make_node
 from tests.plugins.dynamicresources.world import (
     DRIVER,
     device_class,
@@ -274,3 +279,75 @@ def test_the_same_devices_whatever_the_hash_seed() -> None:
     }
     assert len(found) == 1
     assert "devices=" in found.pop()
+
+
+def test_the_device_is_the_one_that_was_rated_before_the_pod_was_counted(tmp_path: Path) -> None:
+    """A rule that reads what runs on the node sees it without the pod, also when it is reserved."""
+    even = "node.podCount % 2 == 0 ? device.index : 0 - device.index"
+    section = f"\n  devices: {{score: {{expression: '{even}'}}}}\n"
+    claims = [resource_claim(f"c{i}") for i in range(3)]
+    objects = [device_class(), resource_slice("n", ["a", "b", "c", "d"]), *claims]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
+    schedule(scheduler, *(pod_with(f"p{i}", f"c{i}") for i in range(3)))
+    taken = [device for i in range(3) for device in devices_of(scheduler, f"c{i}")]
+    assert taken == ["n/d", "n/a", "n/c"]
+
+
+def test_pods_that_differ_in_what_rules_read_share_no_evaluation(tmp_path: Path) -> None:
+    """Equal claims, other labels: each pod gets the device that the rules mean for it."""
+    section = (
+        "\n  devices: {filter: [{expression: "
+        '\'device.attributes["rank"].int == int(pod.labels["rank"])\'}]}\n'
+    )
+    devices = published([{"rank": r, "numa": 0, "broken": False} for r in (1, 2, 1, 2)])
+    claims = [resource_claim(f"c{i}") for i in range(5)]
+    objects = [device_class(), resource_slice("n", devices), *claims]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
+    pods = [
+        PodInfo.of(
+            msgspec.structs.replace(
+                pod.pod, metadata=msgspec.structs.replace(pod.pod.metadata, labels={"rank": rank})
+            )
+        )
+        for i, rank in enumerate("21121")
+        for pod in [pod_with(f"p{i}", f"c{i}")]
+    ]
+    assert schedule(scheduler, *pods) == ["n", "n", "n", "n", ""]
+    taken = [devices_of(scheduler, f"c{i}") for i in range(5)]
+    assert taken == [["n/d1"], ["n/d0"], ["n/d2"], ["n/d3"], []]
+
+
+def test_a_reload_of_the_policy_changes_which_device_is_taken(tmp_path: Path) -> None:
+    """Pods that its filter kept out are tried again, and are rated by the new rules."""
+    narrow = "\n  devices: {filter: [{expression: device.index > 2}]}\n"
+    plans_of(narrow, folder=tmp_path)
+    store = PolicyStore(PolicyFiles(None, (str(tmp_path),)), FakeClock())
+    claims = [resource_claim(f"c{i}") for i in range(3)]
+    objects = [device_class(), resource_slice("n", ["a", "b", "c", "d"]), *claims]
+    scheduler, assembly = assemble_with_assembly(store.current.plans, objects=objects)
+    scheduler.cache.add_node(make_node("n", cpu="8"))
+    reloader = Reloader(scheduler, assembly, store)
+    pods = [pod_with(f"p{i}", f"c{i}") for i in range(2)]
+    assert schedule(scheduler, *pods) == ["n", ""]
+    plans_of("\n  devices: {score: {expression: device.index}}\n", folder=tmp_path)
+    assert reloader.reload().result is Result.LOADED
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert (outcome.pod.name, outcome.node) == ("p1", "n")
+    assert schedule(scheduler, pod_with("p2", "c2")) == ["n"]
+    taken = [device for i in range(3) for device in devices_of(scheduler, f"c{i}")]
+    assert taken == ["n/d", "n/c", "n/b"]
+
+
+def test_all_devices_of_a_class_are_those_that_are_allowed(tmp_path: Path) -> None:
+    """For a request of all devices the filter counts as a selector does."""
+    section = "\n  devices: {filter: [{expression: 'device.name != \"b\"'}]}\n"
+    every = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+    objects = [
+        device_class(),
+        resource_slice("n", ["a", "b", "c"]),
+        resource_claim("c", every),
+    ]
+    scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
+    schedule(scheduler, pod_with("p", "c"))
+    assert devices_of(scheduler, "c") == ["n/a", "n/c"]
