@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -25,13 +25,17 @@ from policy_sched.experiments import (
     Store,
     Sweep,
     SweepReport,
+    draw,
     engine_of,
+    page,
     read_sweep,
     run_tasks,
     tables,
+    write,
     write_tables,
 )
 
+Form: TypeAlias = Literal["svg", "png"]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative="", show_default=False)]
 Workers = Annotated[int | None, Parameter(name=["--jobs", "-j"], validator=Number(gte=1))]
 
@@ -45,6 +49,8 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     results: str | None = None,
     settings: Settings = (),
     parquet: Annotated[bool, Parameter(negative="")] = False,
+    figures: Annotated[tuple[Form, ...], Parameter(negative="", show_default=False)] = (),
+    report: str | None = None,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run every variant of an Experiment with every seed, and write tables of what was measured.
@@ -66,6 +72,11 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         A parameter of the experiment, as in trace=default; once for each.
     parquet
         Write the tables as Parquet, too (pip install 'policy-sched[parquet]').
+    figures
+        Write the figures as svg or png; once for each (pip install 'policy-sched[plot]').
+    report
+        Write one HTML file with figures, tables and the experiment, which needs no network
+        (pip install 'policy-sched[plot]').
     output
         text or json: what is printed.
     """
@@ -78,7 +89,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         outcome = run_tasks(prepared, prepared.tasks, store, chosen, advance)
     write_hints(notes)
     write_tables(tables(prepared.spec, outcome.results), store.folder, parquet=parquet)
-    report = SweepReport(
+    found = SweepReport(
         prepared.name,
         prepared.spec,
         outcome.results,
@@ -86,7 +97,15 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         str(store.folder),
         outcome.found,
     )
-    write_report(report, output)
+    if figures or report:
+        drawn = draw(prepared.spec, outcome.results)
+        for one in drawn:
+            for form in figures:
+                write(store.folder / "figures" / f"{one.name}.{form}", one.write(form))
+        if report:
+            text = Path(experiment).read_text(encoding="utf-8")
+            write(Path(report), page(found, drawn, text).encode())
+    write_report(found, output)
     return FAILED if outcome.failures else OK
 
 

@@ -6,8 +6,10 @@ and figures (statistics, report, figures, html). tune searches for the best vari
 """
 
 from policy_sched.experiments.engine import Engine, engine_of
+from policy_sched.experiments.figures import Drawn, draw
+from policy_sched.experiments.html import page
 from policy_sched.experiments.report import SweepReport
-from policy_sched.experiments.results import Store, Table, tables, write_tables
+from policy_sched.experiments.results import Store, Table, tables, write, write_tables
 from policy_sched.experiments.running import Outcome, run_tasks
 from policy_sched.experiments.statistics import (
     LEVEL,
@@ -30,6 +32,7 @@ from policy_sched.experiments.sweep import (
 __all__ = [
     "LEVEL",
     "Distribution",
+    "Drawn",
     "Engine",
     "Estimate",
     "Outcome",
@@ -41,13 +44,16 @@ __all__ = [
     "Table",
     "Task",
     "distribution",
+    "draw",
     "engine_of",
     "estimate",
     "experiment_problems",
     "open_experiment_problems",
+    "page",
     "paired",
     "read_sweep",
     "run_tasks",
     "tables",
+    "write",
     "write_tables",
 ]

@@ -140,7 +140,7 @@ def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> It
             pickle.dumps(work, pickle.HIGHEST_PROTOCOL), broadcast=True, hash=False
         )
         futures = {client.submit(_for_dask, shared, order, pure=False): order for order in orders}
-        for future in distributed.as_completed(futures):
+        for future in distributed.as_completed(futures, loop=client.loop):
             order = futures[future]
             try:
                 yield order, future.result()

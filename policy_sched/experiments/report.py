@@ -11,10 +11,11 @@ from policy_sched.experiments.results import (
     comparisons,
     values_of,
 )
-from policy_sched.experiments.statistics import Paired, Significance, distribution
+from policy_sched.experiments.statistics import distribution
 from policy_sched.experiments.sweep import Task
+from policy_sched.experiments.words import named, number_text, signed, verdict_text
 from policy_sched.model import counted
-from policy_sched.profiles.models import ExperimentSpec, Measure
+from policy_sched.profiles.models import ExperimentSpec
 from policy_sched.report import Document, table
 
 
@@ -70,8 +71,8 @@ class SweepReport:
                 [
                     variant,
                     named(measure),
-                    f"{interval.mean:+.4g}",
-                    f"{interval.low:+.4g} .. {interval.high:+.4g}",
+                    signed(interval.mean),
+                    f"{signed(interval.low)} .. {signed(interval.high)}",
                     verdict_text(found, measure, pairs),
                 ]
             )
@@ -120,33 +121,3 @@ def _distribution(values: Sequence[float]) -> dict[str, float]:
         "p25": one.p25,
         "p75": one.p75,
     }
-
-
-def named(measure: Measure) -> str:
-    """Return a measure's name with its unit."""
-    unit = measure.unit or ("%" if measure.allocation or measure.percent_of else "")
-    unit = unit or ("s" if measure.time else "")
-    return f"{measure.name} ({unit})" if unit else measure.name
-
-
-def number_text(value: float) -> str:
-    """Return a number with at most six digits, and no exponent where it has no more before."""
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.5g}"
-
-
-def verdict_text(found: Paired, measure: Measure, pairs: int) -> str:
-    """Return what a comparison says, in words."""
-    match found.verdict:
-        case Significance.EQUAL:
-            return "equal in every pair"
-        case Significance.NOISE:
-            return "noise: other seeds may change the sign"
-        case Significance.TOO_FEW:
-            return f"too few seeds to tell: {counted(pairs, 'pair')}"
-        case Significance.DIFFERENT:
-            if measure.better is None:
-                return "different"
-            higher = found.difference.mean > 0
-            return "better" if higher == (measure.better == "Higher") else "worse"

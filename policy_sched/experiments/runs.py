@@ -40,7 +40,7 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import ExperimentSpec, Measure
-from policy_sched.scheduler import Preempt, Scheduler, pod_gone
+from policy_sched.scheduler import Preempt, Scheduler, decide_without_reasons, pod_gone
 from policy_sched.scheduler.setup import EPOCH, assemble
 from policy_sched.simulate import (
     Timeline,
@@ -193,6 +193,7 @@ class _Attempts:
             variant.plans, seed=seed, objects=objects, client=self._client, ties=ties
         )
         self._client.objects = self._scheduler.handle.objects
+        self._scheduler.decide = decide_without_reasons
         load_cluster(self._scheduler.cache, objects)
         self._devices = variant.device_agent(spec, self._scheduler)
         self._arrived = self._placed = self._evicted = 0

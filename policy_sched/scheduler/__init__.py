@@ -52,7 +52,7 @@ from policy_sched.scheduler.queueing_hints import (
     queue_order,
 )
 from policy_sched.scheduler.scheduler import Scheduler
-from policy_sched.scheduler.scheduling_cycle import decide
+from policy_sched.scheduler.scheduling_cycle import decide, decide_without_reasons
 
 __all__ = [
     "NO_PROFILE",
@@ -75,6 +75,7 @@ __all__ = [
     "clear_lower_nominations",
     "condition_reason",
     "decide",
+    "decide_without_reasons",
     "decided_together",
     "dry_run_group",
     "dry_run_members",

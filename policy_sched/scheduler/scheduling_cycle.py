@@ -7,6 +7,7 @@ nothing fits, ask PostFilter and put the diagnosis into kube-scheduler's words.
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from policy_sched.scheduler.attempt import (
     Reject,
     TakesLong,
 )
+
+_NO_ROOM: Final = "no node has room"
 
 
 def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
@@ -47,6 +50,27 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         return no_node_fits(attempt, evaluation, table.live_count)
     except PluginError as error:
         return broken(str(error))
+
+
+def decide_without_reasons(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
+    """Decide as `decide` does; a pod that fits nowhere is not told which node lacks what.
+
+    For simulations that try each pod once. PostFilter plugins need the reasons, so where there are
+    any nothing is saved.
+    """
+    pod = attempt.queued.info
+    if not table.row_of or attempt.profile.runner.pipeline.at("post_filter"):
+        return decide(attempt, table, rng)
+    try:
+        evaluation = attempt.profile.evaluator.evaluate(pod)
+    except PluginError as error:
+        return broken(str(error))
+    best = evaluation.best()
+    if not best.size:
+        return Reject(Status(Code.UNSCHEDULABLE, (_NO_ROOM,)), _NO_ROOM, None)
+    attempt.state = evaluation.state
+    row = select_host(best, rng)
+    return Bind(table.names[row], row, evaluation)
 
 
 def select_host(best: NDArray[np.intp], rng: Random) -> int:

@@ -1,0 +1,101 @@
+"""Figures and the report: one file without a network, the same bytes every time."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.cli.main import run
+from policy_sched.experiments.figures import pareto_front
+from policy_sched.profiles.models import Measure
+from tests.experiments.examples import tiny
+
+GRID: dict[str, Any] = {
+    "variants": [],
+    "matrix": [
+        {"weight": "NodeResourcesFit", "name": "fit", "values": [1, 3]},
+        {"weight": "ImageLocality", "name": "images", "values": [1, 2]},
+    ],
+    "figures": [
+        {"kind": "Curve", "measures": ["cpu"], "title": "Cores < all"},
+        {"kind": "Bars", "measures": ["cpu"]},
+        {"kind": "HeatMap", "measures": ["cpu"], "x": "fit", "y": "images"},
+        {"kind": "Pareto", "measures": ["cpu", "unplaced"]},
+    ],
+}
+
+
+def test_every_kind_of_figure_is_drawn(tmp_path: Path) -> None:
+    """Curves, bars, heat maps and Pareto fronts are SVG and PNG, the same bytes every time."""
+    file = tiny(tmp_path, GRID)
+    for folder in ("one", "two"):
+        options = ["--figures", "svg", "--figures", "png", "-j", "1"]
+        assert run(["sweep", file, "--results", str(tmp_path / folder), *options]) == 0
+    names = sorted(path.name for path in (tmp_path / "one" / "figures").iterdir())
+    assert names == [
+        "01-curve-cpu.png", "01-curve-cpu.svg",
+        "02-bars-cpu.png", "02-bars-cpu.svg",
+        "03-heatmap-cpu.png", "03-heatmap-cpu.svg",
+        "04-pareto-cpu-unplaced.png", "04-pareto-cpu-unplaced.svg",
+    ]  # fmt: skip
+    for name in names:
+        one, other = (tmp_path / folder / "figures" / name for folder in ("one", "two"))
+        assert one.read_bytes() == other.read_bytes()
+    svg = (tmp_path / "one" / "figures" / "01-curve-cpu.svg").read_text(encoding="utf-8")
+    assert ET.fromstring(svg).tag.endswith("svg")
+    assert "Cores &lt; all" in svg
+
+
+def test_the_report_needs_no_network(tmp_path: Path) -> None:
+    """The HTML file has figures, tables and the experiment, and names no other file."""
+    report = tmp_path / "report.html"
+    options = ["--report", str(report), "-j", "1", "--results", str(tmp_path / "r")]
+    assert run(["sweep", tiny(tmp_path, GRID), *options]) == 0
+    text = report.read_text(encoding="utf-8")
+    assert text.count("<svg") == 4
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", text)
+    assert not re.search(r"url\((?!#)", text)
+    assert "default-src 'none'" in text
+    assert "kind: Experiment" in text
+    assert "Differences from fit=1,images=1" in text
+    identifiers = re.findall(r'\bid="([^"]+)"', text)
+    assert len(identifiers) == len(set(identifiers)), "a figure's parts have names of their own"
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= set(identifiers)
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    """A name with signs of HTML is text."""
+    report = tmp_path / "report.html"
+    changes = {"variants": [{"name": "<script>x</script>"}]}
+    options = ["--report", str(report), "-j", "1", "--results", str(tmp_path / "r")]
+    assert run(["sweep", tiny(tmp_path, changes), *options]) == 0
+    assert "<script>" not in report.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("better", "front"),
+    [((None, None), ["a", "b"]), (("Higher", None), ["b"]), (("Higher", "Higher"), ["b", "c"])],
+)
+def test_the_front_is_what_no_other_beats(better: tuple[Any, Any], front: list[str]) -> None:
+    """Lower is better unless a measure says Higher."""
+    measures = [
+        Measure(name=name, pods="Placed", better=one)
+        for name, one in zip("xy", better, strict=True)
+    ]
+    points = {"a": (1.0, 2.0), "b": (3.0, 1.0), "c": (2.0, 3.0)}
+    assert pareto_front(points, measures) == front
+
+
+def test_tables_are_parquet_too(tmp_path: Path) -> None:
+    """--parquet writes the same tables in that form."""
+    from pyarrow import parquet  # noqa: PLC0415  100 ms of imports
+
+    options = ["--parquet", "-j", "1", "--results", str(tmp_path / "r")]
+    assert run(["sweep", tiny(tmp_path), *options]) == 0
+    found = parquet.read_table(tmp_path / "r" / "runs.parquet").to_pylist()
+    assert [one["variant"] for one in found] == ["spread", "spread", "packed", "packed"]
+    assert all(isinstance(one["cpu"], float) and isinstance(one["seed"], int) for one in found)
