@@ -66,6 +66,10 @@ VERBS = {
         "policy_sched.cli.sweep:sweep",
         "Run every variant of an Experiment with every seed, and write tables.",
     ),
+    "tune": (
+        "policy_sched.cli.tune:tune",
+        "Search the weights and parameters of an Experiment for the best variant.",
+    ),
     "lsp": (
         "policy_sched.cli.lsp:serve",
         "Run the language server: problems, completion, hover, formatting.",

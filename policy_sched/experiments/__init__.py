@@ -8,6 +8,7 @@ and figures (statistics, report, figures, html). tune searches for the best vari
 from policy_sched.experiments.engine import Engine, engine_of
 from policy_sched.experiments.figures import Drawn, draw
 from policy_sched.experiments.html import page
+from policy_sched.experiments.objective import Objective
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import Store, Table, tables, write, write_tables
 from policy_sched.experiments.running import Outcome, run_tasks
@@ -28,6 +29,12 @@ from policy_sched.experiments.sweep import (
     open_experiment_problems,
     read_sweep,
 )
+from policy_sched.experiments.tune import (
+    Tuning,
+    patch_of_winner,
+    search_lines,
+    trials_table,
+)
 
 __all__ = [
     "LEVEL",
@@ -35,6 +42,7 @@ __all__ = [
     "Drawn",
     "Engine",
     "Estimate",
+    "Objective",
     "Outcome",
     "Paired",
     "Significance",
@@ -43,6 +51,7 @@ __all__ = [
     "SweepReport",
     "Table",
     "Task",
+    "Tuning",
     "distribution",
     "draw",
     "engine_of",
@@ -51,9 +60,12 @@ __all__ = [
     "open_experiment_problems",
     "page",
     "paired",
+    "patch_of_winner",
     "read_sweep",
     "run_tasks",
+    "search_lines",
     "tables",
+    "trials_table",
     "write",
     "write_tables",
 ]

@@ -39,7 +39,8 @@ def run_tasks(
     keys = {task.number: key for key, task in missing.items()}
     failed: dict[str, str] = {}
     if orders:
-        work = Work(sweep.inputs, sweep.spec, dict(sweep.variants))
+        variants = {order.variant: sweep.variants[order.variant] for order in orders}
+        work = Work(sweep.inputs, sweep.spec, variants)
         for order, result in engine(work, orders):
             key = keys[order.number]
             if isinstance(result, Failure):

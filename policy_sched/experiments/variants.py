@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -207,15 +207,21 @@ def _files(
     params = merge_over(params, changes.params)
     if not params and not changes.weights:
         return PolicyFiles(changes.config, changes.policies)
+    value = configuration_of(loaded, replace(changes, params=params))
+    return None if value is None else PolicyFiles(value, changes.policies)
+
+
+def configuration_of(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
+    """Return a configuration with what a variant changes; None if its file has problems."""
     value = _configuration(loaded, changes)
     if value is None:
         return None
     for profile in value["profiles"]:
-        for name, args in params.items():
+        for name, args in changes.params.items():
             _set_args(profile, name, args)
         for name, weight in changes.weights.items():
             _set_weight(loaded, changes, profile, name, weight)
-    return PolicyFiles(value, changes.policies)
+    return value
 
 
 def _configuration(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:

@@ -1,0 +1,358 @@
+"""Searches the weights and parameters of an experiment for the best variant.
+
+Theory of operation. Optuna's TPE sampler proposes variants in batches of a fixed size, so the
+search is the same whatever the number of workers. Each is run with the first seeds; with one
+objective, those that fall behind the median of earlier ones are given up, and the others are run
+with the rest. Some seeds are held back: the winner is compared with the experiment's own variant on
+them alone, seed by seed, because what was chosen on some seeds looks better on those than it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.experiments.engine import Engine, require
+from policy_sched.experiments.objective import Objective
+from policy_sched.experiments.patch import patch_of
+from policy_sched.experiments.reading import axis_name
+from policy_sched.experiments.results import Store, Table
+from policy_sched.experiments.running import run_tasks
+from policy_sched.experiments.statistics import Paired, Significance, paired
+from policy_sched.experiments.sweep import Sweep
+from policy_sched.experiments.variants import Changes, CompiledVariant, axis_changes, base_changes
+from policy_sched.experiments.words import number_text, signed, verdict_text
+from policy_sched.model import counted
+from policy_sched.profiles.models import Measure, SearchAxis
+from policy_sched.report import table
+
+BATCH: Final = 4
+"""Variants that are proposed together."""
+BASE: Final = "base"
+"""The name of the experiment's own variant."""
+_EARLY: Final = 3
+"""One in so many seeds decides whether a variant is given up."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """A proposed variant: its values by axis, and its objectives, a list over the seeds each.
+
+    ``state``: complete, pruned (given up after the first seeds) or failed.
+    """
+
+    number: int
+    values: dict[str, Any]
+    changes: Changes
+    objectives: list[list[float]] = field(default_factory=list)
+    state: str = "complete"
+    message: str = ""
+
+    @property
+    def means(self) -> list[float]:
+        """The mean of each objective over the seeds that were run."""
+        return [math.fsum(each) / len(each) for each in self.objectives]
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """A variant that was chosen, and how it compares with the base on the seeds held back."""
+
+    trial: Trial
+    held_back: tuple[Paired, ...]
+
+    @property
+    def better(self) -> bool:
+        """Whether an objective is higher beyond noise, and none is lower beyond noise."""
+        verdicts = [
+            (one.verdict is Significance.DIFFERENT, one.difference.mean) for one in self.held_back
+        ]
+        higher = any(sure and mean > 0 for sure, mean in verdicts)
+        return higher and not any(sure and mean < 0 for sure, mean in verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The result of a search; several winners are a Pareto front."""
+
+    objectives: tuple[Objective, ...]
+    trials: tuple[Trial, ...]
+    winners: tuple[Winner, ...]
+    base: tuple[float, ...]
+    seeds: tuple[int, ...]
+    held_back: tuple[int, ...]
+
+
+def split(seeds: Sequence[int], held_back: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the seeds of the search, and the last ones, which are held back: half of them.
+
+    Raises PolicySchedError if one of both would be empty.
+    """
+    count = len(seeds) // 2 if held_back is None else held_back
+    if not 0 < count < len(seeds):
+        message = f"{len(seeds)} seeds, of which {count} are held back: one of each is needed"
+        raise PolicySchedError(f"{message}; spec.seeds has them all")
+    return tuple(seeds[:-count]), tuple(seeds[-count:])
+
+
+class Tuning:
+    """A search in progress."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        objectives: Sequence[Objective],
+        store: Store,
+        engine: Engine,
+        held_back: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not sweep.spec.search:
+            raise PolicySchedError("spec.search: Required value: what may be changed, and how")
+        self._sweep, self._store, self._engine = sweep, store, engine
+        self._objectives = tuple(objectives)
+        self._search, self._held_back = split(sweep.seeds, held_back)
+        self.base = base_changes(sweep.loaded)
+        """What the experiment's own variant changes."""
+        self._seed = seed
+        self._trials: list[Trial] = []
+
+    def run(self, budget: int, advance: Callable[[int], None]) -> Search:
+        """Try ``budget`` variants; ``advance`` is called with how many more are done.
+
+        Raises PolicySchedError without Optuna, or if the base cannot be run.
+        """
+        optuna = require("optuna", "tune")
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study(
+            directions=["maximize"] * len(self._objectives),
+            sampler=optuna.samplers.TPESampler(
+                seed=self._seed, constant_liar=True, n_startup_trials=min(10, max(4, budget // 3))
+            ),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=5),
+        )
+        base = Trial(-1, {}, self.base)
+        self._try([base], self._search)
+        if base.state != "complete":
+            raise PolicySchedError(f"the experiment's own variant has no result: {base.message}")
+        while len(self._trials) < budget:
+            count = min(BATCH, budget - len(self._trials))
+            self._batch(study, optuna, count)
+            advance(count)
+        chosen = [one for one in self._trials if one.state == "complete"]
+        winners = [self._judged(one) for one in _front(chosen)] if chosen else []
+        return Search(
+            self._objectives,
+            tuple(self._trials),
+            tuple(winners),
+            tuple(base.means),
+            self._search,
+            self._held_back,
+        )
+
+    def _batch(self, study: Any, optuna: Any, count: int) -> None:
+        asked = [study.ask() for _ in range(count)]
+        trials = []
+        for one in asked:
+            values, changes = self._proposed(one)
+            trials.append(Trial(len(self._trials), values, changes))
+            self._trials.append(trials[-1])
+        single = len(self._objectives) == 1
+        early = max(1, len(self._search) // _EARLY) if single else len(self._search)
+        self._try(trials, self._search[:early])
+        for one, trial in zip(asked, trials, strict=True):
+            if single and trial.state == "complete" and early < len(self._search):
+                one.report(trial.means[0], early)
+                if one.should_prune():
+                    trial.state = "pruned"
+        self._try([one for one in trials if one.state == "complete"], self._search)
+        states = optuna.trial.TrialState
+        for one, trial in zip(asked, trials, strict=True):
+            if trial.state == "complete":
+                study.tell(one, trial.means)
+            else:
+                study.tell(one, state=states.PRUNED if trial.state == "pruned" else states.FAIL)
+
+    def _try(self, trials: Sequence[Trial], seeds: Sequence[int]) -> None:
+        """Run trials with seeds, and note their objectives or why there are none."""
+        before = len(self._sweep.tasks)
+        named: dict[str, Trial] = {}
+        for trial in trials:
+            name = BASE if trial.number < 0 else f"trial {trial.number}"
+            variant = self._compiled(name, trial)
+            if variant is not None:
+                named[name] = trial
+                self._sweep.add(variant, seeds)
+        outcome = run_tasks(self._sweep, self._sweep.tasks[before:], self._store, self._engine)
+        for trial in named.values():
+            trial.objectives = [[] for _ in self._objectives]
+        for task, why in outcome.failures:
+            named[task.variant].state, named[task.variant].message = "failed", why
+        for task, result in outcome.results:
+            trial = named[task.variant]
+            for column, objective in zip(trial.objectives, self._objectives, strict=True):
+                value = objective(result.values)
+                if value is None:
+                    trial.state = "failed"
+                    trial.message = f"{objective.text} has no value with seed {task.seed}"
+                else:
+                    column.append(value)
+
+    def _compiled(self, name: str, trial: Trial) -> CompiledVariant | None:
+        loaded = self._sweep.loaded
+        known = len(loaded.diagnostics)
+        variant = self._sweep.compiled(name, trial.values, trial.changes)
+        found = loaded.diagnostics[known:]
+        del loaded.diagnostics[known:]
+        if trial.number < 0 and variant is None:
+            raise PolicyError(found)
+        if variant is None:
+            trial.state = "failed"
+            trial.message = found[0].message if found else "it cannot be compiled"
+        return variant
+
+    def _proposed(self, trial: Any) -> tuple[dict[str, Any], Changes]:
+        """Return the values that the sampler proposes, and what they change."""
+        values: dict[str, Any] = {}
+        changes = self.base
+        for i, axis in enumerate(self._sweep.spec.search):
+            name = axis_name(axis)
+            value = _suggested(trial, name, axis, whole=self._is_whole(axis))
+            values[name] = value
+            changes = axis_changes(axis, value, ("spec", "search", i)).over(changes)
+        return values, changes
+
+    def _is_whole(self, axis: SearchAxis) -> bool:
+        """Return whether the values of an axis are whole numbers."""
+        if axis.weight is not None:
+            return True
+        plugin, *path = str(axis.param).split(".")
+        for variant in self._sweep.variants.values():
+            for plan in variant.plans:
+                source = plan.plan.policies.get(plugin)
+                if source is not None:
+                    value: Any = source.params
+                    for step in path:
+                        value = value.get(step) if isinstance(value, Mapping) else None
+                    return isinstance(value, int) and not isinstance(value, bool)
+        numbers = (axis.least, axis.most, axis.step)
+        return all(number is None or float(number).is_integer() for number in numbers)
+
+    def _judged(self, trial: Trial) -> Winner:
+        """Return a winner with its comparison on the seeds held back."""
+        again = Trial(trial.number, trial.values, trial.changes)
+        base = Trial(-1, {}, self.base)
+        self._try([base, again], self._held_back)
+        if "failed" in (base.state, again.state):
+            raise PolicySchedError(f"seeds held back: {base.message or again.message}")
+        pairs = zip(base.objectives, again.objectives, strict=True)
+        return Winner(trial, tuple(paired(old, new) for old, new in pairs))
+
+
+def _suggested(trial: Any, name: str, axis: SearchAxis, *, whole: bool) -> Any:
+    if axis.values:
+        return axis.values[trial.suggest_categorical(name, list(range(len(axis.values))))]
+    assert axis.least is not None, "reading has checked it"
+    assert axis.most is not None, "reading has checked it"
+    if whole:
+        step = 1 if axis.step is None or axis.log else max(1, round(axis.step))
+        least, most = math.ceil(axis.least), math.floor(axis.most)
+        return trial.suggest_int(name, least, most, step=step, log=axis.log)
+    return trial.suggest_float(
+        name, axis.least, axis.most, step=None if axis.log else axis.step, log=axis.log
+    )
+
+
+def _front(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that no other one beats; of equal ones the first."""
+    found: list[Trial] = []
+    for trial in trials:
+        beaten = any(
+            all(a >= b for a, b in zip(other.means, trial.means, strict=True))
+            and (other.means != trial.means or other.number < trial.number)
+            for other in trials
+            if other is not trial
+        )
+        found += [] if beaten else [trial]
+    return found
+
+
+def trials_table(search: Search) -> Table:
+    """Return all trials as a table."""
+    axes = list(search.trials[0].values) if search.trials else []
+    names = [one.text for one in search.objectives]
+    rows: list[list[Any]] = []
+    for trial in search.trials:
+        complete = trial.objectives and all(trial.objectives)
+        means = trial.means if complete else [None] * len(names)
+        seeds = len(trial.objectives[0]) if complete else 0
+        values = [_cell(trial.values[axis]) for axis in axes]
+        rows.append([trial.number, *values, trial.state, seeds, *means])
+    return Table("trials", ("trial", *axes, "state", "seeds", *names), rows)
+
+
+def _cell(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool) else repr(value)
+
+
+def search_lines(search: Search) -> Iterator[str]:
+    """Yield what a search found, as text."""
+    states = Counter(trial.state for trial in search.trials)
+    words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    yield f"{counted(len(search.trials), 'variant')} tried: {words}"
+    yield f"seeds of the search: {_seeds(search.seeds)}; held back: {_seeds(search.held_back)}"
+    for trial in search.trials:
+        if trial.state == "failed":
+            yield f"trial {trial.number} failed: {trial.message}"
+    for winner in search.winners:
+        yield ""
+        trial = winner.trial
+        values = ", ".join(f"{name} = {value}" for name, value in trial.values.items())
+        yield f"trial {trial.number}: {values}"
+        rows = [["OBJECTIVE", "SEEDS", "OWN", "FOUND", "DIFFERENCE", "95 % INTERVAL", ""]]
+        each = zip(search.objectives, search.base, trial.means, winner.held_back, strict=True)
+        for objective, base, mean, held in each:
+            numbers = [number_text(base), number_text(mean), signed(mean - base)]
+            rows.append([objective.text, "search", *numbers, "", "chosen on these"])
+            interval = held.difference
+            rows.append(
+                [
+                    objective.text,
+                    "held back",
+                    number_text(held.old),
+                    number_text(held.new),
+                    signed(interval.mean),
+                    f"{signed(interval.low)} .. {signed(interval.high)}",
+                    _verdict(held, len(search.held_back)),
+                ]
+            )
+        yield from table(rows, range(2, 6))
+    yield ""
+    if any(winner.better for winner in search.winners):
+        yield "better than the experiment's own variant on seeds held back"
+    else:
+        yield "none is better than the experiment's own variant on seeds held back, beyond noise"
+
+
+def _verdict(found: Paired, pairs: int) -> str:
+    judged = Measure(name="objective", better="Higher")
+    return verdict_text(found, judged, pairs)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def patch_of_winner(sweep: Sweep, base: Changes, winner: Winner) -> str:
+    """Return a winner as a patch from the experiment's own variant."""
+    values = {
+        str(axis.weight or axis.param): winner.trial.values[axis_name(axis)]
+        for axis in sweep.spec.search
+    }
+    return patch_of(sweep.loaded, base, winner.trial.changes, values)
