@@ -35,9 +35,15 @@ def test_examples_print_what_the_page_shows(example: Example, tmp_path: Path) ->
 def test_every_page_with_commands_is_typed() -> None:
     """The pages that are run here and the ordered one have the verbs that reviewers read of."""
     shown = {name for name in PAGES if any(examples(block) for block in blocks(page(name)))}
-    assert shown == {"README.md", "docs/policy-guide.md", "docs/simulation.md", *ORDERED}
+    assert shown == {
+        "README.md",
+        "docs/policy-guide.md",
+        "docs/experiments.md",
+        "docs/simulation.md",
+        *ORDERED,
+    }
     verbs = {example.values[0].command.split()[1] for example in EXAMPLES}
-    assert verbs == {"check", "diff", "eval", "explain", "simulate", "test"}
+    assert verbs == {"check", "diff", "eval", "explain", "simulate", "sweep", "test", "tune"}
 
 
 def test_the_readme_is_short() -> None:

@@ -65,18 +65,19 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     jobs
         Processes, one for each core unless given; with 1 everything runs in this one.
     engine
-        dask://HOST:PORT runs on a Dask cluster (pip install 'policy-sched[dask]').
+        dask://HOST:PORT runs on a Dask cluster (needs distributed, the extra dask).
     results
         The folder of results: NAME-results unless given, with the experiment's name.
     settings
         A parameter of the experiment, as in trace=default; once for each.
     parquet
-        Write the tables as Parquet, too (pip install 'policy-sched[parquet]').
+        Write the tables as Parquet, too (needs pyarrow, the extra parquet).
     figures
-        Write the figures as svg or png; once for each (pip install 'policy-sched[plot]').
+        Write the figures as svg or png; once for each (needs matplotlib, the extra
+        plot).
     report
         Write one HTML file with figures, tables and the experiment, which needs no network
-        (pip install 'policy-sched[plot]').
+        (needs matplotlib, the extra plot).
     output
         text or json: what is printed.
     """

@@ -46,9 +46,9 @@ def tune(  # noqa: PLR0913  # the options of the verb
 ) -> int:
     """Search spec.search of an Experiment for the weights and parameters with the best objective.
 
-    Writes the winner as a patch of the policy or configuration, with the evidence beside it. Some
+    Writes the winner as a patch of the policy or configuration, and the evidence beside it. Some
     seeds are held back, and the winner is compared with the experiment's own variant on them; the
-    exit code is 1 if it is not better there beyond noise. Needs pip install 'policy-sched[tune]'.
+    exit code is 1 if it is not better there beyond noise. Needs optuna, the extra tune.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def tune(  # noqa: PLR0913  # the options of the verb
     jobs
         Processes, one for each core unless given; the search is the same.
     engine
-        dask://HOST:PORT runs on a Dask cluster (pip install 'policy-sched[dask]').
+        dask://HOST:PORT runs on a Dask cluster (needs distributed, the extra dask).
     results
         The folder of results: NAME-results unless given, with the experiment's name.
     settings
@@ -86,7 +86,10 @@ def tune(  # noqa: PLR0913  # the options of the verb
     write_hints(notes)
     write_tables([trials_table(search)], store.folder, parquet=False)
     lines = list(search_lines(search))
+    several = len(objectives) > 1
     for number, winner in enumerate(search.winners, start=1):
+        if not winner.better and not several:
+            continue
         name = "best.patch" if len(search.winners) == 1 else f"best-{number}.patch"
         patch = patch_of_winner(sweep, tuning.base, winner)
         write(store.folder / name, patch.encode())

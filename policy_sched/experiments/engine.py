@@ -11,6 +11,7 @@ alone, so the engine and the number of workers change nothing in the results.
 from __future__ import annotations
 
 import gc
+import importlib
 import pickle
 import traceback
 from collections import deque
@@ -20,7 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, Final
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.inputs import Inputs
@@ -175,12 +176,20 @@ def engine_of(name: str | None, workers: int, note: Note) -> Engine:
     return lambda work, orders: on_dask(work, orders, f"tcp://{address}", note)
 
 
+EXTRAS: Final = {
+    "dask": "distributed>=2024.8",
+    "parquet": "pyarrow>=18",
+    "plot": "matplotlib>=3.9",
+    "tune": "optuna>=4.0",
+}
+"""By extra of pyproject.toml: what it installs."""
+
+
 def require(module: str, extra: str) -> Any:
     """Return a module of an extra. Raises PolicySchedError with the command that installs it."""
-    import importlib  # noqa: PLC0415  only where an extra is used
-
     try:
         return importlib.import_module(module)
     except ImportError:
-        message = f"{module} is not installed: pip install 'policy-sched[{extra}]'"
+        what = EXTRAS[extra]
+        message = f"{module} is not installed: pip install '{what}' (the extra {extra})"
         raise PolicySchedError(message) from None

@@ -63,7 +63,7 @@ def test_an_unknown_engine_is_refused(name: str) -> None:
 
 def test_a_missing_extra_is_named() -> None:
     """What is not installed comes with the command that installs it."""
-    with pytest.raises(PolicySchedError, match=r"pip install 'policy-sched\[plot\]'"):
+    with pytest.raises(PolicySchedError, match=r"pip install 'matplotlib>=3\.9'"):
         require("no_such_module", "plot")
 
 

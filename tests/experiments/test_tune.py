@@ -105,6 +105,7 @@ def test_what_is_no_better_is_said_to_be_none(
     file = hill(tmp_path, changes)
     assert tuned(tmp_path / "r", file, "--objective", "cpu", "--budget", "3") == 1
     assert "none is better" in capsys.readouterr().out
+    assert not (tmp_path / "r" / "best.patch").exists()
 
 
 def test_several_objectives_give_a_front(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,9 +123,9 @@ def test_a_weight_without_a_configuration_becomes_a_new_file(
 ) -> None:
     """A patch adds a configuration where there was none."""
     monkeypatch.chdir(tmp_path)
-    changes = {"search": [{"weight": "Hill", "least": 2, "most": 3}]}
-    file = hill(tmp_path, changes)
-    tuned(tmp_path / "r", file, "--objective", "height", "--budget", "1")
+    weight = {"weight": "Hill", "least": 2, "most": 3}
+    file = hill(tmp_path, {"search": [weight, {"param": "Hill.x", "values": [3.0]}]})
+    assert tuned(tmp_path / "r", file, "--objective", "height", "--budget", "1") == 0
     patch = tmp_path / "r" / "best.patch"
     subprocess.run(["patch", "-p1", "-i", str(patch)], check=True, cwd=tmp_path)
     assert run(["check", str(tmp_path / NEW_FILE), str(tmp_path / "policy.yaml")]) == 0
