@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched.cli.input.parallel_map import cores
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
@@ -83,7 +83,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     """
     prepared = read(experiment, settings)
     store = Store(Path(results or f"{prepared.name}-results"))
-    workers = jobs or len(os.sched_getaffinity(0))
+    workers = jobs or cores()
     notes: list[str] = []
     chosen = engine_of(engine, workers, notes.append)
     with progress("running", len(prepared.tasks)) as advance:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched.cli.input.parallel_map import cores
 from policy_sched.cli.output.diagnostics import FAILED, OK, write_hints, write_lines
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.sweep import Settings, Workers, read
@@ -79,7 +79,7 @@ def tune(  # noqa: PLR0913  # the options of the verb
     objectives = [Objective(text, names) for text in objective]
     store = Store(Path(results or f"{sweep.name}-results"))
     notes: list[str] = []
-    chosen = engine_of(engine, jobs or len(os.sched_getaffinity(0)), notes.append)
+    chosen = engine_of(engine, jobs or cores(), notes.append)
     tuning = Tuning(sweep, objectives, store, chosen, held_back, seed)
     with progress("trying variants", budget) as advance:
         search = tuning.run(budget, advance)

@@ -39,7 +39,7 @@ def parallel_map(
     entered when the copies are there.
     """
     shown = _not_shown if shown is None else shown
-    count = min(_cores() if workers is None else workers, len(items) // enough)
+    count = min(cores() if workers is None else workers, len(items) // enough)
     if count < 2 or not hasattr(os, "fork") or threading.active_count() > 1:
         with shown(len(items)) as advance:
             return _done(work, items, advance)
@@ -97,7 +97,7 @@ def _received(pipe: int) -> list[R] | None:
     return found
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
