@@ -11,7 +11,6 @@ alone, so the engine and the number of workers change nothing in the results.
 from __future__ import annotations
 
 import gc
-import importlib
 import pickle
 import traceback
 from collections import deque
@@ -131,7 +130,7 @@ def _handed_out(
 
 def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Answer]:
     """Yield the results of orders as a Dask cluster gives them."""
-    distributed: Any = import_module("distributed")  # an extra
+    distributed = require("distributed", "dask")
     try:
         client = distributed.Client(address, set_as_default=False)
     except OSError as error:
@@ -172,7 +171,6 @@ def engine_of(name: str | None, workers: int, note: Note) -> Engine:
     scheme, _, address = name.partition("://")
     if scheme != "dask" or not address:
         raise PolicySchedError(f"--engine {name}: write dask://HOST:PORT")
-    require("distributed", "dask")
     return lambda work, orders: on_dask(work, orders, f"tcp://{address}", note)
 
 
@@ -188,7 +186,7 @@ EXTRAS: Final = {
 def require(module: str, extra: str) -> Any:
     """Return a module of an extra. Raises PolicySchedError with the command that installs it."""
     try:
-        return importlib.import_module(module)
+        return import_module(module)
     except ImportError:
         what = EXTRAS[extra]
         message = f"{module} is not installed: pip install '{what}' (the extra {extra})"
