@@ -112,11 +112,9 @@ def _writer(
     name, title = words
 
     def write(form: Form) -> bytes:
-        from matplotlib import rc_context  # noqa: PLC0415  an extra
-        from matplotlib.figure import Figure as Canvas  # noqa: PLC0415  an extra
-
-        with rc_context({**_STYLE, "svg.hashsalt": name}):
-            canvas = Canvas(layout="constrained")
+        plots = require("matplotlib", "plot")
+        with plots.rc_context({**_STYLE, "svg.hashsalt": name}):
+            canvas = require("matplotlib.figure", "plot").Figure(layout="constrained")
             axes = canvas.add_subplot()
             _DRAWERS[figure.kind](axes, spec, results, figure)
             axes.set_title(title, fontsize=10, loc="left")

@@ -13,7 +13,7 @@ from policy_sched.language.check import check_beside, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
-from policy_sched.language.values import DOUBLE, INT, one_evaluation
+from policy_sched.language.values import one_evaluation, types
 from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles.models import WRONG_TYPE
 
@@ -62,7 +62,7 @@ class Objective:
         if policy is None:
             raise PolicyError(self._as_written(one) for one in problems)
         core = policy.match_conditions[0].core
-        if core.type not in (DOUBLE, INT):
+        if core.type not in (types.DOUBLE, types.INT):
             message = f"an objective is a number, and this is {core.type}"
             measures = ", ".join(self._measures)
             raise PolicyError([self._diagnostic(WRONG_TYPE, message, f"measures: {measures}")])
