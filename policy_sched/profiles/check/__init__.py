@@ -1,7 +1,11 @@
 """`policy-sched check`: problems, lints, costs, names that a snapshot lacks.
 
-Returns diagnostics; printing is in `cli`.
+Returns diagnostics; printing is in `cli`. Costs and snapshots need plugins and the framework, which
+take long to import, so they are imported when they are first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from policy_sched.profiles.check.check import (
     Checkup,
@@ -11,8 +15,10 @@ from policy_sched.profiles.check.check import (
     config_errors,
     rule_errors,
 )
-from policy_sched.profiles.check.cost_report import cost_report
-from policy_sched.profiles.check.snapshot import device_names, selectors_of, snapshot_of
+
+if TYPE_CHECKING:
+    from policy_sched.profiles.check.cost_report import cost_report
+    from policy_sched.profiles.check.snapshot import device_names, selectors_of, snapshot_of
 
 __all__ = [
     "Checkup",
@@ -26,3 +32,19 @@ __all__ = [
     "selectors_of",
     "snapshot_of",
 ]
+
+_LATER = {
+    "cost_report": "cost_report",
+    "device_names": "snapshot",
+    "selectors_of": "snapshot",
+    "snapshot_of": "snapshot",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the report of costs, or what compares with a snapshot."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found  # a submodule has the name of its function
+    return found
