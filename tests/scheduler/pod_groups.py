@@ -8,6 +8,8 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import SchedulingGroup
 from policy_sched.model.pod_group import (
+    CoschedulingGroup,
+    CoschedulingSpec,
     GangPolicy,
     GroupPolicy,
     PodGroup,
@@ -17,7 +19,7 @@ from policy_sched.model.pod_group import (
 )
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.scheduler import Outcome
+from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import FakeClock, make_node, make_pod
 from tests.scheduler.world import client_of
@@ -44,47 +46,29 @@ def pod_group(name: str = "ring", count: int = 0, **spec: Any) -> PodGroup:
 
 
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
-    """Return a pod of a group; it asks for 1 cpu."""
+    """Return a pod of a group; it requests 1 cpu."""
     pod = make_pod(**{"name": name, "cpu": "1", **spec})
     pod.spec.scheduling_group = SchedulingGroup(pod_group_name=of)
     return PodInfo.of(pod)
 
 
-class Groups:
-    """A scheduler whose feature gates decide groups; nodes have so many cpus, by name."""
+def group(name: str, count: int, timeout: int | None = None) -> CoschedulingGroup:
+    """Return a pod group of the coscheduling plugin."""
+    spec = CoschedulingSpec(min_member=count, schedule_timeout_seconds=timeout)
+    return CoschedulingGroup(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
 
-    def __init__(
-        self,
-        *objects: object,
-        gates: dict[str, bool] | None = None,
-        client: MemoryClient | None = None,
-        config: dict[str, Any] | None = None,
-        **nodes: int,
-    ) -> None:
-        self.clock = FakeClock()
-        plans, _ = read(config, (), feature_gates=GANG if gates is None else gates)
-        self.scheduler = assemble(plans, now=self.clock, client=client)
-        for one in objects:
-            event_handlers.object_seen(self.scheduler, None, one)  # type: ignore[arg-type]
-        for name, cpu in nodes.items():
-            self.node(name, cpu)
+
+class Driven:
+    """A scheduler that is driven step by step, with its clock and its client."""
+
+    def __init__(self, scheduler: Scheduler, clock: FakeClock) -> None:
+        self.scheduler = scheduler
+        self.clock = clock
 
     @property
     def client(self) -> MemoryClient:
-        """The client, which keeps what it was told."""
+        """The client, which records the calls."""
         return client_of(self.scheduler)
-
-    def node(self, name: str, cpu: int, **labels: str) -> None:
-        """A node comes."""
-        labels = {"kubernetes.io/hostname": name, **labels}
-        made = make_node(name, cpu=str(cpu), labels=labels)
-        event_handlers.node_seen(self.scheduler, made)
-
-    def run(self, name: str, node: str, cpu: int = 1, **spec: Any) -> PodInfo:
-        """A pod runs on a node."""
-        pod = PodInfo.of(make_pod(name=name, cpu=str(cpu), node_name=node, **spec))
-        event_handlers.pod_seen(self.scheduler, pod)
-        return pod
 
     def add(self, *pods: PodInfo) -> None:
         """Pods come that have no node, one after the other."""
@@ -102,14 +86,6 @@ class Groups:
             if outcome is None and not ended:
                 return outcomes
 
-    def go_once(self) -> None:
-        """Do what is due, and decide every pod that is ready now once."""
-        self.scheduler.run_due()
-        for _ in range(len(self.scheduler.queue)):
-            if self.scheduler.schedule_one() is None:
-                break
-            self.scheduler.run_due()
-
     @property
     def bound(self) -> dict[str, str]:
         """The nodes of the bound pods, by name."""
@@ -119,6 +95,46 @@ class Groups:
     def message(self, name: str) -> str:
         """Return why a pod was not scheduled."""
         return self.client.conditions[f"default/{name}"][1]
+
+
+class Groups(Driven):
+    """A scheduler whose feature gates decide groups; nodes have so many cpus, by name."""
+
+    def __init__(
+        self,
+        *objects: object,
+        gates: dict[str, bool] | None = None,
+        client: MemoryClient | None = None,
+        config: dict[str, Any] | None = None,
+        **nodes: int,
+    ) -> None:
+        clock = FakeClock()
+        plans, _ = read(config, (), feature_gates=GANG if gates is None else gates)
+        super().__init__(assemble(plans, now=clock, client=client), clock)
+        for one in objects:
+            event_handlers.object_seen(self.scheduler, None, one)  # type: ignore[arg-type]
+        for name, cpu in nodes.items():
+            self.node(name, cpu)
+
+    def node(self, name: str, cpu: int, **labels: str) -> None:
+        """A node comes."""
+        labels = {"kubernetes.io/hostname": name, **labels}
+        made = make_node(name, cpu=str(cpu), labels=labels)
+        event_handlers.node_seen(self.scheduler, made)
+
+    def run(self, name: str, node: str, cpu: int = 1, **spec: Any) -> PodInfo:
+        """A pod runs on a node."""
+        pod = PodInfo.of(make_pod(name=name, cpu=str(cpu), node_name=node, **spec))
+        event_handlers.pod_seen(self.scheduler, pod)
+        return pod
+
+    def go_once(self) -> None:
+        """Do what is due, and decide every pod that is ready now once."""
+        self.scheduler.run_due()
+        for _ in range(len(self.scheduler.queue)):
+            if self.scheduler.schedule_one() is None:
+                break
+            self.scheduler.run_due()
 
     def condition(self, name: str = "ring") -> tuple[str, str] | None:
         """Return reason and message of a group's condition PodGroupScheduled."""

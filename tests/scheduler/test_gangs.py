@@ -18,7 +18,6 @@ from policy_sched.model.pod import SchedulingGroup
 from policy_sched.model.pod_group import (
     LABEL,
     CoschedulingGroup,
-    CoschedulingSpec,
     GangPolicy,
     GroupPolicy,
     PodGroup,
@@ -26,19 +25,12 @@ from policy_sched.model.pod_group import (
 )
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.scheduler.pod_groups import Driven, group
 
 POLICY = str(Path(__file__).parents[2] / "policies" / "gang")
 LATE = "rejected due to timeout after waiting 2m0s at plugin Gang"
-
-
-def group(name: str, count: int, timeout: int | None = None) -> CoschedulingGroup:
-    """Return a pod group of the coscheduling plugin."""
-    meta = ObjectMeta(name=name, namespace="default")
-    spec = CoschedulingSpec(min_member=count, schedule_timeout_seconds=timeout)
-    return CoschedulingGroup(metadata=meta, spec=spec)
 
 
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
@@ -46,7 +38,7 @@ def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
     return PodInfo.of(make_pod(name, cpu="3", labels={LABEL: of} if of else {}, **spec))
 
 
-class Run:
+class Run(Driven):
     """A scheduler with the gang policy, its client, and its clock."""
 
     def __init__(
@@ -55,28 +47,15 @@ class Run:
         groups: Iterable[CoschedulingGroup | PodGroup] = (),
         client: MemoryClient | None = None,
     ) -> None:
-        self.clock = FakeClock()
-        self.client = client or MemoryClient()
-        self.scheduler: Scheduler = build(
-            None, [POLICY], client=self.client, now=self.clock, objects=tuple(groups)
-        )
+        clock = FakeClock()
+        objects = tuple(groups)
+        super().__init__(build(None, [POLICY], client=client, now=clock, objects=objects), clock)
         for i in range(nodes):
             self.add_node(f"n{i}")
 
     def add_node(self, name: str) -> None:
         """A node comes that has room for one member."""
         event_handlers.node_seen(self.scheduler, make_node(name))
-
-    def add(self, *pods: PodInfo) -> None:
-        """Pods come that have no node, one after the other."""
-        for pod in pods:
-            self.clock.ns += 1
-            event_handlers.pod_seen(self.scheduler, pod)
-
-    def go(self) -> None:
-        """Do everything that is to be done now."""
-        while self.scheduler.schedule_one() is not None or self.scheduler.run_due():
-            pass
 
     def advance(self, seconds: float) -> None:
         """Let time go on, and do what is due then."""
@@ -90,13 +69,9 @@ class Run:
         return [waiting.pod.name for waiting in self.scheduler.handle.waiting_pods]
 
     @property
-    def bound(self) -> list[str]:
+    def names(self) -> list[str]:
         """The names of the bound pods."""
-        return sorted(uid.partition("/")[2] for uid in self.client.bindings)
-
-    def reason(self, name: str) -> str:
-        """Return why a pod was not scheduled."""
-        return self.client.conditions[f"default/{name}"][1]
+        return list(self.bound)
 
     def free_nodes(self) -> int:
         """Return the number of nodes without pods and without waiting pods."""
@@ -110,9 +85,9 @@ def test_a_gang_is_bound_when_its_last_member_has_a_node() -> None:
     run.add(member("a"), member("b"), member("c"))
     run.scheduler.schedule_one()
     run.scheduler.schedule_one()
-    assert (run.waiting, run.bound) == (["a", "b"], [])
+    assert (run.waiting, run.names) == (["a", "b"], [])
     run.go()
-    assert (run.waiting, run.bound) == ([], ["a", "b", "c"])
+    assert (run.waiting, run.names) == ([], ["a", "b", "c"])
     notes = [event.note for event in run.client.events if event.reason == "Gang"]
     assert len(notes) == 3
     assert notes[-1] == "pod group ring: 3 of 3 bound"
@@ -126,7 +101,7 @@ def test_a_gang_waits_for_its_pods_to_exist() -> None:
     assert [queued.info.name for queued in run.scheduler.queue.gated()] == ["a", "b"]
     run.add(member("c"))
     run.go()
-    assert run.bound == ["a", "b", "c"]
+    assert run.names == ["a", "b", "c"]
 
 
 def test_a_time_out_frees_the_nodes() -> None:
@@ -141,8 +116,8 @@ def test_a_time_out_frees_the_nodes() -> None:
     run.scheduler.handle.cache.remove_node(make_node("n1"))
     run.clock.advance(1)
     run.scheduler.run_due()
-    assert (run.waiting, run.bound, run.free_nodes()) == ([], [], 1)
-    assert run.reason("a") == f"0/1 nodes are available: 1 {LATE}."
+    assert (run.waiting, run.names, run.free_nodes()) == ([], [], 1)
+    assert run.message("a") == f"0/1 nodes are available: 1 {LATE}."
 
 
 def test_a_group_sets_the_timeout_of_its_waiting_pods() -> None:
@@ -156,7 +131,7 @@ def test_a_group_sets_the_timeout_of_its_waiting_pods() -> None:
     run.scheduler.run_due()
     assert run.waiting == []
     late = "rejected due to timeout after waiting 30s at plugin Gang"
-    assert run.reason("a") == f"0/1 nodes are available: 1 {late}."
+    assert run.message("a") == f"0/1 nodes are available: 1 {late}."
 
 
 def test_the_other_members_go_with_the_one_that_was_late() -> None:
@@ -171,7 +146,7 @@ def test_the_other_members_go_with_the_one_that_was_late() -> None:
     run.scheduler.run_due()
     assert run.waiting == []
     text = "pod default/a of pod group ring was sent back"
-    assert run.reason("b") == f"0/1 nodes are available: 1 {text}."
+    assert run.message("b") == f"0/1 nodes are available: 1 {text}."
 
 
 def test_a_node_that_comes_completes_the_gang() -> None:
@@ -182,7 +157,7 @@ def test_a_node_that_comes_completes_the_gang() -> None:
     run.advance(5)
     run.add_node("n2")
     run.advance(10)
-    assert run.bound == ["a", "b", "c"]
+    assert run.names == ["a", "b", "c"]
 
 
 def test_two_gangs_that_hold_half_of_the_nodes_each_come_out_of_it() -> None:
@@ -196,7 +171,7 @@ def test_two_gangs_that_hold_half_of_the_nodes_each_come_out_of_it() -> None:
     assert len(run.waiting) == 4
     for _ in range(40):
         run.advance(30)
-    assert run.bound in ([f"ring-{n}" for n in names], [f"star-{n}" for n in names])
+    assert run.names in ([f"ring-{n}" for n in names], [f"star-{n}" for n in names])
 
 
 def test_pods_without_a_group_are_not_concerned() -> None:
@@ -204,7 +179,7 @@ def test_pods_without_a_group_are_not_concerned() -> None:
     run = Run(1, [group("ring", 3)])
     run.add(member("alone", of=""))
     run.go()
-    assert run.bound == ["alone"]
+    assert run.names == ["alone"]
     assert not [event for event in run.client.events if event.reason == "Gang"]
 
 
@@ -213,7 +188,7 @@ def test_a_gang_whose_group_does_not_exist_waits_for_it() -> None:
     run = Run(3, [])
     run.add(member("a"), member("b"))
     run.go()
-    assert run.bound == []
+    assert run.names == []
     gated = run.scheduler.queue.gated()
     assert [queued.info.name for queued in gated] == ["a", "b"]
     gate = run.scheduler.profiles[gated[0].info.scheduler_name].runner.run(
@@ -230,10 +205,10 @@ def test_a_group_of_the_workload_api() -> None:
     named = SchedulingGroup(pod_group_name="ring")
     run.add(member("a", of="", scheduling_group=named))
     run.go()
-    assert run.bound == []
+    assert run.names == []
     run.add(member("b", of="", scheduling_group=named))
     run.go()
-    assert run.bound == ["a", "b"]
+    assert run.names == ["a", "b"]
 
 
 def test_a_smaller_gang_lets_the_waiting_go() -> None:
@@ -244,7 +219,7 @@ def test_a_smaller_gang_lets_the_waiting_go() -> None:
     assert run.waiting == ["a", "b"]
     event_handlers.object_seen(run.scheduler, group("ring", 3), group("ring", 2))
     run.go()
-    assert run.bound == ["a", "b"]
+    assert run.names == ["a", "b"]
 
 
 def test_a_waiting_pod_that_is_deleted_sends_the_others_back() -> None:
@@ -255,11 +230,11 @@ def test_a_waiting_pod_that_is_deleted_sends_the_others_back() -> None:
     run.go()
     event_handlers.pod_gone(run.scheduler, lost)
     run.go()
-    assert (run.waiting, run.bound) == ([], [])
+    assert (run.waiting, run.names) == ([], [])
     run.add_node("n2")
     run.add(member("d"))
     run.advance(15)
-    assert run.bound == ["b", "c", "d"]
+    assert run.names == ["b", "c", "d"]
 
 
 class Refusing(MemoryClient):
@@ -284,10 +259,10 @@ def test_a_binding_that_fails_sends_the_waiting_back() -> None:
     for _ in range(3):
         run.scheduler.schedule_one()
     run.scheduler.run_due()
-    assert run.bound == []
+    assert run.names == []
     for _ in range(6):
         run.advance(5)
-    assert run.bound == ["a", "b", "c"]
+    assert run.names == ["a", "b", "c"]
 
 
 class GangMachine(RuleBasedStateMachine):

@@ -22,7 +22,6 @@ from policy_sched.model.pod_group import (
     LABEL,
     SCHEDULED,
     CoschedulingGroup,
-    CoschedulingSpec,
     GangPolicy,
     GroupPolicy,
     PodGroup,
@@ -35,9 +34,10 @@ from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.attempt import Bind
 from policy_sched.scheduler.pod_group_cycle import dry_run_group
-from policy_sched.scheduler.scheduler import Outcome, Scheduler
+from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.scheduler.pod_groups import Driven, group
 from tests.scheduler.world import client_of, scheduler_of
 
 POLICY = str(Path(__file__).parents[2] / "policies" / "rack-gang")
@@ -46,18 +46,12 @@ PLANS = read(None, [POLICY])[0]
 NOWHERE = "0/{} placements are available, first placement status: pod group is unschedulable"
 
 
-def group(name: str, count: int, timeout: int | None = None) -> CoschedulingGroup:
-    """Return a pod group of the coscheduling plugin."""
-    spec = CoschedulingSpec(min_member=count, schedule_timeout_seconds=timeout)
-    return CoschedulingGroup(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
-
-
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
-    """Return a pod of a group; it asks for 1 cpu."""
+    """Return a pod of a group; it requests 1 cpu."""
     return PodInfo.of(make_pod(**{"name": name, "cpu": "1", "labels": {LABEL: of}, **spec}))
 
 
-class Run:
+class Run(Driven):
     """A scheduler with the RackGang policy; nodes ``a0``, ``a1``, ... are in rack ``a``."""
 
     def __init__(
@@ -66,47 +60,16 @@ class Run:
         client: MemoryClient | None = None,
         **racks: Sequence[int],
     ) -> None:
-        self.clock = FakeClock()
-        self.scheduler: Scheduler = assemble(PLANS, now=self.clock, objects=groups, client=client)
+        clock = FakeClock()
+        super().__init__(assemble(PLANS, now=clock, objects=groups, client=client), clock)
         for rack, cpus in racks.items():
             for i, cpu in enumerate(cpus):
                 self.node(f"{rack}{i}", cpu, rack)
-
-    @property
-    def client(self) -> MemoryClient:
-        """The client, which keeps what it was told."""
-        return client_of(self.scheduler)
 
     def node(self, name: str, cpu: int, rack: str) -> None:
         """A node comes, or changes."""
         labels = {RACK: rack} if rack else {}
         event_handlers.node_seen(self.scheduler, make_node(name, cpu=str(cpu), labels=labels))
-
-    def add(self, *pods: PodInfo) -> None:
-        """Pods come that have no node, one after the other."""
-        for pod in pods:
-            self.clock.ns += 1
-            event_handlers.pod_seen(self.scheduler, pod)
-
-    def go(self) -> list[Outcome]:
-        """Do everything that is to be done now; return what became of the pods."""
-        outcomes: list[Outcome] = []
-        while True:
-            outcome = self.scheduler.schedule_one()
-            ended = self.scheduler.run_due()
-            outcomes += ended if outcome is None else [outcome, *outcome.others, *ended]
-            if outcome is None and not ended:
-                return outcomes
-
-    @property
-    def bound(self) -> dict[str, str]:
-        """The nodes of the bound pods, by name."""
-        bindings = self.client.bindings.items()
-        return {uid.partition("/")[2]: node for uid, node in sorted(bindings)}
-
-    def message(self, name: str) -> str:
-        """Return why a pod was not scheduled."""
-        return self.client.conditions[f"default/{name}"][1]
 
     def place(self, name: str) -> QueueState:
         """Return where the queue has a pod."""
