@@ -116,7 +116,7 @@ class Connection(RequestHandler):
         super().__init__(*arguments, **options)
         self.known = False
         self.busy = False
-        self.asked = False
+        self.requested = False
         self.since = 0.0
         """When it was made, or when its last request began or ended."""
         self.writer: Any = None
@@ -218,7 +218,7 @@ class Connections(web.Server):
     async def _noted(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request while its connection counts as busy."""
         connection: Any = request.protocol
-        connection.writer, connection.stuck, connection.asked = request.writer, 0, True
+        connection.writer, connection.stuck, connection.requested = request.writer, 0, True
         self._happened(connection, busy=True)
         try:
             if request.headers.get("Expect", "").lower() == "100-continue":
@@ -245,7 +245,7 @@ class Connections(web.Server):
     def _slow(self, one: Connection, transport: asyncio.Transport, now: float) -> bool:
         waiting = transport.get_write_buffer_size()
         unknown = not (one.known or one.busy or waiting)
-        if (not one.asked or unknown) and now - one.since >= self._bounds.silent:
+        if (not one.requested or unknown) and now - one.since >= self._bounds.silent:
             return True
         if one.writer is None:
             return False

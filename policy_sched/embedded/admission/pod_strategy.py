@@ -123,7 +123,7 @@ def set_condition(status: Plain, condition: Mapping[str, Any], now: int) -> bool
             continue
         if old.get("status") == condition["status"]:
             wanted["lastTransitionTime"] = old.get("lastTransitionTime")
-        if _said(old) == _said(wanted):
+        if _compared(old) == _compared(wanted):
             return False
         conditions[index] = wanted
         break
@@ -133,7 +133,7 @@ def set_condition(status: Plain, condition: Mapping[str, Any], now: int) -> bool
     return True
 
 
-def _said(condition: Mapping[str, Any]) -> tuple[Any, ...]:
+def _compared(condition: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(condition.get(field) or "" for field in ("type", "status", "reason", "message"))
 
 

@@ -123,7 +123,7 @@ def _progress(
     if all(status[count] == wanted for count in counts):
         message = f"{what} has successfully progressed."
         _set(found, _condition(PROGRESSING, "True", _DONE, message), now)
-    elif _got_on(old, status):
+    elif _progressed(old, status):
         message = f"{what} is progressing."
         _set(found, _condition(PROGRESSING, "True", _UPDATED, message), now, always=True)
     else:
@@ -133,7 +133,7 @@ def _progress(
             _set(found, _condition(PROGRESSING, "False", _TIMED_OUT, message), now)
 
 
-def _got_on(old: Plain, status: Mapping[str, int]) -> bool:
+def _progressed(old: Plain, status: Mapping[str, int]) -> bool:
     before = {name: n if isinstance(n := old.get(name), int) else 0 for name in status}
     outdated = status["replicas"] - status["updatedReplicas"]
     risen = ("updatedReplicas", "readyReplicas", "availableReplicas")
@@ -361,7 +361,7 @@ def _same_template(stored: Stored, deployment: Plain) -> bool:
     """
     one = _without_hash(expansion.template_of(stored.data))
     other = _without_hash(expansion.template_of(deployment))
-    return one == other or bool(_said(one) == _said(other))
+    return one == other or bool(_not_empty(one) == _not_empty(other))
 
 
 def _without_hash(template: Plain) -> Plain:
@@ -370,12 +370,12 @@ def _without_hash(template: Plain) -> Plain:
     return {**template, "metadata": {**meta, "labels": labels}}
 
 
-def _said(value: Any) -> Any:
+def _not_empty(value: Any) -> Any:
     """Return plain data without what is empty."""
     if isinstance(value, dict):
-        found = {key: _said(one) for key, one in value.items()}
+        found = {key: _not_empty(one) for key, one in value.items()}
         return {key: one for key, one in found.items() if one not in (None, "", {}, [])}
-    return [_said(one) for one in value] if isinstance(value, list) else value
+    return [_not_empty(one) for one in value] if isinstance(value, list) else value
 
 
 def _status(new: _Set, sets: Sequence[_Set]) -> Plain:

@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
             finally:
                 self.following = False
             if delay is not None:
-                await self._api.pause(delay, asked=True)
+                await self._api.pause(delay, requested=True)
                 continue
             lasted = self._progress and now() - began >= LASTING
             if not lasted and (self._version or not self._lists_at_once(now())):

@@ -223,8 +223,8 @@ class Api:
                 pause = pause_before_retry(error, pauses, repeatable=repeatable)
                 if pause is None or not self._may_try_again(tries, began, pause):
                     raise
-                asked = wait_of(error) is not None
-            await self.pause(pause, asked=asked)
+                requested = wait_of(error) is not None
+            await self.pause(pause, requested=requested)
 
     def _pauses(self) -> BackoffState:
         environment = self.environment
@@ -237,13 +237,13 @@ class Api:
             policy.seconds * SECOND
         )
 
-    async def pause(self, seconds: float, *, asked: bool = False) -> bool:
+    async def pause(self, seconds: float, *, requested: bool = False) -> bool:
         """Wait before something is tried again; not longer than the server is away.
 
-        ``asked``: the server named the time, and the wait is not cut short. Returns
+        ``requested``: the server named the time, and the wait is not cut short. Returns
         whether the server came back meanwhile.
         """
-        if not asked:
+        if not requested:
             return await self.recovery.pause(self.environment.sleep, seconds)
         await self.environment.sleep(seconds)
         return False
@@ -396,9 +396,9 @@ class Api:
             body = body.replace(credential, HIDDEN)
         error = error_of_answer(response.status, body)
         now = EPOCH + timedelta(microseconds=self.environment.clocks.wall() // 1000)
-        asked = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
-        if asked is not None:
-            error.details = {**error.details, "retryAfterSeconds": asked}
+        seconds = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
+        if seconds is not None:
+            error.details = {**error.details, "retryAfterSeconds": seconds}
         return error
 
 
