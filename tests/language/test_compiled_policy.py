@@ -24,8 +24,8 @@ from policy_sched.language.diagnostics.problems import (
 from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, Activation
 from policy_sched.language.sections import CompiledPolicy
-from policy_sched.language.values.errors import KINDS, RuleError
 from policy_sched.language.values.intervals import Interval
+from policy_sched.language.values.limits import KINDS, RuleError
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
 from policy_sched.testing import make_node, make_pod

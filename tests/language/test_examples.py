@@ -17,7 +17,7 @@ from policy_sched.language.lint.conditions import walk
 from policy_sched.language.stdlib.environment import Overload, policy_environment
 from policy_sched.language.stdlib.value_printer import value_text
 from policy_sched.language.syntax import ast
-from policy_sched.language.values.errors import KINDS
+from policy_sched.language.values.limits import KINDS
 from policy_sched.profiles.check.check import check_open
 
 PARAMS = {"affinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}

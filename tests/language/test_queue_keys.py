@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policy_sched.language.diagnostics.problems import KeySource, Text
-from policy_sched.language.values.errors import RuleError
+from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_policy import bind
 from policy_sched.testing import make_node, make_pod

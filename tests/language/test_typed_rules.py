@@ -19,7 +19,7 @@ from policy_sched.language.lower.context import Refusal
 from policy_sched.language.stdlib.environment import Overload, policy_environment
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
-from policy_sched.language.values.errors import LimitError
+from policy_sched.language.values.limits import LimitError
 from policy_sched.model.pod_info import PodInfo
 
 from .harness import Evaluation, agree, cache_of, checked

@@ -17,7 +17,7 @@ from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import CheckedPreemption, check_policy
 from policy_sched.language.compile import compile_policy
 from policy_sched.language.sections import Choice, PreemptionChoices
-from policy_sched.language.values.errors import RuleError
+from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.policy_section import BoundPreemption, Spots
 from policy_sched.testing import make_node, make_pod

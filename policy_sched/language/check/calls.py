@@ -101,7 +101,8 @@ def _no_method(
         hint = f"write `{name}(x)`"
         cel = no_overload(name, [arg.type for arg in args], method=True)
     elif not hint:
-        message += did_you_mean(name, methods_of(receiver.type, environment.methods))
+        names = methods_of(receiver.type, environment.methods)
+        message += did_you_mean(name, (*names, *environment.macros))
     return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 

@@ -5,9 +5,8 @@ Also the typed AST, comments, string literals, and hints for the syntax of other
 
 from policy_sched.language.syntax import ast
 from policy_sched.language.syntax.ast import Span, children, walk
-from policy_sched.language.syntax.ast_builder import KEYWORDS, RESERVED
+from policy_sched.language.syntax.ast_builder import ESCAPES, KEYWORDS, RESERVED, quote
 from policy_sched.language.syntax.parser import comments, parse, parse_cel
-from policy_sched.language.syntax.strings import ESCAPES, quote
 
 __all__ = [
     "ESCAPES",

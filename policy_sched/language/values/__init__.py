@@ -15,21 +15,6 @@ from policy_sched.language.values.devices import (
     QualifiedNames,
     RequestFacts,
 )
-from policy_sched.language.values.errors import (
-    CONVERSION,
-    DIVIDE_BY_ZERO,
-    KINDS,
-    NO_SUCH_KEY,
-    NO_VALUE,
-    NOT_FINITE,
-    OUT_OF_RANGE,
-    OVERFLOW,
-    Failure,
-    Fault,
-    LimitError,
-    RuleError,
-    Some,
-)
 from policy_sched.language.values.intervals import (
     BOOLS,
     DOUBLES,
@@ -40,7 +25,20 @@ from policy_sched.language.values.intervals import (
     truncated,
 )
 from policy_sched.language.values.limits import (
+    CONVERSION,
+    DIVIDE_BY_ZERO,
+    KINDS,
     MAX_STEPS,
+    NO_SUCH_KEY,
+    NO_VALUE,
+    NOT_FINITE,
+    OUT_OF_RANGE,
+    OVERFLOW,
+    Failure,
+    Fault,
+    LimitError,
+    RuleError,
+    Some,
     folded,
     one_evaluation,
     refill,

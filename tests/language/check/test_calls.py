@@ -16,7 +16,7 @@ from policy_sched.language.check.calls import (
     bad_semver,
     bad_timestamp,
 )
-from policy_sched.language.syntax.strings import unquote
+from policy_sched.language.syntax.ast_builder import unquote
 
 GOOD: list[tuple[Callable[[str], str | None], str]] = [
     *((bad_duration, t) for t in ("90s", "1h30m", "1.5h", "-5m", "0", "100ms", "1us1ns", ".5s")),

@@ -14,7 +14,7 @@ from policy_sched.explain.evaluate import evaluated
 from policy_sched.language.stdlib import builtins_collections, builtins_string
 from policy_sched.language.stdlib.environment import ANY
 from policy_sched.language.values import limits
-from policy_sched.language.values.errors import LimitError
+from policy_sched.language.values.limits import LimitError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -56,7 +56,7 @@ BOMBS: Final = {
     "timestamp": (f'timestamp("{DIGITS}")', "PS012"),
     "selector": (f'selector("{"(" * 9_000}").matches({{"a": "b"}})', "PS012"),
     "pattern": ('"a".matches("((a{100}){100}){100}")', "PS012"),
-    "semver": ('semver("' + "9" * 3_000 + '.0.0")', "PS605"),
+    "semver": ('semver("' + "9" * 3_000 + '.0.0")', "PS012"),
     "int of text": (f'int("{DIGITS}")', "PS605"),
     "double of text": (f'double("{DIGITS}")', "PS605"),
     "decimals": ('"%.999999999f".format([1.0])', "PS605"),

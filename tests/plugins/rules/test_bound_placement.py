@@ -13,7 +13,7 @@ from policy_sched.language.compile import compile_policy
 from policy_sched.language.diagnostics.problems import PlacementSource, PolicySource, Text
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.sections import CompiledPolicy
-from policy_sched.language.values.errors import RuleError
+from policy_sched.language.values.limits import RuleError
 from policy_sched.language.values.records import NOWHERE, PlacementFacts
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo

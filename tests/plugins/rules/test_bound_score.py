@@ -23,7 +23,7 @@ from policy_sched.language.diagnostics.problems import (
 from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
 from policy_sched.language.sections import CompiledPolicy
-from policy_sched.language.values.errors import RuleError
+from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.plugins.rules.bound_policy import BoundPolicy

@@ -12,7 +12,7 @@ from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
 from policy_sched.language.runtime.activation import Activation, Event
 from policy_sched.language.sections import CompiledPolicy
-from policy_sched.language.values.errors import RuleError
+from policy_sched.language.values.limits import RuleError
 from policy_sched.language.values.records import NodeFacts
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
