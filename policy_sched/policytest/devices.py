@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from policy_sched.model import quantity
 from policy_sched.policytest.reader import (
     DUPLICATE,
     WRONG_VALUE,
@@ -15,6 +16,7 @@ from policy_sched.policytest.reader import (
     full_name,
 )
 from policy_sched.profiles.models import ClaimEntry, DeviceEntry, keys_of
+from policy_sched.source import shortened
 
 DRIVER: Final = "gpu.example.com"
 """The driver of devices, and the class of requests, that name none."""
@@ -55,7 +57,7 @@ class ShortDevices:
         for i, value in enumerate(reader.items(short.get("devices"), at)):
             driver, device = _device(reader, value, (*at, i))
             name = str(device["name"])
-            if (node, name) in self.devices:
+            if name and (node, name) in self.devices:
                 reader.problem((*at, i), DUPLICATE, f"device {name} is there twice")
             self.devices[node, name] = driver, device
             by_driver.setdefault(driver, []).append(device)
@@ -97,10 +99,17 @@ class ShortDevices:
             exactly["allocationMode"] = "All"
         else:
             count = reader.whole(stated.get("count", 1), (*at, "count"))
+            if count < 1 and isinstance(stated.get("count"), int):
+                reader.problem((*at, "count"), WRONG_VALUE, "a claim is for one device or more")
             exactly |= {"allocationMode": "ExactCount", "count": count}
         if "capacity" in stated:
             amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
-            exactly["capacity"] = {"requests": {k: str(v) for k, v in amounts.items()}}
+            exactly["capacity"] = {
+                "requests": {
+                    key: _amount(reader, one, (*at, "capacity", key))
+                    for key, one in amounts.items()
+                }
+            }
         if "selector" in stated:
             expression = reader.text(stated["selector"], (*at, "selector"))
             exactly["selectors"] = [{"cel": {"expression": expression}}]
@@ -189,7 +198,9 @@ def _device(reader: Reader, value: object, at: FieldPath) -> tuple[str, Plain]:
     if "capacity" in stated:
         amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
         found["capacity"] = {
-            key: one if isinstance(one, dict) else {"value": str(one)}
+            key: one
+            if isinstance(one, dict)
+            else {"value": _amount(reader, one, (*at, "capacity", key))}
             for key, one in amounts.items()
         }
     if stated.get("shared") is True:
@@ -197,6 +208,17 @@ def _device(reader: Reader, value: object, at: FieldPath) -> tuple[str, Plain]:
     if "taints" in stated:
         found["taints"] = list(reader.items(stated["taints"], (*at, "taints")))
     return reader.text(stated.get("driver", DRIVER), (*at, "driver")), found
+
+
+def _amount(reader: Reader, value: object, at: FieldPath) -> str:
+    """Return an amount as text; one that is no quantity is noted."""
+    try:
+        quantity(str(value))
+    except ValueError:
+        hint = "for example 40Gi, 500m or 8"
+        reader.problem(at, WRONG_VALUE, f"{shortened(str(value))} is no quantity", hint=hint)
+        return "0"
+    return str(value)
 
 
 def _attribute(reader: Reader, value: object, at: FieldPath) -> Plain:

@@ -23,7 +23,7 @@ from policy_sched.language.values import (
     RequestFacts,
     RuleError,
 )
-from policy_sched.model import ClusterEventWithHint, PodInfo, Quantity, units
+from policy_sched.model import Amount, ClusterEventWithHint, PodInfo, Quantity, units
 from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView
 from policy_sched.plugins.dynamicresources.node_devices import NodeDevice
 from policy_sched.plugins.dynamicresources.pools import Pool
@@ -233,6 +233,14 @@ def shape_of(request: Request) -> Hashable:
     return (*named, request.admin_access, capacity)
 
 
+def _units(name: str, amount: Amount) -> int:
+    """Return an amount in scheduler units, 0 for one that is no quantity."""
+    try:
+        return units(name, amount)
+    except ValueError:
+        return 0
+
+
 def as_facts(request: Request) -> RequestFacts:
     """Return a request as rules see it."""
     return RequestFacts(
@@ -241,7 +249,7 @@ def as_facts(request: Request) -> RequestFacts:
         allocation_mode=request.mode,
         count=0 if request.mode == ALL else request.count,
         admin_access=request.admin_access,
-        capacity={name: units(name, amount) for name, amount in request.capacity.items()},
+        capacity={name: _units(name, amount) for name, amount in request.capacity.items()},
     )
 
 

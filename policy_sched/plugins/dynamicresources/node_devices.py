@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from policy_sched.language.values import AttributeFacts, DeviceFacts, QualifiedNames
-from policy_sched.model import MICRO, NANO, DeviceAttribute, nanos, units_of_nanos
+from policy_sched.model import MICRO, NANO, Amount, DeviceAttribute, nanos, units_of_nanos
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable
 from policy_sched.plugins.dynamicresources.devices import DeviceView
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool
@@ -75,7 +75,7 @@ def _facts(
     view: DeviceView, index: int, *, whole: bool, shares: int, used: Mapping[str, int]
 ) -> DeviceFacts:
     driver = view.id.driver
-    capacity = {name: nanos(one.value) for name, one in view.capacity.items()}
+    capacity = {name: _nanos(one.value) for name, one in view.capacity.items()}
     consumed = capacity if whole else used
     return DeviceFacts(
         driver=driver,
@@ -94,6 +94,14 @@ def _facts(
         shares=shares,
         taints=view.device.taints,
     )
+
+
+def _nanos(amount: Amount) -> int:
+    """Return an amount in nano-units, 0 for one that is no quantity."""
+    try:
+        return nanos(amount)
+    except ValueError:
+        return 0
 
 
 def _rounded_up(amounts: Mapping[str, int]) -> dict[str, int]:
