@@ -143,22 +143,15 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
     key = re.search(r"([$\w]+)$", shown[:end])
     if key is None:
         return None
-    if selectors.has_selectors(_kind(text, line)):
-        found = [one for one in selectors.suggestions(text, place) if one.label == key[1]]
-        return found[0].entry if found else None
-    if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
-        path_of_key = place_at(text, line, key.start()).path
-        description = keys_at(text, line, path_of_key).get(key[1])
-        return Entry(key[1], "key", description) if description else None
-    if place.before is None or place.section is None:
-        return None
-    source = source_at(path, text, line)
-    member = member_before(place.before)
-    if member is None:
-        found = [one for one in _names(place, source) if one.label == key[1]]
-    else:
-        found = [s for s in _members(member[0], place.before, source, place) if s.label == key[1]]
-    return found[0].entry if found else None
+    if not selectors.has_selectors(_kind(text, line)):
+        if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
+            path_of_key = place_at(text, line, key.start()).path
+            description = keys_at(text, line, path_of_key).get(key[1])
+            return Entry(key[1], "key", description) if description else None
+        if place.before is None or place.section is None:
+            return None
+    found = suggestions(path, text, line, end)
+    return next((one.entry for one in found if one.label == key[1]), None)
 
 
 def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
