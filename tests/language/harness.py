@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -113,8 +114,17 @@ def compiled(tree: typed.Core, params: Mapping[str, Any] | None = None) -> Expre
     return None
 
 
+@lru_cache(maxsize=4)
+def _made(text: str, section: str) -> tuple[typed.Core | None, Expression | None]:
+    """Check and compile a text without parameters; the last ones are kept."""
+    tree, _ = checked(text, section)
+    return tree, None if tree is None else compiled(tree)
+
+
 def compiles(text: str, section: str = "any", params: Mapping[str, Any] | None = None) -> bool:
     """Tell whether checker and compiler take a text."""
+    if params is None:
+        return _made(text, section)[1] is not None
     tree, _ = checked(text, section, params)
     return tree is not None and compiled(tree, params) is not None
 
@@ -192,8 +202,11 @@ def evaluate(
     params: Mapping[str, Any] | None = None,
 ) -> Evaluation | None:
     """Make an expression ready; None where checker or compiler refuses it."""
-    tree, _ = checked(text, section, params)
-    expression = None if tree is None else compiled(tree, params)
+    if params is None:
+        tree, expression = _made(text, section)
+    else:
+        tree, _ = checked(text, section, params)
+        expression = None if tree is None else compiled(tree, params)
     if tree is None or expression is None:
         return None
     bound = expression.bind(cache_of(world).nodes)
