@@ -1,4 +1,4 @@
-"""The simulator of "Beware of Fragmentation", written down once more: one loop, nothing kept."""
+"""The simulator of "Beware of Fragmentation" and of PWR, once more: one loop, nothing kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from tests.language.oracle_fragmentation import fragmentation, fragmentations
 
+#: Watts of a GPU, free and used.
+WATTS = {
+    "P100": (25, 250), "T4": (10, 70), "A10": (30, 150), "G2": (30, 150),
+    "V100M16": (30, 300), "V100M32": (30, 300), "G3": (50, 400),
+}  # fmt: skip
 Row = Mapping[str, str]
 Usual = tuple[list[list[int]], list[str], list[float]]
 
@@ -34,6 +39,7 @@ class Node:
     def __init__(self, number: int, row: Row) -> None:
         self.number = number
         self.cpu, self.memory = int(row["cpu_milli"]), int(row["memory_mib"])
+        self.cpus = self.cpu
         self.gpus, self.model = [1000] * int(row["gpu"]), row["model"]
 
     def fits(self, pod: Row) -> bool:
@@ -53,6 +59,26 @@ class Node:
         found = fragmentations(self.cpu - cpu, self.gpus, self.model, *usual, count, milli)
         return [int(1 / (1 + math.exp(-((before - one) / 1000))) * 100) for one in found]
 
+    def watts(self, cpu: int, gpus: Sequence[int]) -> int:
+        """Return the power of the node with so much left, in watts."""
+        idle, full = WATTS[self.model]
+        cores = math.ceil(self.cpus / 1000 / 2)
+        packages, busy = math.ceil(cores / 16), math.ceil((cores - cpu // 2000) / 16)
+        free = sum(one == 1000 for one in gpus)
+        return 15 * (packages - busy) + 120 * busy + idle * free + full * (len(gpus) - free)
+
+    def pwr(self, pod: Row) -> list[int]:
+        """Return the score of PWR, not normalized, for each way to place a pod."""
+        cpu, count, milli = (int(pod[key]) for key in ("cpu_milli", "num_gpu", "gpu_milli"))
+        fitting = [i for i, g in enumerate(self.gpus) if g >= milli]
+        ways = [[i] for i in fitting] if count == 1 else [fitting[:count]]
+        before = self.watts(self.cpu, self.gpus)
+        found = []
+        for way in ways:
+            left = [g - milli * (i in way) for i, g in enumerate(self.gpus)]
+            found.append(before - self.watts(self.cpu - cpu, left))
+        return found
+
     def best_fit(self, pod: Row) -> int:
         """Return the score of BestFit before it is normalized."""
         cpu = self.cpu - int(pod["cpu_milli"])
@@ -65,8 +91,8 @@ class Node:
         fitting = [i for i, g in enumerate(self.gpus) if g >= milli]
         if count != 1 or milli == 1000:
             return fitting[:count]
-        if policy == "FGD":
-            scores = self.fgd(pod, usual)
+        if policy in {"FGD", "PWR"}:
+            scores = self.fgd(pod, usual) if policy == "FGD" else self.pwr(pod)
             return [fitting[scores.index(max(scores))]]
         return [min(fitting, key=lambda i: (self.gpus[i], i))]
 
@@ -91,9 +117,10 @@ def placements(
         if policy == "FGD":
             scores = [max(node.fgd(pod, usual)) for node in feasible]
         else:
-            raw = [node.best_fit(pod) for node in feasible]
-            width = max(raw) - min(raw)
-            scores = [(one - min(raw)) * 100 // width if width else 0 for one in raw]
+            pwr = policy == "PWR"
+            raw = [max(node.pwr(pod)) if pwr else node.best_fit(pod) for node in feasible]
+            width, equal = max(raw) - min(raw), 100 if pwr else 0
+            scores = [(one - min(raw)) * 100 // width if width else equal for one in raw]
         node = feasible[scores.index(max(scores))]
         gpus = node.choice(pod, policy, usual)
         node.cpu -= int(pod["cpu_milli"])

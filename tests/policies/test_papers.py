@@ -76,20 +76,26 @@ def test_jobs_of_pai_end_when_its_protocol_says(
     assert waits == set(ORDERS)
 
 
-def test_pods_of_fgd_go_where_its_simulator_sends_them(tmp_path: Path) -> None:
-    """With FGD and BestFit, for two seeds, each pod of the sample gets the same node and GPUs."""
-    folder = tmp_path / "fgd"
-    shutil.copytree(PAPERS / "fgd", folder)
-    path = folder / "experiment.yaml"
+@pytest.mark.parametrize(
+    ("paper", "policies"), [("fgd", ("FGD", "BestFit")), ("pwr", ("PWR",))], ids=["fgd", "pwr"]
+)
+def test_pods_go_where_the_simulators_send_them(
+    paper: str, policies: tuple[str, ...], tmp_path: Path
+) -> None:
+    """For two seeds, each pod of the sample gets the same node and GPUs."""
+    shutil.copytree(PAPERS, tmp_path / "papers")
+    path = tmp_path / "papers" / paper / "experiment.yaml"
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    variants = [one for one in document["spec"]["variants"] if one["name"] in {"FGD", "BestFit"}]
+    variants = [one for one in document["spec"]["variants"] if one["name"] in policies]
     document["spec"] |= {"variants": variants, "seeds": [42, 43]}
+    if paper == "pwr":
+        del document["spec"]["computed"]
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     assert run(["sweep", str(path), "--jobs", "1", "--results", str(tmp_path / "found")]) == 0
     sample = PAPERS / "fgd" / "sample"
     nodes, pods = table(sample / "nodes.csv"), table(sample / "pods.csv")
     found = table(tmp_path / "found" / "pods.csv")
-    for policy in ("FGD", "BestFit"):
+    for policy in policies:
         for seed in ("42", "43"):
             order = [int(one[seed]) for one in table(sample / "arrivals.csv") if one[seed]]
             ranks = [int(one[seed]) for one in table(sample / "ranks.csv")]
