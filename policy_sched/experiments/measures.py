@@ -44,9 +44,17 @@ class MeasureRules:
 def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, MeasureRules]:
     """Return the rules of the measures by name, with the params that a variant has.
 
-    What is wrong is added to the problems of the experiment.
+    Measures with the same rule share it. What is wrong is added to the problems of the experiment.
     """
     found: dict[str, MeasureRules] = {}
+    made: dict[tuple[str | None, str], Expression | None] = {}
+
+    def rule_of(text: Text, source: PolicySource, policy: str | None) -> Expression | None:
+        key = policy, text.text
+        if key not in made:
+            made[key] = compiled_rule(loaded, text, source)
+        return made[key]
+
     for i, measure in enumerate(loaded.spec.measures):
         if measure.nodes is None and measure.measure is None:
             continue
@@ -60,8 +68,8 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
         per = None
         if measure.percent_of is not None:
             divisor = rule_text(loaded, (*at, "percentOf"), measure.percent_of)
-            per = compiled_rule(loaded, divisor, source)
-        rule = None if text is None else compiled_rule(loaded, text, source)
+            per = rule_of(divisor, source, measure.policy)
+        rule = None if text is None else rule_of(text, source, measure.policy)
         if rule is not None and (per is not None or measure.percent_of is None):
             found[measure.name] = MeasureRules(rule, per)
     return found
@@ -182,13 +190,26 @@ Level = Callable[[], float]
 """Returns a value of the cluster as it is now."""
 
 
-def of_nodes(name: str, rules: MeasureRules, table: NodeTable, pods: PodTable) -> Level:
-    """Return the value of a measure over nodes."""
-    part = SumOverNodes(name, rules.of, table, pods)
-    if rules.per is None:
-        return part
-    whole = SumOverNodes(name, rules.per, table, pods)
-    return lambda: percent(part(), whole())
+class Sums:
+    """The measures over the nodes of a table; those with the same rule share its sum."""
+
+    def __init__(self, table: NodeTable, pods: PodTable) -> None:
+        self._table, self._pods = table, pods
+        self._made: dict[int, SumOverNodes] = {}
+
+    def level(self, name: str, rules: MeasureRules) -> Level:
+        """Return the value of a measure over nodes."""
+        part = self._sum(name, rules.of)
+        if rules.per is None:
+            return part
+        whole = self._sum(name, rules.per)
+        return lambda: percent(part(), whole())
+
+    def _sum(self, name: str, rule: Expression) -> SumOverNodes:
+        found = self._made.get(id(rule))
+        if found is None:
+            found = self._made[id(rule)] = SumOverNodes(name, rule, self._table, self._pods)
+        return found
 
 
 def of_allocation(resource: str, table: NodeTable) -> Level:

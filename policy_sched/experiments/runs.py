@@ -31,8 +31,8 @@ from policy_sched.experiments.measures import (
     Level,
     MeasureRules,
     Series,
+    Sums,
     of_allocation,
-    of_nodes,
     of_times,
 )
 from policy_sched.language import Expression
@@ -292,13 +292,14 @@ def levels(
     """Return the measures that have a value at every event, by name."""
     table, pods = scheduler.cache.nodes, scheduler.cache.pods
     found: dict[str, Level] = {}
+    sums = Sums(table, pods)
     for measure in spec.measures:
         if measure.allocation is not None:
             found[measure.name] = of_allocation(measure.allocation, table)
         elif measure.pods is not None:
             found[measure.name] = counts[measure.pods]
         elif measure.time is None:
-            found[measure.name] = of_nodes(measure.name, variant.rules[measure.name], table, pods)
+            found[measure.name] = sums.level(measure.name, variant.rules[measure.name])
     return found
 
 
