@@ -351,3 +351,29 @@ def test_all_devices_of_a_class_are_those_that_are_allowed(tmp_path: Path) -> No
     scheduler = scheduler_of(plans_of(section, folder=tmp_path), ["n"], objects)
     schedule(scheduler, pod_with("p", "c"))
     assert devices_of(scheduler, "c") == ["n/a", "n/c"]
+
+
+def test_pods_that_rules_tell_apart_are_answered_apart(tmp_path: Path) -> None:
+    """Their claims are alike, and the rules read a label of the pod: each gets its own devices."""
+    plans = plans_of(
+        """
+  devices:
+    filter:
+    - expression: '(device.index % 2 == 0) == (pod.labels[?"team"].orValue("") == "a")'
+""",
+        folder=tmp_path,
+    )
+    teams = "abbaababbbaabbaabaabbbaaabab"
+    claims = [resource_claim(f"c{i}") for i in range(len(teams))]
+    nodes = ["n0", "n1", "n2"]
+    slices = [resource_slice(node, [f"d{i}" for i in range(7)]) for node in nodes]
+    scheduler = scheduler_of(plans, nodes, [device_class(), *slices, *claims])
+    left = {"a": 12, "b": 9}
+    for i, team in enumerate(teams):
+        pod = pod_with(f"p{i}", f"c{i}")
+        pod.pod.metadata.labels["team"] = team
+        placed = schedule(scheduler, pod) != [""]
+        assert placed == bool(left[team]), i
+        left[team] -= placed
+        for device in devices_of(scheduler, f"c{i}"):
+            assert (int(device[-1]) % 2 == 0) == (team == "a")
