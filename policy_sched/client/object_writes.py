@@ -44,6 +44,8 @@ def _patched(found: ApiObject, request: ObjectRequest) -> ApiObject:
     """Return an object after a patch: only the fields that the patch names are read and made."""
     parts: dict[str, Any] = {}
     for name, change in request.body.items():
+        if change == {}:
+            continue  # nothing in it changes
         field = _field_types(request.kind)[name]
         before = msgspec.to_builtins(getattr(found, field.name))
         merged = _merged({name: before}, {name: change}, strategic=request.strategic)

@@ -250,8 +250,9 @@ class DeviceTable:
                     self.shares[number] = shares
                     self._share_changes.append(number)
                     self.share_version += 1
-            for row in self._rows_of_pool.get((device.driver, device.pool), ()):
-                self.generation[row] = self._generation
+            rows = self._rows_of_pool.get((device.driver, device.pool))
+            if rows:
+                self.generation[list(rows)] = self._generation
 
         if len(self._share_changes) > _MOST_NOTED:
             self._share_changes.clear()

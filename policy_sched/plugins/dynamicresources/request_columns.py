@@ -128,7 +128,10 @@ class RequestColumn:
 
     def on(self, row: int, devices: Flags) -> NDArray[np.intp]:
         """Return the numbers of such devices that a row may try, in upstream's order."""
-        return self._table.candidates[row][self.places(row, devices)]
+        table, admin = self._table, self._request.admin_access
+        numbers = table.candidates[row]
+        chosen = devices[numbers]
+        return numbers[chosen if admin else chosen & table.free[numbers]]
 
     def places(self, row: int, devices: Flags) -> Flags:
         """Return which of a row's candidates are among such devices."""

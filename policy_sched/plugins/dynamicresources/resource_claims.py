@@ -165,7 +165,7 @@ class ResourceClaims:
 
     def release(self, claim: ResourceClaim) -> None:
         """Forget a reserved allocation; there may be none."""
-        if self.in_flight.pop(uid_of(claim), None) is not None:
+        if self.in_flight.pop(claim.metadata.uid or uid_of(claim), None) is not None:
             self._changed(self.get(*key_of(claim)), claim)
 
     def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
