@@ -49,6 +49,10 @@ class Vocabulary:
     resources: frozenset[str] | None = None
     taints: frozenset[str] | None = None
     priority_classes: frozenset[str] | None = None
+    attributes: frozenset[str] | None = None
+    """Attributes of devices, in every spelling."""
+    capacities: frozenset[str] | None = None
+    """Capacities of devices, in every spelling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,10 @@ def _names(part: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
 
 def _entry(operand: ast.Core, key: ast.Const, vocabulary: Vocabulary) -> Iterator[_Name]:
     """Yield a label, an annotation or a resource, if that is what the entry of a map is."""
+    if operand.type == types.RESOURCES and _of_devices(operand):
+        missing = "no device of the snapshot has the capacity"
+        yield _Name(key, missing, vocabulary.capacities)
+        return
     if operand.type == types.RESOURCES:
         yield _Name(key, "no node or pod of the snapshot has the resource", vocabulary.resources)
         return
@@ -138,6 +146,15 @@ def _entry(operand: ast.Core, key: ast.Const, vocabulary: Vocabulary) -> Iterato
                 kind = owner.type.name
                 missing = f"no {_KINDS[kind]} of the snapshot has the annotation"
                 yield _Name(key, missing, vocabulary.annotations.get(kind))
+            case ast.Field(name="attributes", operand=owner) if owner.type.name == "Device":
+                missing = "no device of the snapshot has the attribute"
+                yield _Name(key, missing, vocabulary.attributes)
+
+
+def _of_devices(operand: ast.Core) -> bool:
+    """Return whether amounts are those of a device, or what is asked of one."""
+    owners = {"Device", "DeviceRequest", "AllocatedDevice"}
+    return isinstance(operand, ast.Field) and operand.operand.type.name in owners
 
 
 def _selected(chosen: ast.Core, operand: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:

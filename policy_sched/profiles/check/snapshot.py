@@ -49,7 +49,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _SYSTEM: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _OF_THE_POD: Final = frozenset({"pod", "namespaceObject"})
-_OF_THE_MOMENT: Final = frozenset({"now", "queue", "podGroup", "cycle"})
+_OF_THE_MOMENT: Final = frozenset({"now", "queue", "podGroup", "cycle", "allocation"})
 """What a snapshot does not hold: rules that read it are not evaluated."""
 
 
@@ -157,6 +157,7 @@ def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabu
     for pod in pods:
         resources.update(pod.requests, pod.limits)
         classes.add(pod.priority_class_name)
+    attributes, capacities = _of_devices(objects)
     has_classes = "PriorityClass" in labels or bool(pods)
     return Vocabulary(
         labels={kind: frozenset(found) for kind, found in labels.items()},
@@ -164,12 +165,39 @@ def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabu
         resources=frozenset(resources) if "Node" in labels else None,
         taints=frozenset(taints) if "Node" in labels else None,
         priority_classes=frozenset(classes) if has_classes else None,
+        attributes=attributes,
+        capacities=capacities,
     )
+
+
+def _of_devices(
+    objects: Iterable[ApiObject],
+) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """Return the attributes and the capacities of devices in every spelling; None of no device."""
+    attributes: set[str] = set()
+    capacities: set[str] = set()
+    known = False
+    for one in objects:
+        if isinstance(one, ResourceSlice):
+            for device in one.spec.devices:
+                known = True
+                attributes |= _spellings(one.spec.driver, device.attributes)
+                capacities |= _spellings(one.spec.driver, device.capacity)
+    return (frozenset(attributes), frozenset(capacities)) if known else (None, None)
+
+
+def _spellings(driver: str, names: Iterable[str]) -> set[str]:
+    """Return names with and without the driver's domain."""
+    domain = f"{driver}/"
+    short = {name.removeprefix(domain) for name in names}
+    return {*short, *(name if "/" in name else domain + name for name in short)}
 
 
 def _reads(trees: Trees, policy: CheckedPolicy, number: int) -> frozenset[str]:
     """Return the variables that a filter rule reads, without their fields."""
     names = trees.reads(policy.filter[number].expression.core)
+    if any(name == "node.devices" or name.startswith("node.devices.") for name in names):
+        names |= {"allocation"}
     return frozenset(name.partition(".")[0] for name in names)
 
 

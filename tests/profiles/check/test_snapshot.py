@@ -287,3 +287,54 @@ def test_pods_that_have_ended_do_not_count() -> None:
     ended.status.phase = "Succeeded"
     found = snapshot_of([ended])
     assert (found.pods, found.vocabulary.labels) == ((), {})
+
+
+DEVICES = """\
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: gpu.example.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: gpu-0
+    attributes: {model: {string: a100}}
+    capacity: {gpu.example.com/memory: {value: 80Gi}}
+"""
+
+
+def test_names_of_devices_are_those_of_its_slices(tmp_path: Path) -> None:
+    """Attributes and capacities in every spelling; without slices none is warned about."""
+    policy = HEAD + (
+        "  devices:\n"
+        "    filter:\n"
+        "    - expression: device.free['gpu.example.com/memory'].sign() > 0\n"
+        "    - expression: device.free['memory'].sign() > 0\n"
+        "    - expression: device.attributes[?'gpu.example.com/modell'].hasValue()\n"
+        "    - expression: \"'model' in device.attributes\"\n"
+        "    score:\n"
+        "      expression: device.consumed['milli'].units()\n"
+        "  filter:\n"
+        "  - expression: node.devices.exists(d, d.shares > 0) || allocation.devices.size() > 0\n"
+    )
+    (tmp_path / "policy.yaml").write_text(policy)
+    for text, expected in (
+        (CLUSTER, []),
+        (
+            CLUSTER + DEVICES,
+            [
+                (
+                    "no device of the snapshot has the attribute 'gpu.example.com/modell'; did "
+                    "you mean 'gpu.example.com/model'?"
+                ),
+                "no device of the snapshot has the capacity 'milli'",
+            ],
+        ),
+    ):
+        (tmp_path / "cluster.yaml").write_text(text)
+        snapshot = snapshot_of(load([str(tmp_path / "cluster.yaml")]).objects)
+        found = check_all([str(tmp_path / "policy.yaml")], snapshot.lint)
+        shown = [one.message for one in found.diagnostics]
+        assert [one for one in shown if "snapshot" in one] == expected
