@@ -196,19 +196,20 @@ def test_a_configuration_below_the_directory_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`diff before/policies policies` reported that nothing changed: no profile has SpotNodes."""
-    before = tmp_path / "before"
-    shutil.copytree(POLICIES, before)
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder in (before, after):
+        shutil.copytree(POLICIES, folder, ignore=shutil.ignore_patterns("papers"))
     policy = before / "spot-nodes" / "policy.yaml"
     text = policy.read_text(encoding="utf-8")
     policy.write_text(text.replace("spot: [spot]", "spot: [preemptible]"), encoding="utf-8")
-    assert run(["diff", str(before), str(POLICIES), "--cluster", CLUSTER]) == 0
+    assert run(["diff", str(before), str(after), "--cluster", CLUSTER]) == 0
     head, _, rest = capsys.readouterr().out.partition("\n\n")
     old, idle, new, same = head.split("\n")
     decides = "example-cluster/config.yaml decides which policies are enabled"
     assert old == f"OLD: {before}/{decides}"
-    assert new == f"NEW: {POLICIES}/{decides}"
+    assert new == f"NEW: {after}/{decides}"
     assert idle == same
-    assert idle.startswith("  not enabled, and not compared on a cluster: DataLocality, Driver")
+    assert idle.startswith("  not enabled, and not compared on a cluster: DataLocality, Device")
     assert "SpotNodes" in idle
     assert "GpuBinPacking" not in idle
     assert rest.startswith(
@@ -216,7 +217,7 @@ def test_a_configuration_below_the_directory_is_named(
         "No profile enables a policy that differs: the placements do not show the"
         " difference.\n\n8 pods on 6 nodes: 0 move,"
     )
-    assert run(["diff", str(before), str(POLICIES), "-o", "json"]) == 0
+    assert run(["diff", str(before), str(after), "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["configurations"]["old"]["file"] == f"{before}/example-cluster/config.yaml"
     assert "SpotNodes" in found["configurations"]["new"]["notEnabled"]
