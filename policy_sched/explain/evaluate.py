@@ -24,13 +24,14 @@ from policy_sched.language import (
     compile_expression,
     names_read,
 )
-from policy_sched.language.check import Checked, check_beside, diagnostic
+from policy_sched.language.check import Checked, check_beside, children, diagnostic
 from policy_sched.language.codegen import Functions
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
 from policy_sched.language.ir import Cost, Site
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.stdlib import value_data, value_text
+from policy_sched.language.syntax import ast
 from policy_sched.language.values import (
     KINDS,
     NOT_FINITE,
@@ -49,7 +50,10 @@ FILE: Final = "<expression>"
 #: Number of nodes for which the cost is shown, unless the cluster has more.
 USUAL_NODES: Final = 5_000
 _OF_A_DECISION: Final = frozenset(
-    {"score", "scores", "victim", "victims", "pdbViolations", "placement"}
+    {
+        *("score", "scores", "victim", "victims", "pdbViolations", "placement"),
+        *("device", "request", "allocation", "node.devices"),
+    }
 )
 _INDENT: Final = "  "
 _TIMES: Final = (types.DURATION, types.TIMESTAMP)
@@ -177,7 +181,11 @@ def _compiled(
     (checked,) = policy.match_conditions
     variables = [(name, variable.core) for name, variable in policy.variables]
     bodies = [core for _, core in variables] + [f.body for f in policy.functions.values()]
-    _refuse_others({name for core in (checked.core, *bodies) for name in names_read(core)})
+    cores = (checked.core, *bodies)
+    found = {name for core in cores for name in names_read(core)}
+    if any(map(_reads_devices, cores)):
+        found.add("node.devices")
+    _refuse_others(found)
     given = (policy.params, policy.params_type, policy.functions, variables)
     try:
         with one_evaluation():
@@ -187,6 +195,13 @@ def _compiled(
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
         raise PolicyError([diagnostic(problem, checked.text)]) from None
+
+
+def _reads_devices(core: ast.Core) -> bool:
+    """Return whether an expression reads the devices of a node."""
+    if isinstance(core, ast.Field) and (core.operand.type.name, core.name) == ("Node", "devices"):
+        return True
+    return any(map(_reads_devices, children(core)))
 
 
 def _of_row(

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import Handle
 from policy_sched.language import CompiledPolicy
-from policy_sched.language.runtime import Activation
+from policy_sched.language.runtime import Activation, no_allocation
 from policy_sched.language.values import RuleError
 from policy_sched.model import PodInfo, counted, quantity_text
+from policy_sched.plugins.dynamicresources import Allocations
 from policy_sched.plugins.rules import bind
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import PLUGIN_POINTS
@@ -103,7 +104,13 @@ class _Policy:
     def show(self, pod: PodInfo) -> None:
         handle, bound = self._handle, self._bound
         counts = handle.groups.counts(pod)
-        cycle = Activation(now=handle.now(), profile=self.profile, pod_group=counts)
+        allocating = handle.shared(Allocations).latest(self.profile)
+        cycle = Activation(
+            now=handle.now(),
+            profile=self.profile,
+            pod_group=counts,
+            allocation=no_allocation if allocating is None else allocating.would_allocate,
+        )
         try:
             if not bound.matches(pod, cycle):
                 return

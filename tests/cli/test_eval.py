@@ -166,6 +166,9 @@ def test_a_section_expects_its_type(capsys: pytest.CaptureFixture[str]) -> None:
         (["1", "--section", "filtre"], "there is no section \"filtre\"; did you mean 'filter'?"),
         (["1", "--pod", NODES], "there is no pod"),
         (["score + 1"], "score has a value only while a decision is made"),
+        (["device.shares + 1"], "device has a value only while a decision is made"),
+        (["allocation.devices.size()"], "allocation has a value only while a decision is made"),
+        (["node.devices.size()"], "node.devices has a value only while a decision is made"),
         (["1", "--policy", str(POLICIES / "default" / "policy.yaml")], "one policy is needed here"),
     ],
 )
