@@ -112,10 +112,11 @@ class RunLoop:
         if pause <= 0:
             await asyncio.sleep(0)
             return
+        timer = asyncio.get_running_loop().call_later(pause, self._awake.set)
         try:
-            await asyncio.wait_for(self._awake.wait(), pause)
-        except TimeoutError:
-            return
+            await self._awake.wait()
+        finally:
+            timer.cancel()
 
     def _settle(self) -> None:
         """Freeze the objects of the first listing, and measure turns from now on."""
