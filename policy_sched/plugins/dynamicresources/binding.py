@@ -109,7 +109,7 @@ class Binding:
     def _write(self, reservation: Reservation, pod: PodInfo) -> Writing[Status]:
         try:
             for index, claim in enumerate(reservation.user):
-                if is_reserved(claim, pod):
+                if claim.status.reserved_for and is_reserved(claim, pod):
                     continue
                 # It is in flight no more, whether writing it works or not.
                 try:

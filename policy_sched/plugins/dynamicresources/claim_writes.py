@@ -193,7 +193,7 @@ def written(
                 raise WriteError(
                     f"claim {claim_name(claim)} got deallocated elsewhere in the meantime"
                 )
-            if is_reserved(current, pod):
+            if current.status.reserved_for and is_reserved(current, pod):
                 return current
             what = "add reservation" if result is None else "add allocation and reservation"
             found = yield _reservation(current, pod, result, now)

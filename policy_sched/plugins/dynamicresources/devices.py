@@ -58,7 +58,7 @@ class DeviceView:
 
     __slots__ = (
         "_answers", "_may_fail", "_record", "_values", "blocking", "capacity", "consumed_counters",
-        "device", "id", "number", "slice",
+        "device", "id", "number", "shareable", "slice",
     )  # fmt: skip
 
     def __init__(self, device: Device, whole: ResourceSlice) -> None:
@@ -66,6 +66,8 @@ class DeviceView:
         self.device = device
         self.slice = whole
         self.id = DeviceId(spec.driver, spec.pool.name, device.name)
+        self.shareable = device.allow_multiple_allocations
+        """Whether several claims may have it at the same time."""
         self.capacity: Mapping[str, DeviceCapacity] = device.capacity
         self.blocking = tuple(taint for taint in device.taints if taint.effect in BLOCKING)
         self.consumed_counters = tuple(
@@ -80,11 +82,6 @@ class DeviceView:
         self._record: Record | CelError | None = None
         self._answers: dict[str, bool | str] = {}
         self._values: dict[str, Value | None] = {}
-
-    @property
-    def shareable(self) -> bool:
-        """Whether several claims may have it at the same time."""
-        return self.device.allow_multiple_allocations
 
     def selected(self, expression: str) -> bool:
         """Tell whether a selector takes the device. Raises SelectorError, without the place."""

@@ -20,7 +20,7 @@ def claims_of(pod: PodInfo, lookup: Lookup) -> list[ResourceClaim]:
     """Return the claims of a pod in order. Raises ClaimError with the first thing wrong."""
     found = []
     for entry in pod.pod.spec.resource_claims:
-        named = _name(pod, entry)
+        named = entry.resource_claim_name or _name(pod, entry)
         if named is None:
             continue
         claim = lookup(pod.namespace, named)
@@ -60,5 +60,4 @@ def is_owned(claim: ResourceClaim, pod: PodInfo) -> bool:
 
 def is_reserved(claim: ResourceClaim, pod: PodInfo) -> bool:
     """Tell whether a pod may use a claim already."""
-    consumers = claim.status.reserved_for
-    return bool(consumers) and any(one.uid == pod.uid for one in consumers)
+    return any(one.uid == pod.uid for one in claim.status.reserved_for)

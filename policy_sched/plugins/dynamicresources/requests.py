@@ -60,21 +60,19 @@ class Request:
     _selected: dict[int, bool] = field(default_factory=dict)
     key: Hashable = field(init=False)
     """What decides which devices the request can have if it is alone."""
+    full_name: str = field(init=False)
+    """The name in results."""
 
     def __post_init__(self) -> None:
         expressions = tuple(text for _, text in self.expressions)
         capacity = tuple(self.capacity.items())
         self.key = expressions, self.tolerations, capacity, self.admin_access
+        self.full_name = f"{self.parent}/{self.sub}" if self.sub else self.parent
 
     @property
     def name(self) -> str:
         """The name in messages."""
         return self.sub or self.parent
-
-    @property
-    def full_name(self) -> str:
-        """The name in results."""
-        return f"{self.parent}/{self.sub}" if self.sub else self.parent
 
     def selects(self, device: DeviceView, node: NodeView) -> bool:
         """Return whether a device is selected. Raises AllocationError."""
