@@ -130,6 +130,7 @@ class ClaimColumns:
         self._reached: dict[NodeSelector, tuple[Flags, NDArray[np.int64]]] = {}
         self._version = (0, 0)
         rules = search.rules
+        self._ruled = rules is not None
         self._steady = rules is None or rules.steady
         self._must_search = rules is not None and (rules.refuse or not rules.steady)
         """Whether rules may refuse devices, or see a node otherwise once the pod is on it."""
@@ -164,7 +165,7 @@ class ClaimColumns:
         """Return the numbers of the statuses as far as claims are to be allocated."""
         if not found.plans and found.special is None:
             return np.zeros(asked.size, np.int16)
-        column = self._column(self._shape(found))
+        column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = self._devices.generation
         stale = asked
         if self._steady:
@@ -301,7 +302,7 @@ class ClaimColumns:
             return not self.codes(found, np.array([row], np.intp)).any()
         devices = self._devices
         devices.sync()
-        column = self._column(self._shape(found))
+        column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         if not self._steady or column.seen[row] != devices.generation[row]:
             bounds = self._bounds(column, found)
             if bounds is None or not self._answer_row(column, bounds, row):
@@ -351,7 +352,7 @@ class ClaimColumns:
         Raises AllocationError and ExtendedResourceError.
         """
         self._devices.sync()
-        column = self._column(self._shape(found))
+        column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = int(self._devices.generation[row])
         kept = None if anew else column.found.get(row)
         if kept is not None and kept[0] == generation and kept[1].variant is None:

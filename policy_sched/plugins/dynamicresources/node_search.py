@@ -182,7 +182,7 @@ class PodSearch:
         if not plans:
             return Found([], [], special)
         pools, offered = self._pools(row, view)
-        ranking = self.ranking(row)
+        ranking = None if self._search.rules is None else self.ranking(row)
         try:
             allocator = Allocator(view, pools, self._state, self.stop(), offered, ranking)
             taken = allocator.allocate(plans)
