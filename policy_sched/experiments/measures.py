@@ -217,6 +217,11 @@ def of_allocation(resource: str, table: NodeTable) -> Level:
     return lambda: percent(table.total_requested(resource), table.total_allocatable(resource))
 
 
+def rounded(level: Level, decimals: int) -> Level:
+    """Return a level whose values are rounded to so many digits behind the point."""
+    return lambda: round(level(), decimals)
+
+
 @dataclass(slots=True)
 class Series:
     """The values of measures at the events of a run. ``times``: nanoseconds, for virtual time.

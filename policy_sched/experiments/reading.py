@@ -174,13 +174,18 @@ def _parameters(value: object) -> dict[str, Any]:
 
 
 def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Problem]) -> Any:
-    """Return a document with values for ${NAME}."""
+    """Return a document with values for ${NAME}; a default may name parameters before it."""
     known = _parameters(value)
-    values = {name: given.get(name, one) for name, one in known.items()}
+    values: dict[str, Any] = {}
+    for name, default in known.items():
+        at = ("spec", "parameters", name)
+        text = given.get(name, default)
+        own = isinstance(text, str) and name not in given
+        values[name] = _text_with(text, at, values, problems) if own else text
 
     def put_in(one: Any, path: Path) -> Any:
         if path == ("spec", "parameters"):
-            return {name: text if name in given else known[name] for name, text in values.items()}
+            return values
         if isinstance(one, dict):
             return {key: put_in(item, (*path, key)) for key, item in one.items()}
         if isinstance(one, list):

@@ -34,6 +34,7 @@ from policy_sched.experiments.measures import (
     Sums,
     of_allocation,
     of_times,
+    rounded,
 )
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
@@ -300,6 +301,8 @@ def levels(
             found[measure.name] = counts[measure.pods]
         elif measure.time is None:
             found[measure.name] = sums.level(measure.name, variant.rules[measure.name])
+        if measure.decimals is not None and measure.name in found:
+            found[measure.name] = rounded(found[measure.name], measure.decimals)
     return found
 
 

@@ -128,6 +128,19 @@ def test_parameters_are_put_into_texts(tmp_path: Path) -> None:
     assert found.hint == "did you mean 'pods'?"
 
 
+def test_the_default_of_a_parameter_may_name_those_before_it(tmp_path: Path) -> None:
+    """--set trace=NAME picks a file; naming the file itself still works."""
+    parameters = {"trace": "pods", "rows": "${trace}.csv"}
+    file = tiny(tmp_path, {"parameters": parameters, "workload.rows.file": "${rows}"})
+    assert read_sweep(file)[1] == []
+    (found,) = read_sweep(file, {"trace": "other"})[1]
+    assert "other.csv" in found.message
+    assert read_sweep(file, {"trace": "other", "rows": str(tmp_path / "pods.csv")})[1] == []
+    backwards = {"rows": "${trace}.csv", "trace": "pods"}
+    found = problems(tmp_path, {"parameters": backwards, "workload.rows.file": "${rows}"})[0]
+    assert "spec.parameters.rows: there is no parameter ${trace}" in found.message
+
+
 def test_an_unknown_parameter_is_a_mistake(tmp_path: Path) -> None:
     """A text with ${NAME} needs an entry of parameters."""
     (found,) = problems(tmp_path, {"workload.rows.file": "${pods}"})

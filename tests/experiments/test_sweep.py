@@ -110,6 +110,20 @@ def test_a_file_of_arrivals_is_a_workload(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_measure_may_be_rounded_at_each_event(tmp_path: Path) -> None:
+    """A point of the curve is then the mean of rounded values, as of a simulator's log."""
+    measures = [
+        {"name": "cpu", "allocation": "cpu"},
+        {"name": "rounded", "allocation": "cpu", "decimals": 0},
+    ]
+    curve = {"pods": True, "step": 1}
+    changes = {"measures": measures, "curve": curve, "seeds": [1]}
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    points = [(float(one["cpu"]), one["rounded"]) for one in rows(tmp_path / "r", "curves")]
+    assert [text for _, text in points] == [str(round(exact, 0)) for exact, _ in points]
+    assert any(exact != round(exact) for exact, _ in points)
+
+
 def test_ties_go_to_the_first_node_of_an_order(tmp_path: Path) -> None:
     """With a file of ranks the lowest rank wins among equal nodes."""
     (tmp_path / "ranks.csv").write_text("rank,1,2\n0,3,2\n1,0,1\n2,1,0\n3,2,3\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import heapq
 import shutil
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,11 @@ def test_pods_go_where_the_simulators_send_them(
     if paper == "pwr":
         del document["spec"]["computed"]
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    assert run(["sweep", str(path), "--jobs", "1", "--results", str(tmp_path / "found")]) == 0
     sample = PAPERS / "fgd" / "sample"
+    files = {"pods": "pods", "cluster": "nodes", "arrivals": "arrivals", "nodes": "ranks"}
+    given = [("--set", f"{name}={sample / file}.csv") for name, file in files.items()]
+    results = ["--jobs", "1", "--results", str(tmp_path / "found")]
+    assert run(["sweep", str(path), *results, *chain(*given)]) == 0
     nodes, pods = table(sample / "nodes.csv"), table(sample / "pods.csv")
     found = table(tmp_path / "found" / "pods.csv")
     for policy in policies:

@@ -207,6 +207,9 @@ class Measure(Document):
     """Which values are better; for the words of the report."""
     unit: str = ""
     """The unit, for figures."""
+    decimals: int | None = Field(default=None, ge=0, le=15)
+    """Digits behind the point to which the value is rounded at each event, as simulators that log
+    it do; without it nothing is rounded."""
 
 
 class Curve(Document):
