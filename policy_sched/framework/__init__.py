@@ -63,8 +63,8 @@ from policy_sched.framework.waiting_pods import (
     PermitCondition,
     WaitingPod,
     WaitingPods,
-    asked_of,
-    asking,
+    permit_of,
+    with_permit,
 )
 
 __all__ = [
@@ -117,11 +117,11 @@ __all__ = [
     "Wait",
     "WaitingPod",
     "WaitingPods",
-    "asked_of",
-    "asking",
     "histogram",
     "hookimpl",
     "hookspecs",
+    "permit_of",
     "rows_with",
     "tally",
+    "with_permit",
 ]

@@ -170,9 +170,9 @@ class Diagnosis:
         """
         if self.node_count == 0:
             return frozenset(), frozenset()
-        said = tally(self.statuses) if self.pre_filter is None else (self.pre_filter,)
-        pending = {status.plugin for status in said if status.code is Code.PENDING}
-        others = {status.plugin for status in said if status.code is not Code.PENDING}
+        statuses = tally(self.statuses) if self.pre_filter is None else (self.pre_filter,)
+        pending = {status.plugin for status in statuses if status.code is Code.PENDING}
+        others = {status.plugin for status in statuses if status.code is not Code.PENDING}
         others.update(self.narrowed_by)
         others.discard("")
         return frozenset(others), frozenset(pending)

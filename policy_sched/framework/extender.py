@@ -15,7 +15,7 @@ from policy_sched.model import Node, PodInfo
 EXTENDER: Final = "Extender"
 """Represents extenders among the plugins that rejected a pod (kube-scheduler's word).
 
-No extender says which events may help such a pod, so every event may.
+No extender states which events may help such a pod, so every event may.
 """
 
 

@@ -75,7 +75,7 @@ class SchedulerHooks:
     def post_filter(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
-        """Nothing fits: make room, or say why that does not help."""
+        """Nothing fits: make room, or return why that does not help."""
         raise NotImplementedError
 
     @hookspec
@@ -120,7 +120,7 @@ class SchedulerHooks:
 
     @hookspec
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
-        """Bind the pod to the node, or begin to, or Skip: the next plugin is asked."""
+        """Bind the pod to the node, or begin to, or Skip: the next plugin is called."""
         raise NotImplementedError
 
     @hookspec

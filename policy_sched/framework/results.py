@@ -28,7 +28,7 @@ Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], Sequence[Status]]
 class FilterResult:
     """The result of a filter for many nodes at once.
 
-    ``codes``: int16, one per asked row; 0 = passes, anything else is the plugin's own number
+    ``codes``: int16, one per requested row; 0 = passes, anything else is the plugin's own number
     for a reason. None: every row passes. ``describe`` turns rows and their codes into
     statuses; it runs only when the reasons are needed, at the latest before the next change of the
     node table.
@@ -144,7 +144,7 @@ class Feasible:
     """The rows on which the pod can run, as PreScore finds them in the state.
 
     Made of the rows, or of the filters' answer by row (0 = feasible), which is then read when
-    the rows are first asked for.
+    the rows are first requested.
     """
 
     __slots__ = ("_first", "_rows")
@@ -214,7 +214,7 @@ class Signature:
     Reserve Success, so they need not run.
     """
     node_by_node: bool = False
-    """Filter looks at one node after the other: dry runs ask it only about nodes that the filters
+    """Filter looks at one node after the other: dry runs call it only for nodes that the filters
     before it pass."""
     row_filter: RowRule | None = None
     row_score: RowRule | None = None

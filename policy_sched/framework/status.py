@@ -92,25 +92,25 @@ class Wait(Protocol):
 class PendingStatus:
     """Work that has begun.
 
-    ``ask`` is called whenever an API object has changed and at least once a second; it returns
+    ``poll`` is called whenever an API object has changed and at least once a second; it returns
     the status when the work is done and None before. ``deadline``: nanoseconds since 1970.
     ``given`` is the answer, once there is one.
     """
 
-    __slots__ = ("_ask", "deadline", "given", "wake")
+    __slots__ = ("_poll", "deadline", "given", "wake")
 
     def __init__(
-        self, ask: Callable[[], Status | None] | None = None, deadline: int | None = None
+        self, poll: Callable[[], Status | None] | None = None, deadline: int | None = None
     ) -> None:
         self.wake: Callable[[], None] | None = None
         self.deadline = deadline
         self.given: Status | None = None
-        self._ask = ask
+        self._poll = poll
 
     @property
     def polled(self) -> bool:
         """Whether there is a function to poll."""
-        return self._ask is not None
+        return self._poll is not None
 
     def finish(self, status: Status) -> None:
         """Set the result; later calls are ignored."""
@@ -121,8 +121,8 @@ class PendingStatus:
 
     def answer(self, now: int) -> Status | None:
         """Return the answer; Error after the deadline, None while there is none."""
-        if self.given is None and self._ask is not None:
-            self.given = self._ask()
+        if self.given is None and self._poll is not None:
+            self.given = self._poll()
         if self.given is None and self.deadline is not None and now >= self.deadline:
             self.given = Status(Code.ERROR, (TOO_LATE,))
         return self.given

@@ -21,31 +21,31 @@ from policy_sched.errors import PluginError
 from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
 from policy_sched.model import GroupKey, PodInfo
 
-Ask = Callable[[], Status]
+Permit = Callable[[], Status]
 
 
 @dataclass(frozen=True, slots=True)
 class PermitCondition:
     """A function that evaluates Permit again, and the version it depends on.
 
-    ``version``: equal values mean that no answer of the ``topic`` has changed. ``alike``: the
-    answer is the same for every pod of the topic.
+    ``version``: equal values mean that no status of the ``topic`` has changed. ``alike``: the
+    status is the same for every pod of the topic.
     """
 
-    ask: Ask
+    permit: Permit
     topic: Hashable
     version: Callable[[], Hashable]
     alike: bool = False
 
     def __call__(self) -> Status:
-        """Return the plugin's answer."""
-        return self.ask()
+        """Return the plugin's status."""
+        return self.permit()
 
 
 @dataclass(slots=True)
 class _Topic:
     version: Hashable = None
-    pods: dict[str, tuple[WaitingPod, str, Ask]] = field(default_factory=dict)
+    pods: dict[str, tuple[WaitingPod, str, Permit]] = field(default_factory=dict)
 
 
 class PermitRechecker:
@@ -56,30 +56,30 @@ class PermitRechecker:
 
     def add(self, waiting: WaitingPod) -> None:
         """Add a pod that begins to wait."""
-        for plugin, ask in waiting.again.items():
-            topic = self._topics.setdefault(_topic(plugin, ask), _Topic())
-            topic.pods[waiting.pod.uid] = (waiting, plugin, ask)
+        for plugin, again in waiting.again.items():
+            topic = self._topics.setdefault(_topic(plugin, again), _Topic())
+            topic.pods[waiting.pod.uid] = (waiting, plugin, again)
 
     def remove(self, waiting: WaitingPod) -> None:
         """Drop a pod that waits no longer."""
-        for plugin, ask in waiting.again.items():
-            key = _topic(plugin, ask)
+        for plugin, again in waiting.again.items():
+            key = _topic(plugin, again)
             topic = self._topics.get(key)
             if topic is not None:
                 topic.pods.pop(waiting.pod.uid, None)
                 if not topic.pods:
                     del self._topics[key]
 
-    def ask(self) -> None:
+    def recheck(self) -> None:
         """Evaluate the pods of every topic whose version has changed."""
         for topic in tuple(self._topics.values()):
-            _, _, ask = next(iter(topic.pods.values()))
+            _, _, condition = next(iter(topic.pods.values()))
             alike = False
-            if isinstance(ask, PermitCondition):
-                version = ask.version()
+            if isinstance(condition, PermitCondition):
+                version = condition.version()
                 if version == topic.version:
                     continue
-                topic.version, alike = version, ask.alike
+                topic.version, alike = version, condition.alike
             for waiting, plugin, again in tuple(topic.pods.values()):
                 if waiting.answered or plugin not in waiting.pending_plugins:
                     continue
@@ -95,18 +95,18 @@ class PermitRechecker:
                     break
 
 
-def asked_of(again: Ask) -> Ask:
-    """Return the function that answers, by itself."""
-    return again.ask if isinstance(again, PermitCondition) else again
+def permit_of(again: Permit) -> Permit:
+    """Return the function that evaluates Permit, by itself."""
+    return again.permit if isinstance(again, PermitCondition) else again
 
 
-def asking(again: Ask, ask: Ask) -> Ask:
-    """Return ``again`` with another function that answers."""
-    return replace(again, ask=ask) if isinstance(again, PermitCondition) else ask
+def with_permit(again: Permit, permit: Permit) -> Permit:
+    """Return ``again`` with another function that evaluates Permit."""
+    return replace(again, permit=permit) if isinstance(again, PermitCondition) else permit
 
 
-def _topic(plugin: str, ask: Ask) -> Hashable:
-    return (plugin, ask.topic) if isinstance(ask, PermitCondition) else plugin
+def _topic(plugin: str, again: Permit) -> Hashable:
+    return (plugin, again.topic) if isinstance(again, PermitCondition) else plugin
 
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
@@ -203,7 +203,7 @@ class WaitingPods:
         self.pods: dict[str, WaitingPod] = {}
         """The waiting pods by UID; to be read only."""
         self._groups: dict[GroupKey, dict[str, WaitingPod]] = {}
-        self._asked_again = PermitRechecker()
+        self._rechecker = PermitRechecker()
         self.pre_binding: dict[str, PendingStatus] = {}
 
     def __iter__(self) -> Iterator[WaitingPod]:
@@ -218,7 +218,7 @@ class WaitingPods:
         self.pods[pod.uid] = waiting
         if pod.pod_group:
             self._groups.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = waiting
-        self._asked_again.add(waiting)
+        self._rechecker.add(waiting)
 
     def get(self, uid: str) -> WaitingPod | None:
         """Return the waiting pod with that UID, or None."""
@@ -229,7 +229,7 @@ class WaitingPods:
         waiting = self.pods.pop(uid, None)
         if waiting is None:
             return
-        self._asked_again.remove(waiting)
+        self._rechecker.remove(waiting)
         key = (waiting.pod.namespace, waiting.pod.pod_group)
         group = self._groups.get(key)
         if group is not None:
@@ -254,8 +254,8 @@ class WaitingPods:
         return False
 
     def ask_again(self) -> None:
-        """Ask the plugins of waiting pods again for which something has changed."""
-        self._asked_again.ask()
+        """Permit the plugins of waiting pods again for which something has changed."""
+        self._rechecker.recheck()
 
 
 def seconds_text(seconds: float) -> str:

@@ -105,8 +105,8 @@ def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     gone = np.zeros(victims.block.shape, np.bool_)
     with attempt.cache.overlay as nodes:
         nodes.remove_block(victims.rows, victims.block)
-        asking = _Asking(attempt, victims.rows)
-        fits = asking.fits(None)
+        feasibility = _Feasibility(attempt, victims.rows)
+        fits = feasibility.fits(None)
         open_places = np.flatnonzero(fits)
         for step in range(victims.block.shape[0] if open_places.size else 0):
             places = open_places[victims.block[step, open_places] >= 0]
@@ -114,7 +114,7 @@ def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
                 break
             some = None if places.size == victims.rows.size else places
             nodes.put_back(step, some)
-            lost = places[~asking.fits(some, moved=True)]
+            lost = places[~feasibility.fits(some, moved=True)]
             if lost.size:
                 nodes.take_off(step, lost)
                 gone[step, lost] = True
@@ -134,7 +134,7 @@ def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
     return {row: status for row, (_, status) in found.items()}
 
 
-class _Asking:
+class _Feasibility:
     """Runs the filters on nodes without their victims, with and without nominated pods."""
 
     def __init__(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:

@@ -51,7 +51,7 @@ _LATER: Final = Strategy.AFTER_BACKOFF
 _IMMEDIATELY: Final = Strategy.IMMEDIATELY
 Listeners: TypeAlias = dict[str, tuple[ClusterEventWithHint, ...]]
 """By plugin: what it registered for that covers an event."""
-Told: TypeAlias = Callable[[str, str, str, float], None]
+Observe: TypeAlias = Callable[[str, str, str, float], None]
 """Called after a hint ran: plugin, event label, result, seconds."""
 
 
@@ -59,7 +59,7 @@ Told: TypeAlias = Callable[[str, str, str, float], None]
 class HintWatch:
     """Callback for the durations of queueing hints; ``timer`` returns seconds."""
 
-    tell: Told
+    observe: Observe
     timer: Callable[[], float]
 
 
@@ -90,9 +90,9 @@ class HintTable:
         """What the plugins registered for."""
         return self._registered
 
-    def watch(self, tell: Told, timer: Callable[[], float]) -> None:
+    def watch(self, observe: Observe, timer: Callable[[], float]) -> None:
         """Take the time of each hint from now on."""
-        self._watch = HintWatch(tell, timer)
+        self._watch = HintWatch(observe, timer)
 
     def instead_of(self, other: HintTable) -> HintTable:
         """Return this table, with the other table's HintWatch."""
@@ -204,7 +204,7 @@ class HintTable:
             except PluginError:
                 result = ERROR
             if watch is not None:
-                watch.tell(plugin, label, result, watch.timer() - start)
+                watch.observe(plugin, label, result, watch.timer() - start)
             results[plugin, label, result] += 1
             if result is not _SKIP:
                 return True
@@ -224,7 +224,7 @@ class HintTable:
 
 
 def _key_of(hints: Sequence[ClusterEventWithHint]) -> Callable[[PodInfo], Hashable] | None:
-    """Return a key of pods for which these hints return the same; None if each must be asked."""
+    """Return a key of pods for which these hints return the same; None if all differ."""
     keys: list[Callable[[PodInfo], Hashable]] = []
     for one in hints:
         if one.hint is not None:

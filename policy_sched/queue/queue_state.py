@@ -14,7 +14,7 @@ queue changes places through `transition` only::
          |                           |     or an error                  |
          |                           +---- back: nothing new -> UNSCHEDULABLE
          v                                                              ^
-       GATED <------- PreEnqueue says no, asked anew by an event -------+
+       GATED <------- PreEnqueue rejects, run again by an event --------+
          |
          +----------> ACTIVE, BACKOFF: PreEnqueue has nothing against it any more
 

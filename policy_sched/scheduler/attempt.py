@@ -34,7 +34,7 @@ class Attempt(msgspec.Struct, eq=False):
 
     ``state`` and ``hooks`` are those of the evaluation that chose a node: what plugins wrote, and
     the plugins that have anything to do with the pod. ``permitted``: no plugin can reject it any
-    more, only something can break. ``sent``: the cluster has been asked to bind it. ``began``:
+    more, only something can break. ``sent``: the cluster has been requested to bind it. ``began``:
     when, in seconds of whatever clock measures attempts; 0 where none does. ``brief``: a decision
     that may take long raises TakesLong, and the caller makes it again where it blocks nothing.
     """
@@ -50,7 +50,7 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 class TakesLong(Exception):  # noqa: N818 - no error
-    """The decision asks extenders, places a whole group, or searches victims node by node."""
+    """The decision calls extenders, places a whole group, or searches victims node by node."""
 
 
 class Bind(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ Decision = Bind | Preempt | Reject
 class Outcome(msgspec.Struct, eq=False):
     """What became of a pod: bound to `node`; or not, and why.
 
-    ``waiting`` means that it holds the node, and that a later `run_due` says how it ends.
+    ``waiting`` means that it holds the node, and that a later `run_due` decides how it ends.
     ``pipeline`` is what decided, None for a pod that was not let into the queue; ``attempt`` is
     None also where a pod was passed over. ``others``: of a group that was decided together, the
     outcomes of the rest.
@@ -119,5 +119,5 @@ class Outcome(msgspec.Struct, eq=False):
 
     @property
     def content_hash(self) -> str:
-        """What that set said, as a hash; empty for none."""
+        """The hash of that set; empty for none."""
         return "" if self.pipeline is None else self.pipeline.content_hash

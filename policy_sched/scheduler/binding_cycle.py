@@ -43,7 +43,7 @@ _NO_BIND_PLUGIN: Final = Status(Code.ERROR, ("no Bind plugin took the pod",))
 def reserve_and_permit(
     attempt: Attempt, node: str, handle: Handle
 ) -> tuple[Status, WaitingPod | None]:
-    """Assume the pod on `node`, reserve, and ask for permission.
+    """Assume the pod on `node`, reserve, and run Permit.
 
     Returns Success, with the waiting pod if it has to wait, or the rejection, after which
     nothing is left of the attempt.
@@ -133,7 +133,7 @@ def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
-    """Unreserve in reverse order, and let the cache forget the pod; tell whether that frees room.
+    """Unreserve in reverse order, and let the cache forget the pod; return whether that frees room.
 
     A plugin that cannot undo does not keep the others from it. A pod that the watch has shown to
     be bound meanwhile is not forgotten. Where it was deleted its plugins may free something.
@@ -183,9 +183,9 @@ def _finished(
     cancellable = handle.waiting_pods.pre_binding if point == "pre_bind" else {}
     while isinstance(found.answer, PendingStatus):
         work = cancellable[pod.uid] = found.answer
-        ask = Hook(found.plugin, work.answer)
+        poll = Hook(found.plugin, work.answer)
         try:
-            while (status := runner.call(point, ask, handle.now())) is None:
+            while (status := runner.call(point, poll, handle.now())) is None:
                 yield work
         finally:
             del cancellable[pod.uid]

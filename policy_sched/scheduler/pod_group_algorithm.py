@@ -4,7 +4,7 @@ Theory of operation. The pods are decided in order. A pod that finds a node, or 
 by preemption, is assumed there and its Reserve and Permit plugins run, so that the next pod sees
 it. The group fits if a Permit plugin allows one of them: that is where a gang counts how many it
 has. In the end everything is undone in reverse order: the result is a value, and nothing was
-evicted or told.
+evicted or patched.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ def _hold(attempt: Attempt, decision: Decision, assumed: AssumedMembers) -> Memb
             permitted = runner.run("permit", tried.state, pod, node)
             status = permitted.status
             if status.code is Code.WAIT:
-                said = [wait.status.reasons for wait in permitted.waits.values()]
-                status = Status(Code.WAIT, (*chain.from_iterable(said), ASKED_TO_WAIT))
+                reasons = [wait.status.reasons for wait in permitted.waits.values()]
+                status = Status(Code.WAIT, (*chain.from_iterable(reasons), ASKED_TO_WAIT))
     except PluginError as error:
         status = Status(Code.ERROR, (str(error),))
     if status.ok or status.code is Code.WAIT:

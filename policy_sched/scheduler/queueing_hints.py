@@ -71,7 +71,7 @@ def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
 
 
 def objection(profiles: Mapping[str, Profile], pod: PodInfo, first: str = "") -> Status:
-    """Ask the PreEnqueue plugins of a pod's profile; without a profile the pod has to wait."""
+    """Run the PreEnqueue plugins of a pod's profile; without a profile the pod has to wait."""
     profile = profiles.get(pod.scheduler_name)
     if profile is None:
         return Status(Code.UNSCHEDULABLE, (no_profile(pod),), NO_PROFILE)
@@ -84,7 +84,7 @@ def no_profile(pod: PodInfo) -> str:
 
 
 def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
-    """Return what asks the PreEnqueue plugins of a pod's profile."""
+    """Return what runs the PreEnqueue plugins of a pod's profile."""
 
     def gate(pod: PodInfo, first: str) -> str:
         profile = profiles.get(pod.scheduler_name)
@@ -101,19 +101,19 @@ def queue_hints(
 ) -> HintTable:
     """Return the events that the profiles' plugins registered for, with their hints.
 
-    ``known``: what plugins were asked already, which is added to, and forgotten of those that
-    are in no profile any more.
+    ``known``: the plugins whose events are known already; new ones are added, and those that are
+    in no profile any more are dropped.
     """
-    asked: dict[Hook, Events] = {}
+    current: dict[Hook, Events] = {}
     known = {} if known is None else known
-    table = HintTable({n: _registered(profile, known, asked) for n, profile in profiles.items()})
+    table = HintTable({n: _registered(profile, known, current) for n, profile in profiles.items()})
     known.clear()
-    known.update(asked)
+    known.update(current)
     return table
 
 
 def _registered(
-    profile: Profile, known: Mapping[Hook, Events], asked: dict[Hook, Events]
+    profile: Profile, known: Mapping[Hook, Events], current: dict[Hook, Events]
 ) -> dict[str, Iterable[ClusterEventWithHint]]:
     runner = profile.runner
     pipeline = runner.pipeline
@@ -129,7 +129,7 @@ def _registered(
             events = tuple(
                 replace(one, hint=_guarded(runner, hook.plugin, one.hint)) for one in found
             )
-        registered[hook.plugin] = asked[hook] = events
+        registered[hook.plugin] = current[hook] = events
     return registered
 
 
@@ -139,10 +139,10 @@ def _guarded(runner: Runner, plugin: str, hint: Hint | None) -> Hint | None:
         return None
     hook = Hook(plugin, hint)
 
-    def ask(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    def evaluate(pod: PodInfo, old: object, new: object) -> QueueingHint:
         answer = runner.call("events_to_register", hook, pod, old, new)
         if not isinstance(answer, QueueingHint):
             raise PluginError(f'the hint of plugin "{plugin}" answered {answer!r}')
         return answer
 
-    return ask
+    return evaluate

@@ -323,7 +323,7 @@ class Scheduler:
         message: str,
         nominated: str | None,
     ) -> Outcome:
-        """Put the pod back and say why, with its nomination from now on (None: as it was)."""
+        """Put the pod back with the reason, with its nomination from now on (None: as it was)."""
         queued, pod = attempt.queued, attempt.queued.info
         if nominated is not None:
             self._nominate(pod, nominated)
@@ -370,7 +370,7 @@ class Scheduler:
             return
         before = "" if queued is None else queued.info.nominated_node_name
         self.queue.add(pod)
-        # What only we know of yet stays; what the cluster knew is what the cluster says.
+        # What only we know of yet stays; the rest is as the cluster has it.
         known = "" if before else self.handle.nominator.node_of(pod.uid)
         self._nominate(pod, pod.nominated_node_name or known)
 
@@ -392,7 +392,7 @@ class Scheduler:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
 
     def _give_up(self, uid: str) -> bool:
-        """End an attempt that waits for permission or for PreBind; tell whether there was one.
+        """End an attempt that waits for permission or for PreBind; return whether there was one.
 
         A binding request that was sent cannot be cancelled.
         """

@@ -1,7 +1,7 @@
 """Decide: one pod, all nodes, one answer; nothing is changed here.
 
 The order of functions is a pod's order: evaluate (filter and score), select host, or, when
-nothing fits, ask PostFilter and put the diagnosis into kube-scheduler's words.
+nothing fits, run PostFilter and put the diagnosis into kube-scheduler's words.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
 
 
 def decide_without_reasons(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-    """Decide as `decide` does; a pod that fits nowhere is not told which node lacks what.
+    """Decide as `decide` does; a rejection does not name what each node lacks.
 
     For simulations that try each pod once. PostFilter plugins need the reasons, so where there are
     any nothing is saved.

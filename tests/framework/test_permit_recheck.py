@@ -84,7 +84,7 @@ def test_a_function_without_a_condition_is_called_every_time() -> None:
     pod = PodInfo.of(make_pod("a"))
     again = plugin.hold("b").again["Plugin"]
     assert isinstance(again, PermitCondition)
-    plugin.pods.add(WaitingPod(pod, "n1", {"Other": 60.0}, 0, {"Other": again.ask}))
+    plugin.pods.add(WaitingPod(pod, "n1", {"Other": 60.0}, 0, {"Other": again.permit}))
     plugin.pods.ask_again()
     plugin.pods.ask_again()
     assert plugin.asked == 3

@@ -42,16 +42,16 @@ class Column:
     ``values`` is a one-dimensional array of the family's dtype as long as the table's capacity;
     slice it to the table's ``n``. Both ``values`` and ``view`` are replaced when the table grows.
     ``version`` rises when a value of a static column changes; dynamic columns leave it and append
-    to the journal. ``asked``: whether it was looked up since the last eviction. ``held``: whether
-    it is never given up.
+    to the journal. ``referenced``: whether it was looked up since the last eviction. ``held``:
+    whether it is never given up.
     """
 
     __slots__ = (
         "_distinct",
-        "asked",
         "family",
         "held",
         "key",
+        "referenced",
         "static",
         "values",
         "version",
@@ -63,7 +63,7 @@ class Column:
         self.family = family
         self.static = family.kind is Kind.STATIC
         self.version = 0
-        self.asked = True
+        self.referenced = True
         self.held = False
         self.values: Values = np.full(capacity, fill, dtype=family.dtype)
         self.view = _view(self.values)
@@ -151,10 +151,10 @@ class Eviction:
         found = {
             key
             for key, column in columns.items()
-            if not (column.asked or column.held or key[0] in always)
+            if not (column.referenced or column.held or key[0] in always)
         }
         for column in columns.values():
-            column.asked = False
+            column.referenced = False
         return found
 
     def ended(self, columns: Collection[Key]) -> None:

@@ -50,7 +50,11 @@ class Images:
     def forget(self, needed: Collection[str]) -> bool:
         """Stop watching names that were not needed or looked up recently; return whether any
         were."""
-        idle = [name for name, asked in self.watched.items() if not asked and name not in needed]
+        idle = [
+            name
+            for name, referenced in self.watched.items()
+            if not referenced and name not in needed
+        ]
         for name in idle:
             del self.watched[name]
         for name in self.watched:
@@ -78,7 +82,7 @@ class Images:
                     del states[name]
 
     def outdated(self, row: int, node: Node) -> bool:
-        """Return whether the last node with an image says another size than the first one did.
+        """Return whether the last node with an image reports another size than the first one did.
 
         As upstream counts a node's images anew whenever it changes, it is believed then.
         """
@@ -89,7 +93,7 @@ class Images:
         return any(s and s.size != size and s.rows == {row} for s, size in states)
 
     def replace(self, row: int, old: Node, new: Node) -> bool:
-        """Count ``new`` instead of ``old``; say whether a watched image's count or size changed."""
+        """Count ``new`` instead of ``old``; return whether a watched count or size changed."""
         names = {name for node in (old, new) for name, _ in names_of(node)}
         touched = names.intersection(self.watched)
         before = {name: self._summary(name) for name in touched}

@@ -112,7 +112,7 @@ class NodeTable:
         column = self._columns.get(key)
         if column is None:
             return self._absent(key) if self._is_absent(key) else self._materialise(key)
-        column.asked = True
+        column.referenced = True
         return column
 
     @property
@@ -292,7 +292,7 @@ class NodeTable:
             )
             there = ("allocatable", argument)
             allocatable = self._columns.get(there) or self._materialise(there)
-            allocatable.asked = True
+            allocatable.referenced = True
             columns = requested, free, allocatable
             self.usage.add_amounts(argument, columns, self._live_pods())
             return self._columns[key]

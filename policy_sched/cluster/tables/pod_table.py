@@ -98,7 +98,7 @@ class PodTable:
         """
         column = self._columns.get(key)
         if column is not None:
-            column.asked = True
+            column.referenced = True
             return column
         if key[0] == "label" and key[1] not in self._labels:
             return self._no_label

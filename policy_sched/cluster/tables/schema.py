@@ -102,13 +102,13 @@ NODE_COLUMNS: Final = _by_name(
     _code("field", "A text that the kubelet or the cloud reports.", "field"),
     _flag("unschedulable", "Whether the node is cordoned."),
     _flag("ready", "Whether the condition Ready is True."),
-    _time("creationTime", "When the node object was created; 0 if not said."),
+    _time("creationTime", "When the node object was created; 0 if not stated."),
     Family(
         "taints", "", np.intp, Kind.STATIC, "set id in the table's taint_sets", 0, MAX_CODE,
         "The node's taints, in the order of its spec.",
     ),
-    _amount("allocatable", "What pods may request of a resource; 0 if not said."),
-    _amount("capacity", "What the machine has of a resource; 0 if not said."),
+    _amount("allocatable", "What pods may request of a resource; 0 if not stated."),
+    _amount("capacity", "What the machine has of a resource; 0 if not stated."),
     _flag("allocatable?", "Whether the node's allocatable names the resource.", "resource"),
     _amount(
         "deviceAllocatable", "Devices of the node that serve an extended resource; 0 if none do."
@@ -133,7 +133,7 @@ NODE_COLUMNS: Final = _by_name(
     ),
     Family(
         "imageSize", "image name", np.int64, Kind.STATIC, "bytes", 0, MAX_IMAGE,
-        "The size of an image if the node has it, as the first node to report it said; else 0.",
+        "The size of an image if the node has it, as the first node to report it states; else 0.",
     ),
     _flag("imagePresent", "Whether the node has an image.", "image name"),
 )  # fmt: skip
@@ -169,7 +169,7 @@ POD_COLUMNS: Final = _by_name(
         "priority", "", np.int64, Kind.STATIC, "priority", -(2**31), 2**31 - 1,
         "The pod's priority; higher is more important.",
     ),
-    _time("creationTime", "When the pod object was created; 0 if not said."),
+    _time("creationTime", "When the pod object was created; 0 if not stated."),
     _time("startTime", "When the kubelet acknowledged the pod; 0 if it has not."),
     _flag("terminating", "Whether the pod is being deleted."),
     _flag("hostNetwork", "Whether the pod uses the host's network."),

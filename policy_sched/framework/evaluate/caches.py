@@ -138,7 +138,7 @@ class StaticResultCache:
             self._rows = None
             self._version = version
 
-    def ask(self, point: str, hook: Hook, state: CycleState, pod: PodInfo, *more: object) -> Any:
+    def call(self, point: str, hook: Hook, state: CycleState, pod: PodInfo, *more: object) -> Any:
         """Return the result for all rows; it may be shared, so do not change its arrays.
 
         ``more``: further arguments of the hook.

@@ -276,7 +276,7 @@ class Evaluator:
                 entry, pod, scoring.skipped
             ):
                 return False
-        except Exception:  # noqa: BLE001 - the plugins, called one by one, say which one failed
+        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
             return False
         if None in fresh:
             return False
@@ -343,7 +343,7 @@ class Evaluator:
     ) -> Evaluation:
         """Return a copy with another rejection of one row, whatever PreFilter answered."""
         filtering = found.filtering
-        overrides = {r: said for r, said in filtering.overrides.items() if r != row}
+        overrides = {r: override for r, override in filtering.overrides.items() if r != row}
         first = filtering.first.copy()
         first[row] = filtering.by_plugins[row]
         if rejection is not None:

@@ -24,7 +24,7 @@ from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, Filtere
 from policy_sched.model import Node, PodInfo
 
 LOG: Final = logging.getLogger(__name__)
-Said = Sequence[tuple[str, int]]
+HostPriorities = Sequence[tuple[str, int]]
 """Scores by node name."""
 #: An extender's best score is 10 and a plugin's 100, so an extender's are multiplied by this.
 SCALE: Final = 10
@@ -68,24 +68,24 @@ def passing(
         if not extender.filters:
             continue
         try:
-            answer = extender.filter(pod, _nodes(table, left))
+            result = extender.filter(pod, _nodes(table, left))
         except PluginError as error:
             if not extender.ignorable:
                 raise
             skip(extender, error)
             continue
-        left = [row for row in left if table.names[row] in answer.nodes]
-        for code, said in (
-            (Code.UNSCHEDULABLE, answer.failed),
-            (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, answer.unresolvable),
+        left = [row for row in left if table.names[row] in result.nodes]
+        for code, failed in (
+            (Code.UNSCHEDULABLE, result.failed),
+            (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, result.unresolvable),
         ):
-            rows = ((table.row_of.get(name), why) for name, why in said.items())
+            rows = ((table.row_of.get(name), why) for name, why in failed.items())
             statuses |= {row: Status(code, (why,)) for row, why in rows if row is not None}
     if len(left) == before.size:
         return filtering
     first = np.where(filtering.first == FEASIBLE, NOT_ASKED, filtering.first).astype(np.int16)
     first[np.array(left, np.intp)] = FEASIBLE
-    late = {row: (NOT_ASKED, said) for row, said in statuses.items() if first[row]}
+    late = {row: (NOT_ASKED, status) for row, status in statuses.items() if first[row]}
     return filtering.restricted(
         first,
         filtering.by_plugins,
@@ -102,11 +102,11 @@ def preferences(
 
     Nothing of an extender that fails: the others decide then. Rows without a score add 0.
     """
-    asked = [extender for extender in extenders if extender.prioritizes]
+    prioritizers = [extender for extender in extenders if extender.prioritizes]
     nodes = _nodes(table, rows.tolist())
     names = {table.names[row]: row for row in rows.tolist()}
 
-    def ask(extender: Extender) -> Said | None:
+    def prioritize(extender: Extender) -> HostPriorities | None:
         try:
             return extender.prioritize(pod, nodes)
         except PluginError as error:
@@ -114,8 +114,8 @@ def preferences(
             return None
 
     found: dict[str, Scores] = {}
-    said = _side_by_side(ask, asked) if asked else []
-    for extender, scores in zip(asked, said, strict=True):
+    priorities = _side_by_side(prioritize, prioritizers) if prioritizers else []
+    for extender, scores in zip(prioritizers, priorities, strict=True):
         if scores is None:
             continue
         known = [(names[name], score) for name, score in scores if name in names]
@@ -132,53 +132,53 @@ def bind(
 ) -> PendingStatus | None:
     """Let the extender bind that binds and is interested; None if there is none.
 
-    The answer is Success, Skip if it failed and is ignorable, or its error.
+    The status is Success, Skip if it failed and is ignorable, or its error.
     """
     binding = [one for one in extenders if one.binds and one.interested(pod)]
     if not binding:
         return None
-    answer = _Answer(binding, pod, node)
-    client.delegate(pod, answer.ask, answer.done)
-    return answer
+    status = _Binding(binding, pod, node)
+    client.delegate(pod, status.bind, status.done)
+    return status
 
 
-class _Answer(PendingStatus):
-    """Answers of extenders that bind a pod; the requests may run in another thread."""
+class _Binding(PendingStatus):
+    """The status of extenders that bind a pod; the requests may run in another thread."""
 
-    __slots__ = ("_extenders", "_node", "_pod", "_said")
+    __slots__ = ("_extenders", "_node", "_pod", "_status")
 
     def __init__(self, extenders: Sequence[Extender], pod: PodInfo, node: str) -> None:
         super().__init__()
         self._extenders = extenders
         self._pod = pod
         self._node = node
-        self._said = Status(Code.SKIP)
+        self._status = Status(Code.SKIP)
 
-    def ask(self) -> None:
-        """Ask one after the other until one binds, or one fails that must not."""
+    def bind(self) -> None:
+        """Call one after the other until one binds, or one fails that must not."""
         for extender in self._extenders:
             try:
                 extender.bind(self._pod, self._node)
             except PluginError as error:
                 if not extender.ignorable:
-                    self._said = Status(Code.ERROR, (str(error),))
+                    self._status = Status(Code.ERROR, (str(error),))
                     return
                 skip(extender, error)
             else:
-                self._said = SUCCESS
+                self._status = SUCCESS
                 return
 
     def done(self, error: ClusterError | None) -> None:
         """Finish when the extender has responded."""
-        self.finish(self._said if error is None else Status(Code.ERROR, (str(error),)))
+        self.finish(self._status if error is None else Status(Code.ERROR, (str(error),)))
 
 
 def _side_by_side(
-    ask: Callable[[Extender], Said | None], asked: Sequence[Extender]
-) -> list[Said | None]:
-    """Ask all of them at once, as each waits for its own service; the first needs no thread."""
-    others = [begun(partial(ask, extender)) for extender in asked[1:]]
-    return [ask(asked[0]), *(other.result() for other in others)]
+    prioritize: Callable[[Extender], HostPriorities | None], prioritizers: Sequence[Extender]
+) -> list[HostPriorities | None]:
+    """Call all of them at once, as each waits for its own service; the first needs no thread."""
+    others = [begun(partial(prioritize, extender)) for extender in prioritizers[1:]]
+    return [prioritize(prioritizers[0]), *(other.result() for other in others)]
 
 
 def _nodes(table: NodeTable, rows: Sequence[int]) -> list[Node]:

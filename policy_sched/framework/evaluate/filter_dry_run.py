@@ -84,7 +84,7 @@ class FilterDryRun:
             if hook.plugin in self._by_node and not found.all():
                 found[found] = self._passes(hook, state, pod, rows[found], nodes)
                 continue
-            verdict = self._ask(hook, state, pod, None if whole else rows, nodes)
+            verdict = self._filter(hook, state, pod, None if whole else rows, nodes)
             codes = verdict.codes
             if codes is not None:
                 if verdict.fatal and verdict.names_node:
@@ -96,7 +96,7 @@ class FilterDryRun:
         self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], nodes: NodeView
     ) -> NDArray[np.bool_]:
         """Return on which of the rows one filter passes, shape (k,)."""
-        verdict = self._ask(hook, state, pod, rows, nodes)
+        verdict = self._filter(hook, state, pod, rows, nodes)
         if verdict.codes is None:
             return np.ones(rows.size, np.bool_)
         if verdict.fatal and verdict.names_node:
@@ -115,7 +115,7 @@ class FilterDryRun:
         for number, hook in enumerate(self._filters, start=1):
             if not rows.size:
                 break
-            verdict = self._ask(hook, state, pod, rows, nodes)
+            verdict = self._filter(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():
                 continue
             if verdict.fatal and verdict.names_node:
@@ -134,12 +134,12 @@ class FilterDryRun:
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
         """Run AddPod: `other` is added to the row. PluginError if a plugin fails."""
         for hook in self._add:
-            self._tell("add_pod", "AddPod", hook, state, pod, other, row)
+            self._update("add_pod", "AddPod", hook, state, pod, other, row)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
         """Run RemovePod: `other` is removed from the row. PluginError if a plugin fails."""
         for hook in self._remove:
-            self._tell("remove_pod", "RemovePod", hook, state, pod, other, row)
+            self._update("remove_pod", "RemovePod", hook, state, pod, other, row)
 
     def is_unaffected_by(
         self,
@@ -162,7 +162,7 @@ class FilterDryRun:
             self.add_pod(clone, pod, other, row)
         return clone.same(state)
 
-    def _ask(
+    def _filter(
         self,
         hook: Hook,
         state: CycleState,
@@ -185,7 +185,7 @@ class FilterDryRun:
             self._runner.count_failure("filter", hook)
             raise PluginError(broken("filter", hook.plugin, status.message()))
 
-    def _tell(self, point: str, name: str, hook: Hook, *args: object) -> None:
+    def _update(self, point: str, name: str, hook: Hook, *args: object) -> None:
         status = cast("Status", self._runner.call(point, hook, *args))
         if not status.ok:
             raise PluginError(

@@ -162,7 +162,7 @@ class Passes:
 
     def _ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         verdict: FilterResult = (
-            self._static_results.ask("filter", hook, state, pod, self._table)
+            self._static_results.call("filter", hook, state, pod, self._table)
             if rows is None
             else self._runner.call("filter", hook, state, pod, rows, self._table)
         )
@@ -248,7 +248,7 @@ class Passes:
         self, plugin: PluginScores, state: CycleState, pod: PodInfo, rows: Rows, n: int
     ) -> None:
         if rows is None:
-            plugin.raw = self._static_results.ask("score", plugin.hook, state, pod)
+            plugin.raw = self._static_results.call("score", plugin.hook, state, pod)
             plugin.shared = True
             return
         fresh: RawScores = self._runner.call("score", plugin.hook, state, pod, rows)
@@ -282,7 +282,7 @@ class Passes:
         """Run PreFilter of plugins that read the whole cluster; False if an answer changed."""
         runner, hooks = self._runner, entry.wide_pre_filter
         filtering = entry.result.filtering
-        answers = runner.ask("pre_filter", hooks, entry.result.state, pod)
+        answers = runner.call_all("pre_filter", hooks, entry.result.state, pod)
         for hook, answer in zip(hooks, answers, strict=True):
             result = cast("PreFilterResult", answer)
             code, skipped = result.status.code, hook.plugin in filtering.skipped
@@ -296,7 +296,7 @@ class Passes:
         """Run PreScore of plugins that read the whole cluster; False if an answer changed."""
         runner, state, hooks = self._runner, entry.result.state, entry.wide_pre_score
         state.write(Feasible(first=entry.first))
-        answers = runner.ask("pre_score", hooks, state, pod)
+        answers = runner.call_all("pre_score", hooks, state, pod)
         for hook, answer in zip(hooks, answers, strict=True):
             expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
             if cast("Status", answer).code is not expected:
@@ -394,10 +394,10 @@ class Passes:
             if plugin.scope > Scope.NODE:
                 self._ask_score(plugin, state, pod, None, n)
             else:
-                asked = newly if plugin.scope is Scope.STATIC else rows
-                if asked.size:
-                    fresh = self._runner.call("score", plugin.hook, state, pod, asked)
-                    entry.put_scores(plugin, asked, fresh)
+                searched = newly if plugin.scope is Scope.STATIC else rows
+                if searched.size:
+                    fresh = self._runner.call("score", plugin.hook, state, pod, searched)
+                    entry.put_scores(plugin, searched, fresh)
             self._normalize(entry, plugin, pod, feasible)
         entry.add_up(feasible)
 

@@ -3,7 +3,7 @@
 Theory of operation. A rule that reads only the pod and the row exists as a function of both
 (`RowRule`). For each set of plugins that take part, one module is generated: ``passes`` calls the
 rules of all filters until one rejects the row, ``scores`` those of all score plugins. Neither
-handles errors: where a rule fails, the Evaluator calls the plugins one by one, and they say why.
+handles errors: where a rule fails, the Evaluator calls the plugins one by one, which return why.
 """
 
 from __future__ import annotations

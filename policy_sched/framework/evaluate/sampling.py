@@ -117,7 +117,9 @@ def _without(filtering: FilteredNodes, rows: NDArray[np.intp]) -> FilteredNodes:
     first, by_plugins = filtering.first.copy(), filtering.by_plugins.copy()
     first[rows] = by_plugins[rows] = NOT_ASKED
     unseen = set(rows.tolist()) if filtering.overrides else set()
-    overrides = {row: said for row, said in filtering.overrides.items() if row not in unseen}
+    overrides = {
+        row: override for row, override in filtering.overrides.items() if row not in unseen
+    }
     return filtering.restricted(first, by_plugins, overrides=overrides)
 
 

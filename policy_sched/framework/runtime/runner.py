@@ -36,8 +36,8 @@ from policy_sched.framework import (
     PostFilterResult,
     PreFilterResult,
     Status,
-    asked_of,
-    asking,
+    permit_of,
+    with_permit,
 )
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
 from policy_sched.model import PodInfo
@@ -288,7 +288,7 @@ class Runner:
 
     # Calling single plugins.
 
-    def ask(self, point: str, hooks: tuple[Hook, ...], *args: object) -> list[object]:
+    def call_all(self, point: str, hooks: tuple[Hook, ...], *args: object) -> list[object]:
         """Call plugins one after the other, as part of a point; PluginError if one raises."""
         recorder, hook = self.recorder, hooks[0]
         start, code = (0.0 if recorder is None else recorder.timer()), Code.ERROR
@@ -385,7 +385,7 @@ class Runner:
 
 
 def _gates(pipeline: Pipeline) -> tuple[Callable[[PodInfo], bool], ...] | None:
-    """Return the functions of the PreEnqueue plugins that tell which pods they may gate.
+    """Return the functions of the PreEnqueue plugins that return which pods they may gate.
 
     None if a plugin has none.
     """
@@ -470,8 +470,10 @@ class _Collected:
         """Return a result whose function, when it raises, raises a PluginError."""
         if result.again is None:
             return result
-        ask = partial(self._runner.call, "permit", Hook(plugin, asked_of(result.again)))
-        return replace(result, again=asking(result.again, cast("Callable[[], Status]", ask)))
+        permit = partial(self._runner.call, "permit", Hook(plugin, permit_of(result.again)))
+        return replace(
+            result, again=with_permit(result.again, cast("Callable[[], Status]", permit))
+        )
 
 
 def broken(point: str, plugin: str, error: object) -> str:

@@ -104,10 +104,10 @@ class Trees:
         """Return the compiler's result for a closed tree; nothing if it rejects it."""
         known = self._answers.get(id(tree))
         if known is None:
-            known = self._answers[id(tree)] = self._asked(tree)
+            known = self._answers[id(tree)] = self._evaluated(tree)
         return known
 
-    def _asked(self, tree: ast.Core) -> AbstractResult:
+    def _evaluated(self, tree: ast.Core) -> AbstractResult:
         policy = self.policy
         low = make_lowering(policy.params, policy.params_type, policy.functions)
         for name, body in self._variables.items():

@@ -31,7 +31,7 @@ MAX_RESULTS: Final = 32
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 
 
-#: After so many steps each the search asks whether it is to end.
+#: After so many steps each the search checks whether it is to end.
 _STEPS: Final = 32
 
 

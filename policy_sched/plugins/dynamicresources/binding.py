@@ -93,7 +93,7 @@ class Binding:
             return first if not first.ok else self._await(reservation, pod, node)
         waiting: list[PendingStatus] = []
 
-        def ask() -> Status | None:
+        def poll() -> Status | None:
             if not waiting:
                 written_status = first.given
                 if written_status is None or not written_status.ok:
@@ -104,7 +104,7 @@ class Binding:
                 waiting.append(after)
             return waiting[0].answer(self._handle.now())
 
-        return PendingStatus(ask)
+        return PendingStatus(poll)
 
     def _write(self, reservation: Reservation, pod: PodInfo) -> Writing[Status]:
         try:
@@ -127,7 +127,7 @@ class Binding:
         return SUCCESS
 
     def _special(self, reservation: Reservation, pod: PodInfo) -> Writing[None]:
-        """Make the claim for extended resources, write it, and tell the pod's node of it."""
+        """Make the claim for extended resources, and write it and the pod's status."""
         special, variant = reservation.special, reservation.variant
         assert special is not None, "there are extended resources"
         if variant is None:
@@ -173,13 +173,13 @@ class Binding:
         )
         begun = self._handle.now()
 
-        def ask() -> Status | None:
+        def poll() -> Status | None:
             found = self._ready(claims, begun)
             if found is not None:
                 self._count(claims, pod.scheduler_name, found[0], begun)
             return None if found is None else found[1]
 
-        return ask() or PendingStatus(ask)
+        return poll() or PendingStatus(poll)
 
     def _count(self, claims: list[ResourceClaim], profile: str, result: str, begun: int) -> None:
         """Count how the wait for the conditions of a pod's claims ended."""

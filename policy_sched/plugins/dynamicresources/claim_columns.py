@@ -144,13 +144,13 @@ class ClaimColumns:
         """
         table = self._table
         self._devices.sync()
-        asked = np.flatnonzero(table.live.values[: table.n]) if rows is None else rows
+        searched = np.flatnonzero(table.live.values[: table.n]) if rows is None else rows
         begun = self._search.begin(found)
-        codes = self._allocated(begun, found, asked)
+        codes = self._allocated(begun, found, searched)
         for claim in found.user:
             if claim.status.allocation is None:
                 continue
-            kept_off = (codes == 0) & ~self._usable(begun, claim, asked)
+            kept_off = (codes == 0) & ~self._usable(begun, claim, searched)
             if unavailable is not None and kept_off.any():
                 unavailable.add(uid_of(claim))
             if kept_off.any():
@@ -158,21 +158,21 @@ class ClaimColumns:
         if rows is not None:
             return codes
         spread = np.zeros(table.n, np.int16)
-        spread[asked] = codes
+        spread[searched] = codes
         return spread
 
-    def _allocated(self, begun: PodSearch, found: Gathered, asked: Numbers) -> Codes:
+    def _allocated(self, begun: PodSearch, found: Gathered, searched: Numbers) -> Codes:
         """Return the numbers of the statuses as far as claims are to be allocated."""
         if not found.plans and found.special is None:
-            return np.zeros(asked.size, np.int16)
+            return np.zeros(searched.size, np.int16)
         column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = self._devices.generation
-        stale = asked
+        stale = searched
         if self._steady:
-            stale = asked[column.seen[asked] != generation[asked]]
+            stale = searched[column.seen[searched] != generation[searched]]
         if stale.size:
             self._refresh(column, begun, found, stale)
-        return column.codes[asked]
+        return column.codes[searched]
 
     def _shape(self, found: Gathered) -> Hashable:
         """Return what answers depend on besides nodes and devices; None where nothing is kept."""
@@ -311,20 +311,20 @@ class ClaimColumns:
 
     # Allocated claims.
 
-    def _usable(self, begun: PodSearch, claim: ResourceClaim, asked: Numbers) -> Flags:
+    def _usable(self, begun: PodSearch, claim: ResourceClaim, searched: Numbers) -> Flags:
         """Return on which rows an allocated claim can be used."""
         allocation = claim.status.allocation
         assert allocation is not None, "the claim is allocated"
         if not begun.ready(claim):
-            return np.zeros(asked.size, np.bool_)
+            return np.zeros(searched.size, np.bool_)
         selector = allocation.node_selector
         if selector is None:
-            return np.ones(asked.size, np.bool_)
+            return np.ones(searched.size, np.bool_)
         names = named_nodes(selector)
         if names is not None:
             row_of = self._table.row_of
-            return np.isin(asked, [row_of[name] for name in names if name in row_of])
-        return self._selected(selector)[asked]
+            return np.isin(searched, [row_of[name] for name in names if name in row_of])
+        return self._selected(selector)[searched]
 
     def _selected(self, selector: NodeSelector) -> Flags:
         """Return which rows a node selector takes."""
@@ -386,9 +386,9 @@ class ClaimColumns:
     def keeping_from(self, found: Gathered, rows: Sequence[int]) -> set[str]:
         """Return the UIDs of the allocated claims that some of these nodes cannot use."""
         self._devices.sync()
-        begun, asked = self._search.begin(found), np.array(rows, np.intp)
+        begun, searched = self._search.begin(found), np.array(rows, np.intp)
         allocated = (claim for claim in found.user if claim.status.allocation is not None)
-        return {uid_of(one) for one in allocated if not self._usable(begun, one, asked).all()}
+        return {uid_of(one) for one in allocated if not self._usable(begun, one, searched).all()}
 
 
 _NO_FLAGS: Final[Flags] = np.empty(0, np.bool_)

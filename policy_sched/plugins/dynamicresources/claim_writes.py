@@ -222,7 +222,7 @@ def given_back(claim: ResourceClaim, pod: PodInfo) -> Writing[Status]:
                 if attempt == TRIES or not _is_conflict(error):
                     raise
             found = yield ObjectRequest("get", ResourceClaim, *key_of(claim))
-            assert isinstance(found, ResourceClaim), "it was asked for"
+            assert isinstance(found, ResourceClaim), "it was requested"
             claim = found
             if any(one.uid != pod.uid for one in claim.status.reserved_for):
                 break

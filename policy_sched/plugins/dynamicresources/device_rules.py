@@ -1,6 +1,6 @@
 """Rules over devices: which devices a request may have, and which of them is tried first.
 
-Theory of operation. The allocator asks for the candidates of a request. Without rules they are the
+Theory of operation. The allocator requests the candidates of a request. Without rules they are the
 node's devices in upstream's order. With rules they are the devices that a request selects and the
 rules allow, by score, the highest first; equals stay in upstream's order. So the search is the
 same, depth first and exhaustive: constraints hold, and a solution is found whenever one exists.
@@ -96,7 +96,7 @@ class Allocating(Protocol):
         """Return what a pod would get on a row's node."""
 
     def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
-        """Yield a pod's requests with the devices of a row's node that rules are asked about."""
+        """Yield a pod's requests with the devices of a row's node that rules are evaluated on."""
 
     def ranking(self, pod: PodInfo, row: int) -> Ranking | None:
         """Return what rules make of the devices of a row's node, None without rules."""

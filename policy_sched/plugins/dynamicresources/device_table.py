@@ -42,7 +42,7 @@ class DeviceTable:
     away that do not tolerate it; ``counting`` is whether it consumes counters; ``row`` is the only
     row that reaches it, NO_ROW where there may be several.
     Over rows: ``generation``; ``candidates`` are the numbers of the devices that may be tried
-    there, in upstream's order; ``searched`` is whether the node's pools cannot be told without
+    there, in upstream's order; ``searched`` is whether the node's pools cannot be gathered without
     an error, so that it must be searched; ``invalid`` is whether one of its pools is invalid;
     ``partial`` is whether it reaches a slice with devices of other nodes: these are looked at,
     too, so a selector may fail there.

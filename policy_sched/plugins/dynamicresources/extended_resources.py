@@ -239,10 +239,10 @@ def _containers(pod: PodInfo) -> Iterator[tuple[int, ContainerSpec, bool]]:
 
 
 def _count(container: ContainerSpec, resource: str) -> int:
-    asked = container.resources.requests.get(resource)
-    if asked is None:
+    amount = container.resources.requests.get(resource)
+    if amount is None:
         return 0
-    exact = quantity(asked)
+    exact = quantity(amount)
     whole, rest = divmod(exact.nanos, 10**9)
     return whole if not rest and 0 < whole <= _MAX else 0
 

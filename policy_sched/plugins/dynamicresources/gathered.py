@@ -1,9 +1,10 @@
-"""What a pod asks of devices, looked up once per attempt: its claims, and what each is to get."""
+"""What a pod requests of devices, looked up once per attempt: its claims and their plans."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -25,6 +26,8 @@ from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
 UNRESOLVABLE: Final = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 _MOST_PLANS: Final = 1000
+MOST_SPECS: Final = 10_000
+"""Specs of claims that have a number; beyond, all get new ones."""
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class Gatherer:
         self._served = extended.names()
         self._last: tuple[PodInfo | None, int, int, Gathered | None] = (None, 0, 0, None)
         self._specs: dict[bytes, int] = {}
+        self._numbers = count()
         self._plans: tuple[int, dict[int, ClaimPlan]] = (-1, {})
 
     def concerns(self, pod: PodInfo) -> bool:
@@ -169,7 +173,12 @@ class Gatherer:
     def _spec_number(self, claim: ResourceClaim) -> int:
         """Return a number that equal specs have in common."""
         text = msgspec.json.encode(claim.spec)
-        return self._specs.setdefault(text, len(self._specs))
+        number = self._specs.get(text)
+        if number is None:
+            if len(self._specs) >= MOST_SPECS:
+                self._specs.clear()
+            number = self._specs[text] = next(self._numbers)
+        return number
 
     def _unusable(self, claim: ResourceClaim) -> Status:
         """Return why a claim cannot be allocated, Success if it can."""
@@ -178,7 +187,7 @@ class Gatherer:
             if request.exactly is None and not request.first_available:
                 text = f"resource claim {name}, request {request.name}: unknown request type"
                 return _no(text)
-            asked: Mapping[str, str] = (
+            classes: Mapping[str, str] = (
                 {request.name: request.exactly.device_class_name}
                 if request.exactly is not None
                 else {
@@ -186,7 +195,7 @@ class Gatherer:
                     for one in request.first_available
                 }
             )
-            for label, device_class in asked.items():
+            for label, device_class in classes.items():
                 if not device_class:
                     text = f"request {label}: unsupported request type"
                     return Status(Code.ERROR, (text,))

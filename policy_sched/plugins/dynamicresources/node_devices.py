@@ -32,7 +32,7 @@ class NodeDevices:
         self._found: dict[int, tuple[int, tuple[NodeDevice, ...]]] = {}
 
     def on(self, row: int) -> tuple[NodeDevice, ...]:
-        """Return the devices of a row's node; none where its pools cannot be told."""
+        """Return the devices of a row's node; none where its pools cannot be gathered."""
         table = self._table
         table.sync()
         if self._epoch != table.epoch:

@@ -96,7 +96,7 @@ class NodeSearch:
         return Found([plan.claim], [taken])
 
     def begin(self, found: Gathered) -> PodSearch:
-        """Begin to ask for a pod."""
+        """Begin the search for a pod."""
         return PodSearch(self, found)
 
 

@@ -342,7 +342,7 @@ class DynamicResources:
         return NO_ALLOCATION if got is None else allocation_facts(got.taken, devices)
 
     def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
-        """Yield a pod's requests with the devices of a row's node that rules are asked about."""
+        """Yield a pod's requests with the devices of a row's node that rules are evaluated on."""
         node = self._table.nodes[row]
         if not pod.may_use_devices or not self._gatherer.concerns(pod) or node is None:
             return

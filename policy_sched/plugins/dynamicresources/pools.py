@@ -21,7 +21,7 @@ CounterId = tuple[str, str]
 
 
 class PoolError(Exception):
-    """The pools of a node cannot be told."""
+    """The pools of a node cannot be gathered."""
 
 
 @dataclass(slots=True)

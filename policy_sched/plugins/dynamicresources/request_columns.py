@@ -80,8 +80,8 @@ class RequestColumn:
         new = np.arange(first, len(table.views), dtype=np.intp)
         answers = np.full(new.size, YES, np.int8)
         for _, expression in request.expressions:
-            asked = np.flatnonzero(answers == YES)
-            answers[asked] = selectors[expression].of(table.views, new[asked])
+            selected = np.flatnonzero(answers == YES)
+            answers[selected] = selectors[expression].of(table.views, new[selected])
         selected = answers == YES
         views = table.views[first:]
         tolerated = ~table.blocked[first:]
@@ -143,7 +143,7 @@ class RequestColumn:
 
 
 class RequestColumns:
-    """The columns of requests that were asked for, kept as long as the table's numbers."""
+    """The columns of requests that were looked up, kept as long as the table's numbers."""
 
     def __init__(self, table: DeviceTable, state: AllocatedState) -> None:
         self._table = table

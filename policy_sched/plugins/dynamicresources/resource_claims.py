@@ -4,7 +4,7 @@ Theory of operation. One instance serves all profiles, as two pods of different 
 get one device. Of a claim the allocation counts that is in flight (from Reserve until PreBind has
 written it), else what was written and the watch has not shown yet, else the API server's. Devices
 are counted by claim, incrementally, and rows of nodes whose free devices change are noted in the
-journal: a kept evaluation is asked again about these rows only.
+journal: a kept evaluation is refreshed for these rows only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes the profiles of one cluster from compiled plans, at the start and at every reload.
 
-Theory of operation. A profile whose plan says what it said keeps its runner, its evaluations and
-its plugins, and only its generation is new; of a changed one the plugins that say what they said
+Theory of operation. A profile whose plan is unchanged keeps its runner, its evaluations and
+its plugins, and only its generation is new; of a changed one the plugins that are unchanged
 are kept. Nothing that runs is touched before `settle`.
 """
 
@@ -68,7 +68,7 @@ class Assembly:
     def settle(self, built: Assembled) -> None:
         """Activate the profiles that were built; release what only older profiles used.
 
-        An attempt that is under way may ask an older extender yet, which connects again then.
+        An attempt that is under way may call an older extender yet, which connects again then.
         """
         for settings, extender in self._current.extenders.items():
             if settings not in built.extenders:

@@ -1,7 +1,7 @@
 """Puts other policies in force between two cycles; what has begun ends under those it began with.
 
 Theory of operation. Everything that can fail happens first, without touching the active policies:
-the files are compiled, the profiles built, their events asked for, every queued pod given its new
+the files are compiled, the profiles built, their events registered, every queued pod given its new
 place in the order. Then one assignment changes the scheduler's profiles, and the queue follows. An
 attempt holds the profile that it began with, so pods that are being decided, wait for permission or
 are being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in
@@ -55,7 +55,7 @@ class Reloader:
         return self.store.prepare()
 
     def commit(self, found: Compilation) -> Reload:
-        """Put what was compiled in force, if it has no errors and says something new."""
+        """Put what was compiled in force, if it has no errors and differs."""
         return self.store.commit(found, self._enact)
 
     def _enact(self, policies: PolicySet, changes: PlanDiff) -> None:
@@ -84,7 +84,7 @@ class Reloader:
     def _preempting(self, changes: PlanDiff) -> list[str]:
         """Return the UIDs of pods that may evict others where a rejection may not hold any more.
 
-        It may have stood behind the one that their attempt was told of.
+        It may have stood behind the one that their attempt knew.
         """
         profiles = self._scheduler.profiles
         others = {

@@ -41,7 +41,7 @@ def ask(answers: StaticResultCache, runner: Runner, app: str = "a") -> None:
     """Ask every score plugin about a pod with that label."""
     pod = PodInfo.of(make_pod("p", labels={"app": app}))
     for hook in hooks(runner):
-        answers.ask("score", hook, CycleState(), pod)
+        answers.call("score", hook, CycleState(), pod)
 
 
 def hooks(runner: Runner) -> tuple[Hook, ...]:

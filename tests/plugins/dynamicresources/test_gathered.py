@@ -1,0 +1,27 @@
+"""What is looked up of a pod's claims: shapes that are equal for equal claims, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.plugins.dynamicresources import gathered
+from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
+from policy_sched.plugins.dynamicresources.gathered import Gatherer
+from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+
+from .world import device_class, exactly, pod_with, resource_claim, scheduler_with
+
+
+def test_claims_of_many_kinds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods whose claims differ for ever take bounded memory, and no two specs share a shape."""
+    monkeypatch.setattr(gathered, "MOST_SPECS", 3)
+    claims = [resource_claim(f"c{i}", exactly("r", count=i + 1)) for i in range(8)]
+    again = resource_claim("again", exactly("r", count=8))
+    handle = scheduler_with(["n0"], [device_class(), *claims, again]).handle
+    known = handle.shared(ResourceClaims), handle.shared(ExtendedResources)
+    gatherer = Gatherer(handle.objects, *known)
+    shapes = [gatherer.of(pod_with(f"p{i}", f"c{i}")).shape for i in range(8)]
+    assert len(set(shapes)) == 8
+    assert gatherer.of(pod_with("p", "again")).shape == shapes[-1]
+    assert gatherer.of(pod_with("q", "c0")).shape not in shapes[1:]
+    assert len(gatherer._specs) <= 3
