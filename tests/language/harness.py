@@ -23,6 +23,7 @@ from policy_sched.language.lower.context import Refusal
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.syntax import ast as typed
 from policy_sched.language.values import types
+from policy_sched.language.values.devices import AllocationFacts
 from policy_sched.language.values.limits import KINDS, Some
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
@@ -69,6 +70,7 @@ def names_of(world: World, pod: PodInfo, row: int) -> dict[str, object]:
         "namespaceObject": NamespaceRecord(world, pod.namespace),
         "podGroup": world.group,
         "now": world.now,
+        "allocation": AllocationFacts(),  # the worlds have no devices
     }
 
 

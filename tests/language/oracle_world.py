@@ -169,6 +169,8 @@ def _usage(record: NodeRecord, name: str) -> Any:
             return len(pods)
         case "deviceAllocatable" | "deviceRequested":
             return Resources()  # the worlds have no device classes
+        case "devices":
+            return []
         case "usedPorts":
             return list(dict.fromkeys(port for pod in pods for port in pod.host_ports))
         case "requested":

@@ -17,7 +17,7 @@ SCRIPT = """
 import os
 import importlib
 module = importlib.import_module("policy_sched.cli.input.parallel_map")
-module._cores = lambda: {cores}
+module.cores = lambda: {cores}
 def work(number):
     if number == {bad} and os.getpid() != me:
         {how}
@@ -57,7 +57,7 @@ def test_what_a_copy_cannot_do_is_done_here(how: str) -> None:
 def test_a_process_with_threads_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their locks would stay held in the copy."""
     module = importlib.import_module("policy_sched.cli.input.parallel_map")
-    monkeypatch.setattr(module, "_cores", lambda: 4)
+    monkeypatch.setattr(module, "cores", lambda: 4)
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
