@@ -129,6 +129,11 @@ class PodGroupCycle:
     no_preemption: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PodGroupMember:
+    """Marks the cycle state of a pod whose group was decided as a whole, and is bound now."""
+
+
 @dataclass(slots=True)
 class PodsToActivate:
     """What a plugin writes into the state so that pods (UIDs) are tried now.

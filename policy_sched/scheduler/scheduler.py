@@ -19,7 +19,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework import WAIT, Code, Handle, PodsToActivate, Status
+from policy_sched.framework import WAIT, Code, Handle, PodGroupMember, PodsToActivate, Status
 from policy_sched.model import (
     ASSIGNED_POD_DELETE,
     NO_PLUGINS,
@@ -145,11 +145,13 @@ class Scheduler:
             self.handle.waiting_pods.ask_again()
         return outcome
 
-    def _bind(self, attempt: Attempt, decision: Bind) -> Outcome:
+    def _bind(self, attempt: Attempt, decision: Bind, *, grouped: bool = False) -> Outcome:
         # Pods with equal signatures may share the evaluation; reservations belong to this pod
         # alone.
         evaluation = decision.evaluation
         attempt.state, attempt.hooks = evaluation.state.clone(), evaluation.filtering.hooks
+        if grouped:
+            attempt.state.write(PodGroupMember())
         status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
         if status.code is not Code.SUCCESS:
             return self._handle_binding_failure(attempt, decision, status)
@@ -169,7 +171,7 @@ class Scheduler:
         """Execute the decision for a pod of a group."""
         attempt, decision, message = member.attempt, member.decision, member.message
         if isinstance(decision, Bind):
-            return self._bind(attempt, decision)
+            return self._bind(attempt, decision, grouped=True)
         node = member.nominated
         if isinstance(decision, Preempt):
             error = self.prepare_candidate(attempt.queued.info, decision, self.handle)

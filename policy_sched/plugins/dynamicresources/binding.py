@@ -39,13 +39,17 @@ _LATE: Final = "device binding timeout: context deadline exceeded"
 
 @dataclass(slots=True)
 class Reservation:
-    """The claims of a pod, by UID, that was reserved; ``variant`` is the node's for extended
-    resources."""
+    """The claims of a pod, by UID, that was reserved.
+
+    ``variant`` is the node's for extended resources. ``shared``: other pods of the pod's group may
+    have reserved the same allocations, and any of them writes them.
+    """
 
     pod: str
     user: list[ResourceClaim]
     special: ResourceClaim | None = None
     variant: Variant | None = None
+    shared: bool = False
     _results: dict[str, tuple[ResourceClaim, AllocationResult]] = field(default_factory=dict)
 
     def add(self, claim: ResourceClaim, result: AllocationResult) -> None:
@@ -111,14 +115,16 @@ class Binding:
             for index, claim in enumerate(reservation.user):
                 if claim.status.reserved_for and is_reserved(claim, pod):
                     continue
-                # It is in flight no more, whether writing it works or not.
+                # Once it is written, it is in flight for no pod that shares it.
                 try:
                     current = self._claims.get(*key_of(claim)) or claim
                     result = reservation.result(claim)
-                    found = yield from written(current, pod, result, self._handle.now())
+                    now = self._handle.now()
+                    found = yield from written(current, pod, result, now, reservation.shared)
                     self._claims.assume(found)
-                finally:
                     self._claims.release(claim)
+                finally:
+                    self._claims.release(claim, pod)
                 reservation.user[index] = found
             if reservation.special is not None:
                 yield from self._special(reservation, pod)
@@ -152,7 +158,7 @@ class Binding:
             self._claims.assume(found)
             reservation.special = found
         finally:
-            self._claims.release(special)
+            self._claims.release(special, pod)
         try:
             yield mapping(pod, found, variant)
         except ClusterError as error:

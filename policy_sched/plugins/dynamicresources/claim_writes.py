@@ -160,11 +160,16 @@ def plain(value: object) -> Any:
 
 
 def written(
-    claim: ResourceClaim, pod: PodInfo, result: AllocationResult | None, now: int
+    claim: ResourceClaim,
+    pod: PodInfo,
+    result: AllocationResult | None,
+    now: int,
+    shared: bool = False,
 ) -> Writing[ResourceClaim]:
     """Write an allocation and the pod into a claim; return the claim. Raises ClusterError.
 
-    Without ``result`` the claim was allocated before. ``now``: nanoseconds since 1970.
+    Without ``result`` the claim was allocated before. ``now``: nanoseconds since 1970. ``shared``:
+    another pod may have written the same result.
     """
     current = claim
     for attempt in range(1, TRIES + 1):
@@ -179,7 +184,10 @@ def written(
             current = found
         if current.metadata.deletion_timestamp is not None:
             raise WriteError(f"claim {claim_name(claim)} got deleted in the meantime")
-        if result is not None and current.status.allocation is not None:
+        allocation = current.status.allocation
+        if shared and result is not None and allocation is not None:
+            result = None if allocation.devices.results == result.devices.results else result
+        if result is not None and allocation is not None:
             raise WriteError(f"claim {claim_name(claim)} got allocated elsewhere in the meantime")
         what = ""
         try:

@@ -122,13 +122,17 @@ class Gatherer:
         if served and wanted(pod, served):
             found.special = left_over(pod, self._claims.all()) or in_memory(pod)
         shapes: list[Hashable] = []
-        for claim in found.user:
+        for place, claim in enumerate(found.user):
             if claim.status.allocation is not None:
                 fault = node_selector_fault(claim.status.allocation.node_selector)
                 if fault:
                     found.status = Status(Code.ERROR, (fault,))
                     return found
                 found.clocked = found.clocked or bool(conditional(claim))
+                continue
+            pending = self._claims.pending(claim, pod)
+            if pending is not None:
+                found.user[place] = pending
                 continue
             if uid_of(claim) in self._claims.in_flight:
                 name = claim_name(claim)

@@ -27,6 +27,8 @@ from policy_sched.framework import (
     FilterResult,
     Handle,
     PendingStatus,
+    PodGroupCycle,
+    PodGroupMember,
     PostFilterResult,
     PreFilterResult,
     RawScores,
@@ -305,8 +307,17 @@ class DynamicResources:
         if reservation is None:
             return Status(Code.ERROR, ("claim allocation not found for node",))
         state.write(reservation)
+        marks = state.read(PodGroupCycle), state.read(PodGroupMember)
+        grouped = marks != (None, None)
         for claim, result in reservation.results:
-            self._claims.reserve(_reserved_form(claim, result))
+            self._claims.reserve(_reserved_form(claim, result), pod, grouped=grouped)
+        reservation.shared = grouped
+        for claim in found.user:
+            allocation = claim.status.allocation
+            if allocation is not None and self._claims.pending(claim, pod) is claim:
+                self._claims.reserve(claim, pod)
+                reservation.add(claim, allocation)
+                reservation.shared = True
         return SUCCESS
 
     def _allocated(self, found: Gathered, node: str) -> Reservation | None:
@@ -391,13 +402,13 @@ class DynamicResources:
             return
         client = self._handle.client
         for claim in reservation.user:
-            self._claims.release(claim)
+            self._claims.release(claim, pod)
             current = self._claims.get(claim.metadata.namespace, claim.metadata.name)
             if current is not None and current.status.allocation and is_reserved(current, pod):
                 drop(client, unreservation(current, pod), self._assume)
         special = reservation.special
         if special is not None:
-            self._claims.release(special)
+            self._claims.release(special, pod)
             if special.metadata.name != IN_MEMORY:
                 self._delete(special)
 

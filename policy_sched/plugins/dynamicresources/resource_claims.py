@@ -21,6 +21,7 @@ from policy_sched.model import (
     ApiObject,
     DeviceClass,
     Node,
+    PodInfo,
     ResourceClaim,
     ResourceSlice,
     nanos,
@@ -101,12 +102,15 @@ def _use(allocation: AllocationResult | None) -> _Use:
 class ResourceClaims:
     """Claims with what is assumed of them; ``version`` rises with every change of one.
 
-    ``in_flight``: by UID, claims with the allocation that a pod has reserved and not written yet.
+    ``in_flight``: by UID, claims with the allocation that pods have reserved and none has written
+    yet. Several pods may have reserved one if they are decided together, as pods of a group.
     """
 
     def __init__(self, handle: Handle) -> None:
         self.version = 0
         self.in_flight: dict[str, ResourceClaim] = {}
+        self._reserved_by: dict[str, set[str]] = {}
+        self._groups: dict[str, tuple[str, str]] = {}
         self._objects = handle.objects
         self._table = handle.nodes
         self._assumed: dict[Key, ResourceClaim] = {}
@@ -158,14 +162,40 @@ class ResourceClaims:
         if self._assumed.pop(key, None) is not None:
             self._changed(self._objects.named(ResourceClaim, *key), claim)
 
-    def reserve(self, claim: ResourceClaim) -> None:
-        """Note the allocation of a claim that a pod has reserved."""
-        self.in_flight[claim.metadata.uid or uid_of(claim)] = claim
-        self._changed(claim)
+    def reserve(self, claim: ResourceClaim, pod: PodInfo, *, grouped: bool = False) -> None:
+        """Note the allocation of a claim that a pod has reserved.
 
-    def release(self, claim: ResourceClaim) -> None:
-        """Forget a reserved allocation; there may be none."""
-        if self.in_flight.pop(claim.metadata.uid or uid_of(claim), None) is not None:
+        ``grouped``: the pod is decided with its group, whose other pods may use the allocation.
+        """
+        uid = uid_of(claim)
+        self._reserved_by.setdefault(uid, set()).add(pod.uid)
+        if grouped:
+            self._groups[uid] = pod.namespace, pod.pod_group
+        if self.in_flight.get(uid) is not claim:
+            self.in_flight[uid] = claim
+            self._changed(claim)
+
+    def pending(self, claim: ResourceClaim, pod: PodInfo) -> ResourceClaim | None:
+        """Return a claim with the allocation that another pod of the pod's group has reserved."""
+        group = self._groups.get(uid_of(claim)) if pod.pod_group else None
+        if group is None or group != (pod.namespace, pod.pod_group):
+            return None
+        return self.in_flight.get(uid_of(claim))
+
+    def release(self, claim: ResourceClaim, pod: PodInfo | None = None) -> None:
+        """Forget a reserved allocation; there may be none.
+
+        With ``pod`` it is kept as long as another pod has reserved it, too.
+        """
+        uid = uid_of(claim)
+        users = self._reserved_by.get(uid)
+        if users is not None and pod is not None:
+            users.discard(pod.uid)
+            if users:
+                return
+        if self.in_flight.pop(uid, None) is not None:
+            del self._reserved_by[uid]
+            self._groups.pop(uid, None)
             self._changed(self.get(*key_of(claim)), claim)
 
     def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:

@@ -91,10 +91,11 @@ class Replay:
         self.state = CycleState()
         self.node = ""
         self.scores: dict[str, int] = {}
+        other = PodInfo.of(Pod())
         for claim in case.get("inFlightClaims", ()):
             one = decoded(claim)
             assert isinstance(one, ResourceClaim)
-            self.plugin._claims.reserve(one)
+            self.plugin._claims.reserve(one, other)
 
     def now(self) -> int:
         """Return the time, which advances a little each time."""
