@@ -168,7 +168,7 @@ _UNITS: Final = {
     "h": 3_600_000_000_000,
 }
 _DURATION_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]++)?+)(ns|us|\N{MICRO SIGN}s|ms|s|m|h)")
-_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})++")
+_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _NUMBER: Final = re.compile(r"[0-9]++(?:\.[0-9]++)?+")
 #: Characters of a text that are parsed; every valid duration is shorter.
 _MAX_TEXT: Final = 256

@@ -32,7 +32,7 @@ _UNITS: Final = {
 }
 # Possessive: digits that are followed by no unit are not split in all ways.
 _PART: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION: Final = re.compile(rf"([+-]?)(0|(?:{_PART.pattern})++)")
+_DURATION: Final = re.compile(rf"([+-]?)(0|(?:{_PART.pattern})+)")
 #: Characters of a text that is read: no duration, and no moment, needs as many digits.
 _MAX_TEXT: Final = 512
 _MOMENT: Final = re.compile(

@@ -26,7 +26,7 @@ _UNIT_NS: Final = {
 _PART: Final = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)"
 # Possessive, which JSON Schema's patterns do not know: nothing is tried twice.
 _PARTS: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION: Final = re.compile(rf"(?P<sign>[-+]?)(?:0|(?P<parts>(?:{_PARTS.pattern})++))")
+_DURATION: Final = re.compile(rf"(?P<sign>[-+]?)(?:0|(?P<parts>(?:{_PARTS.pattern})+))")
 #: Characters of a text that is read: more digits than any duration has.
 _MAX_TEXT: Final = 256
 _SHOWN: Final = 40

@@ -179,7 +179,8 @@ async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIte
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for writer in writers:  # what was not read, or a task that never began
-            writer.transport.abort()
+            if not writer.is_closing():
+                writer.transport.abort()
 
 
 def acted(play: Coroutine[Any, Any, None]) -> None:
