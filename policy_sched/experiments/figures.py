@@ -33,6 +33,7 @@ COLOURS: Final = (
 )  # fmt: skip
 """Colours that people with any kind of sight can tell apart (Okabe and Ito)."""
 _DASHES: Final = ("-", "--", "-.", ":")
+_MARKERS: Final = ("o", "s", "^", "D")
 _STYLE: Final[dict[str, Any]] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -211,10 +212,12 @@ def _pareto(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -
     front = pareto_front(found, (first, second))
     for number, (variant, (x, y)) in enumerate(found.items()):
         best = variant in front
-        axes.scatter([x], [y], color=COLOURS[number % len(COLOURS)], s=60 if best else 25)
-        axes.annotate(variant, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
+        turn, colour = divmod(number, len(COLOURS))
+        marker, size = _MARKERS[turn % len(_MARKERS)], 70 if best else 25
+        axes.scatter([x], [y], color=COLOURS[colour], marker=marker, s=size, label=variant)
     line = sorted(found[variant] for variant in front)
     axes.plot([x for x, _ in line], [y for _, y in line], color="#888888", linewidth=1, zorder=0)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     axes.margins(0.15)
     axes.set_xlabel(named(first))
     axes.set_ylabel(named(second))
