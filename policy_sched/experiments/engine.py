@@ -20,6 +20,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from policy_sched.errors import PolicySchedError
@@ -78,7 +80,8 @@ _WORK: dict[str, Work] = {}
 """What this process, a worker, got at its start."""
 
 
-def _begin(data: bytes) -> None:
+def _begin(file: str) -> None:
+    data = Path(file).read_bytes()
     _WORK["work"] = pickle.loads(data)  # noqa: S301 - from the process that started this one
     gc.freeze()
 
@@ -88,15 +91,26 @@ def _in_worker(order: Order) -> RunResult | Failure:
 
 
 def in_processes(work: Work, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Answer]:
-    """Yield the results of orders as they come."""
-    data = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+    """Yield the results of orders as they come.
+
+    Workers read the work from a file: a pool that hands a large argument to a worker waits for
+    ever if that is killed before it has read the argument.
+    """
+    with TemporaryDirectory(prefix="policy-sched-") as folder:
+        file = Path(folder) / "work"
+        file.write_bytes(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
+        yield from _in_pools(str(file), orders, workers, note)
+
+
+def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Answer]:
+    """Yield the results of orders; a pool of which a worker was killed is followed by another."""
     left, alone = deque(orders), deque[Order]()
     suspects: set[int] = set()
     while left or alone:
         queue, count = (alone, 1) if alone else (left, workers)
         under_way: dict[Future[RunResult | Failure], Order] = {}
         context = get_context("spawn")
-        with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(data,)) as pool:
+        with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(file,)) as pool:
             try:
                 yield from _handed_out(pool, queue, count, under_way)
                 continue
