@@ -23,8 +23,8 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -176,18 +176,35 @@ def run_benchmark(
     workload: Workload, nodes: int, pods: int, policies: Sequence[str] = ()
 ) -> Result:
     """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
+    sizes = ((COLD, pods), (WARM, pods))
+    init_pods, phases = run_phases(workload, nodes, sizes, quiet_collector, policies)
+    threshold = workload.threshold if nodes == workload.nodes else None
+    return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
+
+
+def run_phases(
+    workload: Workload,
+    nodes: int,
+    sizes: Sequence[tuple[str, int]],
+    around: Callable[[], AbstractContextManager[None]],
+    policies: Sequence[str] = (),
+) -> tuple[int, list[Phase]]:
+    """Run phases on one cluster, each with a name and a number of pods, and within ``around``.
+
+    Return the number of init pods and the phases.
+    """
     scheduler, init_pods = loaded(workload, nodes, policies=policies)
     phases = []
-    for number, name in enumerate((COLD, WARM)):
-        first = number * pods  # no pod comes twice, so that distinct pods stay distinct
+    first = 0  # no pod comes twice, so that distinct pods stay distinct
+    for name, pods in sizes:
         texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
         claims = claims_json(workload, first, pods)
         run = _Phase(scheduler, churn_json(workload, first, pods), claims)
-        with quiet_collector():
+        with around():
             phases.append(run.timed(name, texts))
         run.undo()
-    threshold = workload.threshold if nodes == workload.nodes else None
-    return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
+        first += pods
+    return init_pods, phases
 
 
 def loaded(

@@ -14,6 +14,7 @@ from policy_sched.bench import (
     check,
     event_loop_latency,
     in_process,
+    ledger,
     preemption,
     reload,
     rule_cost,
@@ -57,6 +58,7 @@ Name = Literal[
     "Snapshot",
     "API",
     "Turns",
+    "All",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
 
@@ -89,7 +91,9 @@ def bench(  # noqa: PLR0913  # the options of the verb
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
         again and the policies change. Turns makes changes to such a cluster that concern 10,000
-        waiting pods at once, and measures the turns of the scheduler's event loop.
+        waiting pods at once, and measures the turns of the scheduler's event loop. All runs every
+        workload of decisions, each in a process of its own, and prints a table in Markdown:
+        beside the rates, scheduler_perf's threshold, what bare arrays take, and calls per pod.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -110,7 +114,9 @@ def bench(  # noqa: PLR0913  # the options of the verb
     _check_read(name, nodes, policies or None, like, existing, tls or None)
     require_files([like] if like else [])
     with progress(f"measuring {name}"):
-        if name in WORKLOADS:
+        if name == ledger.NAME:
+            report: Report = ledger.run_all(nodes, pods)
+        elif name in WORKLOADS:
             report = _workload(name, nodes, pods, policies, like)
         elif name == api.NAME:
             report = asyncio.run(api.run_api(*_load(api, nodes, pods, existing), tls=tls))
@@ -129,6 +135,7 @@ _READ: Final = {
     check.NAME: (),
     rule_cost.NAME: ("--nodes",),
     snapshot.NAME: ("--nodes",),
+    ledger.NAME: ("--nodes",),
     api.NAME: ("--nodes", "--existing", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
 }

@@ -1,0 +1,70 @@
+"""The ledger of all benchmarks: a row for each workload, as a table and as data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from policy_sched.bench import ledger
+from policy_sched.bench.floor import floor
+from policy_sched.bench.workloads import BASIC, WORKLOADS
+from policy_sched.cli.main import run
+
+
+def test_every_workload_is_in_the_ledger_once() -> None:
+    """SchedulingBasic comes first, on three numbers of nodes; the others on their own."""
+    plan = ledger.plan(None)
+    assert plan[:3] == [(BASIC.name, None), (BASIC.name, 50_000), (BASIC.name, 100_000)]
+    others = [name for name, nodes in plan[3:] if nodes is None]
+    assert len(others) == len(plan) - 3
+    assert sorted([BASIC.name, *others]) == sorted({one.name for one in WORKLOADS.values()})
+    assert set(ledger.plan(60)) == {(name, 60) for name in [BASIC.name, *others]}
+
+
+def test_the_ledger_is_a_table_and_data(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates, thresholds, the floor of the same run, the ratio, and calls per pod."""
+    monkeypatch.setattr(ledger, "WORKLOADS", {BASIC.name: BASIC})
+    command = ["bench", "All", "--nodes", "30", "--pods", "20"]
+    assert run([*command, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["rows"]
+    assert (row["workload"], row["nodes"], row["pods"]) == ("SchedulingBasic", 30, 20)
+    assert row["threshold"] is None
+    rate = row["decisions_per_second"]
+    assert row["ratio_to_floor"] == pytest.approx(rate / row["floor"], abs=0.01)
+    assert row["calls"] > row["moves"] > row["files"] > 0
+    assert document["dry_run"]["searches"] == 20
+    report = ledger.Ledger(tuple(ledger.Row(**_fields(row)) for row in document["rows"]), _DRY_RUN)
+    heading, rule, line, empty, last = report.text_lines()
+    assert heading.startswith("| workload | nodes | pods | decisions/s |")
+    assert rule == "| --- |" + " ---: |" * (heading.count("|") - 2)
+    assert line.startswith("| `SchedulingBasic` | 30 | 20 | ")
+    assert heading.count("|") == line.count("|")
+    assert not empty
+    assert last == "PreemptionDryRun: 5,000 nodes, 50,000 pods, median 1.250 ms, p99 2.000 ms"
+
+
+_DRY_RUN = {"nodes": 5000, "pods": 50_000, "median_ms": 1.25, "p99_ms": 2.0}
+
+
+def _fields(row: dict[str, object]) -> dict[str, object]:
+    """Return the fields of a row from its document."""
+    calls = ledger.Calls(row["calls"], row["files"], row["moves"])  # type: ignore[arg-type]  # JSON
+    rate, cold = row["decisions_per_second"], row["cold_decisions_per_second"]
+    kept = ("workload", "nodes", "pods", "p50_us", "p99_us", "threshold", "floor")
+    return {key: row[key] for key in kept} | {"rate": rate, "cold_rate": cold, "calls": calls}
+
+
+def test_a_workload_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of the benchmark that failed is shown, without a traceback."""
+    monkeypatch.setattr(ledger, "plan", lambda _: [("SchedulingBasic", 0)])
+    with pytest.raises(ledger.PolicySchedError, match=r"bench SchedulingBasic fails: .*nodes"):
+        ledger.run_all(None, 10)
+
+
+def test_the_floor_is_the_arithmetic_alone() -> None:
+    """It is a rate, in decisions per second."""
+    assert floor(100, 50) > 0
