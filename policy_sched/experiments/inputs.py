@@ -56,8 +56,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A CSV file: its header, and its rows."""
+    """A CSV file: its path, its header, and its rows."""
 
+    file: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -187,7 +188,7 @@ def read_table(loaded: Loaded, reference: str, path: Path) -> Table | None:
             message = f"{len(row)} cells, where the header has {len(rows[0])}"
             loaded.diagnostics.append(Diagnostic(file, i + 1, 1, WRONG_TYPE, message))
             return None
-    return Table(rows[0], tuple(rows[1:]))
+    return Table(file, rows[0], tuple(rows[1:]))
 
 
 def _has_columns(loaded: Loaded, table: Table, names: Sequence[str], path: Path) -> bool:
@@ -215,8 +216,7 @@ def _orders(
         wrong = next((i for i, cell in enumerate(cells[:end]) if not _is_below(cell, count)), None)
         if wrong is not None:
             message = f'column {name}: "{cells[wrong]}" is not a whole number below {count}'
-            file = str(loaded.folder / reference)
-            loaded.diagnostics.append(Diagnostic(file, wrong + 2, 1, BAD_VALUE, message))
+            loaded.diagnostics.append(Diagnostic(table.file, wrong + 2, 1, BAD_VALUE, message))
             continue
         found[name] = tuple(map(int, cells[:end]))
     return found
@@ -254,7 +254,7 @@ def _of_rows(loaded: Loaded) -> list[ApiObject]:
     table = read_table(loaded, rows.file, (*at, "file"))
     if table is None:
         return []
-    loaded.data["rows"] = [str(loaded.folder / rows.file)]
+    loaded.data["rows"] = [table.file]
     times = {"submit": rows.submit, "duration": rows.duration}
     for key, name in times.items():
         if name is not None and not _has_columns(loaded, table, [name], (*at, key)):

@@ -25,12 +25,14 @@ from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import one_evaluation
 from policy_sched.model import Pod, PodInfo
-from policy_sched.profiles.models import BAD_VALUE, Path, did_you_mean
+from policy_sched.profiles.models import BAD_VALUE, Measure, Path, did_you_mean
 
 _NO_POD: Final = PodInfo.of(Pod())
 _NO_CYCLE: Final = Activation()
 _FEW: Final = 8
 Rows = NDArray[np.intp]
+Curve = dict[str, list[float]]
+"""The column ``x`` and one for each measure, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,14 @@ def rounded(level: Level, decimals: int) -> Level:
     return lambda: round(level(), decimals)
 
 
+def with_rounded_points(curve: Curve, measures: Sequence[Measure]) -> Curve:
+    """Return a curve whose points have the digits that measures ask for, rounded as NumPy does."""
+    for one in measures:
+        if one.point_decimals is not None and one.name in curve:
+            curve[one.name] = np.round(curve[one.name], one.point_decimals).tolist()
+    return curve
+
+
 @dataclass(slots=True)
 class Series:
     """The values of measures at the events of a run. ``times``: nanoseconds, for virtual time.
@@ -269,31 +279,27 @@ class Series:
             return total
         return total / span if span else float(values[-1])
 
-    def by_points(self, step: float, how: str) -> dict[str, list[float]]:
+    def by_points(self, step: float, how: str) -> Curve:
         """Return the points of a curve: each event counts at the point that is nearest to it.
 
-        The point is the same as that of Python's round: halves go to the even neighbour.
+        The point is the same as that of Python's round: halves go to the even neighbour. What has
+        arrived never becomes less, so the events of a point follow each other.
         """
         places = np.rint(np.array(self.x, np.float64) / step).astype(np.int64)
-        points, where, counts = np.unique(places, return_inverse=True, return_counts=True)
-        last = np.zeros(points.size, np.int64)
-        last[where] = np.arange(places.size)
-        found: dict[str, list[float]] = {"x": [_plain(point * step) for point in points.tolist()]}
+        points, first = np.unique(places, return_index=True)
+        found: Curve = {"x": [_plain(point * step) for point in points.tolist()]}
         for name, column in zip(self.names, self.values, strict=True):
-            values = np.array(column, np.float64)
-            if how == "Last":
-                found[name] = values[last].tolist()
-            else:
-                found[name] = (np.bincount(where, values, points.size) / counts).tolist()
+            events = np.split(np.array(column, np.float64), first)[1:]
+            found[name] = [float(one[-1] if how == "Last" else one.mean()) for one in events]
         return found
 
-    def by_time(self, start: int, end: int, step: int, how: str) -> dict[str, list[float]]:
+    def by_time(self, start: int, end: int, step: int, how: str) -> Curve:
         """Return the points of a curve over time: hours since the start."""
         count = max(1, -(-(end - start) // step))
         edges = start + step * np.arange(count + 1, dtype=np.int64)
         edges[-1] = max(end, start + 1)
         times = np.array([start, *self.times], np.int64)
-        found: dict[str, list[float]] = {"x": ((edges[:-1] - start) / 3.6e12).tolist()}
+        found: Curve = {"x": ((edges[:-1] - start) / 3.6e12).tolist()}
         for name, column in zip(self.names, self.values, strict=True):
             values = np.array([0.0, *column], np.float64)
             if how == "Last":

@@ -45,6 +45,8 @@ UNREADABLE: Final = "PS701"
 NOT_REPEATABLE: Final = "PS714"
 """A run that could have another result the next time."""
 _NAME: Final = re.compile(r"\$\{([^{}]*)\}")
+_FIRST: Final = re.compile(r"\$\{([^{}]*)\}(?=/|$)")
+"""A parameter that is a path, or the beginning of one."""
 _LATER: Final = re.compile(r"seed|row\..*")
 
 
@@ -52,13 +54,15 @@ _LATER: Final = re.compile(r"seed|row\..*")
 class Loaded:
     """An experiment that could be read, with its place and the problems so far.
 
-    ``folder``: where its files' paths begin. ``lenient``: a file that a parameter names may be
-    missing, which is a warning then.
+    ``folder``: where its files' paths begin. ``given``: values for its parameters; a path that one
+    of them begins is looked for in the current directory first. ``lenient``: a file that a
+    parameter names may be missing, which is a warning then.
     """
 
     model: Experiment
     place: DocumentPosition
     folder: FilePath
+    given: Mapping[str, str] = field(default_factory=dict)
     lenient: bool = False
     diagnostics: list[Diagnostic] = field(default_factory=list)
     data: dict[str, list[str]] = field(default_factory=dict)
@@ -89,31 +93,74 @@ class Loaded:
             hint = "write it to a file: standard input cannot be read a second time"
             self.problem(path, NOT_REPEATABLE, "a run could not be repeated", hint)
             return None
-        found = self.folder / reference
-        try:
-            found.stat()
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            written = self.place.marked and self.place.marked.value
-            text = _at(written, path)
-            by_parameter = isinstance(text, str) and "${" in text
-            hint = f"paths are relative to {self.folder}"
-            if by_parameter:
-                hint = f"{text} is {reference}; sweep --set NAME=VALUE says another"
-            self.problem(path, UNREADABLE, f"{reference}: {why}", hint)
-            if by_parameter and self.lenient:
-                last = self.diagnostics[-1]
-                self.diagnostics[-1] = replace(last, severity=Severity.WARNING)
-            return None
-        return str(found)
+        places = self._places(reference, path)
+        tried = [_unreadable(one) for one in places]
+        found = next((one for one, why in zip(places, tried, strict=True) if why is None), None)
+        if found is not None:
+            return str(found)
+        text = self._written(path)
+        by_parameter = any(not _LATER.fullmatch(name) for name in _NAME.findall(text))
+        hint = f"paths are relative to {self.folder}"
+        if len(places) > 1:
+            hint = f"--set: looked for {places[0]}, then for {places[1]}"
+        elif FilePath(reference).is_absolute():
+            hint = "name a file that can be read"
+        elif by_parameter:
+            hint = f"{text} is {reference} in {self.folder}; sweep --set NAME=VALUE says another"
+        self.problem(path, UNREADABLE, f"{reference}: {tried[0]}", hint)
+        if by_parameter and self.lenient:
+            last = self.diagnostics[-1]
+            self.diagnostics[-1] = replace(last, severity=Severity.WARNING)
+        return None
 
     def policy_path(self, reference: str, path: Path) -> str | None:
         """Return the path of a policy file, a directory, or of a shipped policy by its name."""
         shipped = policies_directory() / reference
-        local = "/" in reference or "." in reference or (self.folder / reference).exists()
+        local = "/" in reference or "." in reference
+        local = local or any(one.exists() for one in self._places(reference, path))
         if not local and (shipped / "policy.yaml").is_file():
             return str(shipped)
         return self.file(reference, path)
+
+    def _places(self, reference: str, path: Path) -> list[FilePath]:
+        """Return where a path may lead, the place that counts first."""
+        own = self.folder / reference
+        typed = FilePath(reference)
+        if typed.absolute() == own.absolute() or not self._is_typed(self._written(path)):
+            return [own]
+        return [typed, own]
+
+    def _is_typed(self, text: str) -> bool:
+        """Return whether a path begins with what was given for a parameter."""
+        defaults = _parameters(self.place.marked and self.place.marked.value)
+        earlier = list(defaults)
+        while (match := _FIRST.match(text)) is not None:
+            name = match.group(1)
+            if name in self.given:
+                return True
+            if name not in earlier:
+                return False
+            text, earlier = str(defaults[name]), earlier[: earlier.index(name)]
+        return False
+
+    def _written(self, path: Path) -> str:
+        """Return the text at a path before parameters were put in; a list of one may be without."""
+        value = self.place.marked and self.place.marked.value
+        text = _at(value, path)
+        if text is None or isinstance(_at(value, path[:-1]), str):
+            text = _at(value, path[:-1])
+        return text if isinstance(text, str) else ""
+
+
+def _unreadable(path: FilePath) -> str | None:
+    """Return why there is no such file, None if there is one."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.strerror
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def load_experiment(
@@ -150,7 +197,7 @@ def of_document(
     if model is None:
         return None, found
     folder = FilePath(marked.file.path).parent
-    loaded = Loaded(model, place, folder, diagnostics=found)
+    loaded = Loaded(model, place, folder, given or {}, diagnostics=found)
     if not shape:
         _check_model(loaded)
     return loaded, loaded.diagnostics

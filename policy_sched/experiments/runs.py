@@ -35,6 +35,7 @@ from policy_sched.experiments.measures import (
     of_allocation,
     of_times,
     rounded,
+    with_rounded_points,
 )
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
@@ -226,7 +227,8 @@ class _Attempts:
                 break
         result = RunResult(values=_values(spec, series, 0))
         if spec.curve is not None:
-            result.curve = series.by_points(spec.curve.step, spec.curve.value)
+            curve = series.by_points(spec.curve.step, spec.curve.value)
+            result.curve = with_rounded_points(curve, spec.measures)
         if "Pods" in spec.record:
             result.pods = list(self._records())
         return result
@@ -364,11 +366,14 @@ def _timed(
     result = RunResult(values=_values(spec, series, played.end))
     result.values.update(_times(spec.measures, played))
     result.values = {one.name: result.values[one.name] for one in spec.measures}
-    if curve is not None and curve.time:
+    if curve is not None:
         step = round(curve.step * _HOUR)
-        result.curve = series.by_time(played.start, played.end, step, curve.value)
-    elif curve is not None:
-        result.curve = series.by_points(curve.step, curve.value)
+        points = (
+            series.by_time(played.start, played.end, step, curve.value)
+            if curve.time
+            else series.by_points(curve.step, curve.value)
+        )
+        result.curve = with_rounded_points(points, spec.measures)
     if "Pods" in spec.record:
         result.pods = list(_records(played, devices))
     return result

@@ -145,3 +145,87 @@ def test_an_unknown_parameter_is_a_mistake(tmp_path: Path) -> None:
     """A text with ${NAME} needs an entry of parameters."""
     (found,) = problems(tmp_path, {"workload.rows.file": "${pods}"})
     assert "there is no parameter ${pods}" in found.message
+
+
+def test_a_path_that_is_typed_begins_where_it_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--set names a file of the current directory, even one that the experiment's folder has, too;
+    it may also begin a path, or a parameter behind it. Without one there the folder's counts."""
+    parameters = {"pods": "pods.csv", "rows": "${pods}", "dir": "."}
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "pods.csv").write_text("name,cpu\na,1\n", encoding="utf-8")
+    (here / "few.csv").write_text("name,cpu\na,1\nb,2\n", encoding="utf-8")
+    (tmp_path / "there" / "own").mkdir(parents=True)
+    (tmp_path / "there" / "own" / "pods.csv").write_text("name,cpu\n", encoding="utf-8")
+    for text in ("${rows}", "${dir}/pods.csv"):
+        changes = {"parameters": parameters, "workload.rows.file": text}
+        file = tiny(tmp_path / "there", changes)
+        key = "dir" if "dir" in text else "pods"
+        value = "." if key == "dir" else "pods.csv"
+        counts = [
+            len(found.inputs.pods) if (found := read_sweep(file, given)[0]) is not None else 0
+            for given in ({}, {key: value}, {key: f"../here/{value}"}, {key: str(here / value)})
+        ]
+        assert counts == [16, 1, 1, 1]
+    file = tiny(tmp_path / "there", {"parameters": parameters, "workload.rows.file": "${rows}"})
+    found = read_sweep(file, {"rows": "few.csv"})[0]
+    assert found is not None
+    assert len(found.inputs.pods) == 2
+    (problem,) = read_sweep(file, {"rows": "own/pods.csv"})[1]
+    assert "no pod waits" in problem.message  # that of the folder, as there is no other
+
+
+def test_the_places_of_a_missing_file_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A typed path that leads nowhere comes with both places in which it was looked for."""
+    monkeypatch.chdir(tmp_path)
+    parameters = {"pods": "pods.csv"}
+    changes = {"parameters": parameters, "workload.rows.file": "${pods}"}
+    file = tiny(tmp_path / "there", changes)
+    (found,) = read_sweep(file, {"pods": "none.csv"})[1]
+    assert found.message == "spec.workload.rows.file: none.csv: No such file or directory"
+    assert found.hint == f"--set: looked for none.csv, then for {tmp_path / 'there' / 'none.csv'}"
+    (found,) = read_sweep(file, {"pods": "/none.csv"})[1]
+    assert found.hint == "name a file that can be read"
+
+
+def test_a_path_in_the_experiment_begins_at_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that the experiment writes, with a name from --set in it, is no typed path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.csv").write_text("name,cpu\na,1\n", encoding="utf-8")
+    changes = {"parameters": {"trace": "pods"}, "workload.rows.file": "${trace}.csv"}
+    file = tiny(tmp_path / "there", changes)
+    (found,) = read_sweep(file, {"trace": "few"})[1]
+    assert "few.csv: No such file" in found.message
+    assert "sweep --set NAME=VALUE says another" in found.hint
+
+
+def test_the_same_tables_have_the_same_keys_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys of runs are made of contents: a typed table counts, the directory does not."""
+    monkeypatch.chdir(tmp_path)
+    parameters = {"pods": "pods.csv", "order": "order.csv"}
+    changes: dict[str, Any] = {
+        "parameters": parameters,
+        "workload.rows.file": "${pods}",
+        "workload.arrivals": {"file": "${order}"},
+    }
+    file = tiny(tmp_path / "there", changes)
+    for folder, order in ((tmp_path, "0,1\n1,0\n"), (tmp_path / "there", "1,0\n0,1\n")):
+        (folder / "order.csv").write_text(f"1,2\n{order}", encoding="utf-8")
+
+    def keys(given: dict[str, str]) -> list[str]:
+        found = read_sweep(file, given)[0]
+        assert found is not None
+        return [task.key for task in found.tasks]
+
+    assert keys({"order": "order.csv"}) != keys({})
+    assert keys({"order": "there/order.csv"}) == keys({})
+    assert keys({"order": "order.csv"}) == keys({"order": str(tmp_path / "order.csv")})

@@ -6,10 +6,14 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policy_sched.cli.main import run
 from policy_sched.experiments import Store, Sweep, engine_of, read_sweep, run_tasks, tables
+from policy_sched.experiments.measures import Series
 from tests.experiments.examples import tiny
 
 
@@ -122,6 +126,40 @@ def test_a_measure_may_be_rounded_at_each_event(tmp_path: Path) -> None:
     points = [(float(one["cpu"]), one["rounded"]) for one in rows(tmp_path / "r", "curves")]
     assert [text for _, text in points] == [str(round(exact, 0)) for exact, _ in points]
     assert any(exact != round(exact) for exact, _ in points)
+
+
+def test_the_points_of_a_curve_may_be_rounded(tmp_path: Path) -> None:
+    """A point is NumPy's mean of its events, and NumPy rounds it: halves go to the even digit."""
+    measures = [
+        {"name": "exact", "allocation": "cpu"},
+        {"name": "rounded", "allocation": "cpu", "pointDecimals": 1},
+    ]
+    curve = {"pods": True, "step": 4}
+    changes = {"measures": measures, "curve": curve, "seeds": [1]}
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    points = [(one["exact"], one["rounded"]) for one in rows(tmp_path / "r", "curves")]
+    assert [text for _, text in points] == [
+        str(float(np.round(np.float64(exact), 1))) for exact, _ in points
+    ]
+    assert any(exact != text for exact, text in points)
+    assert rows(tmp_path / "r", "runs")[0]["rounded"] == rows(tmp_path / "r", "runs")[0]["exact"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10_000)), min_size=1, max_size=300))
+def test_a_point_is_the_mean_of_its_events(events: list[tuple[int, int]]) -> None:
+    """Each point is NumPy's mean of the events that are nearest to it, to the last bit."""
+    series, x = Series.of(["v"]), 0
+    expected: dict[float, list[float]] = {}
+    for step, hundredths in events:
+        x += step
+        series.note(-1, x, iter([hundredths / 100]))
+        expected.setdefault(float(round(x / 8) * 8), []).append(hundredths / 100)
+    found = series.by_points(8, "Mean")
+    assert dict(zip(found["x"], found["v"], strict=True)) == {
+        place: float(np.mean(values)) for place, values in expected.items()
+    }
+    last = series.by_points(8, "Last")
+    assert last["v"] == [values[-1] for values in expected.values()]
 
 
 def test_ties_go_to_the_first_node_of_an_order(tmp_path: Path) -> None:

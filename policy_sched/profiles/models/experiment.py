@@ -210,6 +210,8 @@ class Measure(Document):
     decimals: int | None = Field(default=None, ge=0, le=15)
     """Digits behind the point to which the value is rounded at each event, as simulators that log
     it do; without it nothing is rounded."""
+    point_decimals: int | None = Field(default=None, ge=0, le=15)
+    """Digits behind the point to which the points of curves are rounded, halves to even."""
 
 
 class Curve(Document):
