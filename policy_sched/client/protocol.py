@@ -12,7 +12,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
 
 Done: TypeAlias = Callable[[ClusterError | None], None]
-"""Told how a call went: None, or why the cluster refused."""
+"""Called when a call is done: with None, or with the error that the cluster returned."""
 
 
 class Client(Protocol):

@@ -40,4 +40,4 @@ def _kinds() -> Mapping[type[ApiObject], Kind]:
 
 
 Answered: TypeAlias = Callable[[ApiObject | None, ClusterError | None], None]
-"""Told of the object as it is now, or of why the request was refused; a deleted one is None."""
+"""Called with the object as it is now (None if it was deleted), or with the error."""

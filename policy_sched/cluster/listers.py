@@ -35,7 +35,7 @@ _OF_CLAIMS: Final = (ResourceClaim, ResourceClaimTemplate)
 """Kinds that only the plugin reads that listens to them: they change with every pod."""
 
 Listener: TypeAlias = Callable[[ApiObject | None, ApiObject | None], None]
-"""Told of an object before and after a change; None where it was not there, or is gone."""
+"""Called with an object before and after a change; None if it did not exist, or was deleted."""
 
 
 class ApiObjects:

@@ -67,7 +67,7 @@ class Work:
 
 Answer = tuple[Order, RunResult | Failure]
 Note = Callable[[str], None]
-"""Told about workers that died."""
+"""Receives a line for each worker that died."""
 
 
 def in_this_process(work: Work, orders: Sequence[Order]) -> Iterator[Answer]:

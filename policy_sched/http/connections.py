@@ -65,7 +65,7 @@ def broken_request(status: int, error: BaseException | None) -> web.Response:
 
 
 def failure(request: str, error: BaseException | None) -> ApiError:
-    """Log that a request failed by a mistake of ours, and return the refusal.
+    """Log that a request failed by an internal error, and return the response.
 
     The log names the kind of the error and where it was raised, never its text.
     """

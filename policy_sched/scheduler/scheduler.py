@@ -432,7 +432,7 @@ class Scheduler:
             wanted.uids.clear()
 
     def _note_member(self, pod: PodInfo) -> None:
-        """A member of a pod group is news to those that wait for the group."""
+        """Record a member of a pod group, and wake the pods that wait for the group."""
         new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
         self.handle.groups.seen(pod)
         if new:

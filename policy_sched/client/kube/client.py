@@ -122,7 +122,7 @@ def _is(error: ClusterError, code: int) -> bool:
 
 Plain = dict[str, Any]
 Failed = Callable[[str, str, ClusterError], None]
-"""Told of a call that failed: its name, the object, why."""
+"""Called for each call that failed: its name, the object, the error."""
 
 RECORD_EVENT: Final = "record_event"
 """The call that ``failed`` gets when an event could not be written."""

@@ -69,8 +69,20 @@ GROUP_WRITING: Final[tuple[Right, ...]] = (
 ELECTING: Final[tuple[Right, ...]] = (
     Right("coordination.k8s.io", "leases", "create", why="the first candidate makes the lease"),
     Right("coordination.k8s.io", "leases", "get", named=True, why="the current leader is read"),
-    Right("coordination.k8s.io", "leases", "list", named=True, why="a new leader is heard of"),
-    Right("coordination.k8s.io", "leases", "watch", named=True, why="a new leader is heard of"),
+    Right(
+        "coordination.k8s.io",
+        "leases",
+        "list",
+        named=True,
+        why="the lease is watched",
+    ),
+    Right(
+        "coordination.k8s.io",
+        "leases",
+        "watch",
+        named=True,
+        why="the lease is watched",
+    ),
     Right(
         "coordination.k8s.io", "leases", "update", named=True, why="a lease is taken, kept, left"
     ),

@@ -23,7 +23,7 @@ from policy_sched.framework import CONFIGURED, POINTS, Scope, Signature, hookspe
 from policy_sched.model import PodInfo
 
 ENTRY_POINT_GROUP: Final = "policy_sched.plugins"
-_DOOR_LOCK: Final = Lock()
+_INSPECTION_LOCK: Final = Lock()
 
 
 Percentage: TypeAlias = int | Literal["adaptive"]
@@ -112,27 +112,27 @@ def points_of(plugin: object) -> frozenset[str]:
 
 def implementations(plugin: object, name: str) -> Implementations:
     """Return what a plugin object implements. Raises PluginError if it does not fit the hooks."""
-    with _DOOR_LOCK:
-        door = _door()
+    with _INSPECTION_LOCK:
+        manager = _inspection_manager()
         try:
-            door.register(plugin, name=name)
-            door.check_pending()
+            manager.register(plugin, name=name)
+            manager.check_pending()
             return {
                 caller.name: _full_arguments(impl)
-                for caller in door.get_hookcallers(plugin) or ()
+                for caller in manager.get_hookcallers(plugin) or ()
                 if caller.name in POINTS
                 for impl in caller.get_hookimpls()
             }
         except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginError(f"plugin {name!r} does not fit the hooks: {error}") from error
         finally:
-            if door.get_plugin(name) is not None:
-                door.unregister(name=name)
+            if manager.get_plugin(name) is not None:
+                manager.unregister(name=name)
 
 
 @cache
-def _door() -> pluggy.PluginManager:
-    """Return the manager that one plugin at a time is registered with, to be looked at."""
+def _inspection_manager() -> pluggy.PluginManager:
+    """Return the plugin manager with which one plugin at a time is registered for inspection."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs.SchedulerHooks)
     return manager

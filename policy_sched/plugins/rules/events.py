@@ -209,7 +209,7 @@ def events_of_devices(reads: Reads) -> Iterator[ClusterEventWithHint]:
 def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
     """Yield what parts the nodes anew, or changes the group.
 
-    Room that comes in a domain is news to those plugins that had found none there.
+    Room that becomes free in a domain concerns the plugins that found none there.
     """
     reads = policy.domain_reads
     if reads is None:

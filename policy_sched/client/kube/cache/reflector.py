@@ -118,9 +118,9 @@ async def _pages(
 T = TypeVar("T", bound=ApiObject)
 
 Changed = Callable[[Sequence[Change[T]]], None]
-"""Told of changes in the order in which they happened, as many at a time as are at hand."""
+"""Called with changes in the order in which they happened, in batches."""
 Trouble = Callable[[Selection, str], None]
-"""Told of what went wrong, for logs; it has been dealt with."""
+"""Called with errors that the reflector has already handled, so that they can be logged."""
 
 LASTING: Final = SECOND
 """A stream that ends sooner is a failure, whatever it brought (client-go: a very short watch)."""

@@ -203,7 +203,7 @@ AT_A_TIME: Final = 1000
 """Series that are dropped in one turn of the event loop."""
 
 Lost = Callable[[str, ClusterError], None]
-"""Told of an event that could not be written: its object, and why."""
+"""Called for an event that could not be written: its object and the error."""
 
 
 def ignore_loss(_about: str, _error: ClusterError) -> None:

@@ -209,7 +209,7 @@ class Elector:
         self._tell()
 
     def _heard(self, changes: Sequence[Change[HeldLease]]) -> None:
-        if self.election.heard(changes[-1].object.spec.holder_identity or ""):
+        if self.election.observe_holder(changes[-1].object.spec.holder_identity or ""):
             self._hint.set()
 
     def _trouble(self, _selection: Selection, what: str) -> None:

@@ -9,8 +9,8 @@ gives up; the lease runs longer than that, so no other candidate can lead before
 finds another holder in the lease gives up at once.
 
 client-go's candidates wait a full retry period. This one also tries when the observed lease runs
-out, and when a watch reports another holder's write (`heard`). Failed attempts back off, up to the
-retry period.
+out, and when a watch reports another holder's write (`observe_holder`). Failed attempts back off,
+up to the retry period.
 
 `leading` is also false as soon as the lease has run out since our last renewal was *sent*, so the
 check before each write does not depend on a timer.
@@ -169,8 +169,8 @@ class Election:
         else:
             self.due = min(now + pause, self._runs_out(now + pause))
 
-    def heard(self, holder: str) -> bool:
-        """This holder was written into the lease: return whether we look, as it was not we."""
+    def observe_holder(self, holder: str) -> bool:
+        """Return whether the lease must be read, because another holder was written into it."""
         if holder == self.identity:
             return False
         self.due = self._clocks.monotonic()

@@ -80,7 +80,7 @@ NO_ANSWER: Final = "<error>"
 
 Sleep = Callable[[float], Awaitable[None]]
 Observe = Callable[[str, str, str, float], None]
-"""Told of each request that was sent: status, method, host, seconds until the answer began."""
+"""Called for each request that was sent: status, method, host, seconds until the first byte."""
 
 
 @dataclass(frozen=True, slots=True)

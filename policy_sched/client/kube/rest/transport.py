@@ -202,7 +202,7 @@ def translated(sending: OutgoingRequest) -> Iterator[None]:
 
 
 def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
-    """Return an exception of aiohttp as one of ours, without references to its connection."""
+    """Translate an exception of aiohttp, and drop its references to the connection."""
     _untraced(error)
     if isinstance(error, aiohttp.ClientSSLError):
         return AccessError(f"{sending}: no trust in the server: {_certificate_problem(error)}")

@@ -104,7 +104,7 @@ class AccountTokens:
         return f"{unsigned}.{self._signature(unsigned)}"
 
     def verify(self, token: str) -> tuple[User, tuple[str, ...]] | None:
-        """Return whose a token is, and its audiences; None if it is none of ours, or not now."""
+        """Return the user and audiences of a token; None if it is not valid here, or expired."""
         unsigned, _, signature = token.rpartition(".")
         given = signature.encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._signature(unsigned).encode()):

@@ -250,7 +250,7 @@ def test_an_expired_lease_is_acquired_at_once() -> None:
         dead, other = world.candidate("a"), world.candidate(f"b{seed}")
         world.run(20)
         world.candidates.remove(dead)
-        other.election.heard("a")
+        other.election.observe_holder("a")
         world.run(14.9)
         assert world.leaders == []
         world.run(0.2)
@@ -263,16 +263,16 @@ def test_another_holder_in_the_lease_causes_a_read_at_once() -> None:
     leader, other = world.candidate("a"), world.candidate("b")
     world.run(20)
     due = leader.election.due
-    leader.election.heard("a")
+    leader.election.observe_holder("a")
     assert leader.election.due == due
     assert released(leader)
     world.candidates.remove(leader)
-    other.election.heard("")
+    other.election.observe_holder("")
     world.run(0)
     assert world.leaders == ["b"]
     world.server.record = LeaseRecord("thief", 15, WALL, WALL, 7)
     world.server.version += 1
-    other.election.heard("thief")
+    other.election.observe_holder("thief")
     world.run(0)
     assert world.leaders == []
 
@@ -328,7 +328,7 @@ def test_never_do_two_lead(events: list[tuple[str, float]]) -> None:
                 server.version += 1
             case "heard" if server.record is not None:
                 for candidate in world.candidates:
-                    candidate.election.heard(server.record.holder)
+                    candidate.election.observe_holder(server.record.holder)
             case "jump":
                 world.walls[0].advance((seconds - 15) * 3600)
             case _:
