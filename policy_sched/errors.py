@@ -79,7 +79,7 @@ class Diagnostic:
         parts = [one_line(f"{place}: {self.severity} {self.code}: {self.message}")]
         if self.source_line:
             number = f"{self.line:5d}"
-            text, column = _window(self.source_line, self.column)
+            text, column = self.excerpt()
             text = _ODD.sub("\ufffd", text)
             room = max(1, len(text) - column + 2)
             caret = "^" + "~" * (min(self.width, room) - 1)
@@ -88,6 +88,10 @@ class Diagnostic:
             parts.append(f"{' ' * len(number)} | {indent}{caret}")
         parts.extend(f"   = {one_line(text)}" for text in (self.context, self.hint) if text)
         return "\n".join(parts)
+
+    def excerpt(self) -> tuple[str, int]:
+        """Return what is shown of the source line, and the column's place in it."""
+        return _window(self.source_line, self.column)
 
 
 def _window(line: str, column: int) -> tuple[str, int]:

@@ -33,6 +33,7 @@ LAYERS = (
     "manifests",
     "model",
     "source",
+    "web",
     "errors report",
 )
 """Packages, top to bottom. Imports point down, and never sideways."""

@@ -1,0 +1,316 @@
+"""View models of components: what a macro below ``templates/components`` takes.
+
+They hold texts that are ready to be shown, and compute shares and widths; they know nothing of
+clusters and policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from policy_sched.errors import Diagnostic
+
+Tone: TypeAlias = Literal["", "good", "bad", "warn", "info", "dim"]
+"""What a colour means; a text says the same."""
+
+PALETTE: Final = 8
+"""Colours that parts and curves have; the next one has the first again."""
+WIDTH: Final = 1000
+"""The width of a bar in its own units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text with a link, a tone, or a remark after it."""
+
+    text: str
+    href: str = ""
+    tone: Tone = ""
+    note: str = ""
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A word in a coloured field."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A share of a whole as a short bar with its text; ``share`` is from 0 to 1."""
+
+    share: float
+    text: str
+    tone: Tone = ""
+
+    @property
+    def width(self) -> int:
+        """Return the width of the bar, of 100."""
+        return round(100 * min(1.0, max(0.0, self.share)))
+
+
+Value: TypeAlias = str | Text | Badge | Meter
+"""What a cell of a table or a fact shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry of a navigation; ``current``: the page that is shown."""
+
+    text: str
+    href: str
+    current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and its value, with a remark below."""
+
+    name: str
+    value: Value
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and values. ``big``: they come first on a page."""
+
+    component: ClassVar[str] = "facts"
+    facts: Sequence[Fact]
+    big: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; numbers are aligned to the right."""
+
+    name: str
+    number: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns. The first column names the row.
+
+    ``more`` says what is left out, ``empty`` what is written instead of no rows. ``sortable``: a
+    click on a heading sorts.
+    """
+
+    component: ClassVar[str] = "table"
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
+    more: str = ""
+    empty: str = ""
+    sortable: bool = False
+    caption_hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a bar: the share of a plugin in a score, for instance."""
+
+    name: str
+    value: float
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part as it is drawn."""
+
+    x: float
+    width: float
+    colour: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of parts, with a label before and a text after it."""
+
+    label: Value
+    parts: Sequence[Part]
+    text: str
+
+    @property
+    def total(self) -> float:
+        """Return the length."""
+        return sum(max(0.0, part.value) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars over one scale, whose parts have the colours of a legend."""
+
+    component: ClassVar[str] = "bars"
+    caption: str
+    bars: Sequence[Bar]
+    note: str = ""
+    scale: float = 0.0
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of parts, in the order in which they occur."""
+        return list(dict.fromkeys(part.name for bar in self.bars for part in bar.parts))
+
+    def colour(self, name: str) -> int:
+        """Return the number of a part's colour."""
+        return self.names.index(name) % PALETTE
+
+    def segments(self, bar: Bar) -> list[Segment]:
+        """Return the parts of a bar as they are drawn."""
+        scale = self.scale or max((one.total for one in self.bars), default=0.0) or 1.0
+        found, x = [], 0.0
+        colours = {name: i % PALETTE for i, name in enumerate(self.names)}
+        for part in bar.parts:
+            width = round(WIDTH * max(0.0, part.value) / scale, 2)
+            if width:
+                title = f"{part.name}: {part.text or f'{part.value:g}'}"
+                found.append(Segment(round(x, 2), width, colours[part.name], title))
+            x += width
+        return found
+
+    @property
+    def table(self) -> Table:
+        """Return the bars as a table."""
+        names = self.names
+        rows: list[list[Value]] = []
+        for bar in self.bars:
+            of = {part.name: part.text or f"{part.value:g}" for part in bar.parts}
+            rows.append([bar.label, *(of.get(name, "") for name in names), bar.text])
+        columns = [Column(""), *(Column(name, number=True) for name in names)]
+        return Table(self.caption, [*columns, Column("total", number=True)], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """A filter: what it removes of what is left, what it would remove alone, and what stays."""
+
+    name: Value
+    removed: int
+    alone: int
+    left: int
+    reasons: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """Filters in their order, over a number of things (nodes, devices)."""
+
+    component: ClassVar[str] = "funnel"
+    caption: str
+    things: str
+    total: int
+    steps: Sequence[FunnelStep]
+    note: str = ""
+
+    def width(self, count: int) -> float:
+        """Return the width for a number of things."""
+        return round(WIDTH * count / self.total, 2) if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A thing as a small field; ``share`` from 0 to 1 is its colour, None: unknown."""
+
+    name: str
+    share: float | None
+    text: str = ""
+    href: str = ""
+    tone: Tone = ""
+
+    @property
+    def level(self) -> str:
+        """Return the colour as a number from 0 to 10, or x if it is unknown."""
+        return "x" if self.share is None else str(round(10 * min(1.0, max(0.0, self.share))))
+
+    @property
+    def title(self) -> str:
+        """Return the name with its text."""
+        return f"{self.name}: {self.text}" if self.text else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CellGroup:
+    """Cells with a heading."""
+
+    name: str
+    cells: Sequence[Cell]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One cell for each thing, in groups; ``low`` and ``high`` label the ends of the scale."""
+
+    component: ClassVar[str] = "cells"
+    caption: str
+    groups: Sequence[CellGroup]
+    low: str = "0 %"
+    high: str = "100 %"
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pager:
+    """Which part of a list is shown; an empty address: there is no such page."""
+
+    first: int
+    last: int
+    total: int
+    previous: str = ""
+    following: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A diagnostic with the line of the source in three parts: before, marked and after."""
+
+    component: ClassVar[str] = "diagnostic"
+    place: str
+    severity: str
+    code: str
+    message: str
+    line: int
+    before: str = ""
+    marked: str = ""
+    after: str = ""
+    hints: Sequence[str] = field(default=())
+    href: str = ""
+
+    @classmethod
+    def of(cls, found: Diagnostic, href: str = "") -> Problem:
+        """Return a diagnostic as it is shown; ``href``: where its source is."""
+        line, column = found.excerpt()
+        start = min(column - 1, len(line))
+        end = min(len(line), start + max(1, found.width))
+        return cls(
+            f"{found.file}:{found.line}:{found.column}",
+            str(found.severity),
+            found.code,
+            found.message,
+            found.line,
+            line[:start],
+            line[start:end] or (" " if line else ""),
+            line[end:],
+            tuple(text for text in (found.context, found.hint) if text),
+            href,
+        )
+
+    @property
+    def tone(self) -> Tone:
+        """Return the tone of the severity."""
+        return "bad" if self.severity == "error" else "warn"
+
+    @property
+    def caret(self) -> str:
+        """Return the line that marks the place below the source."""
+        indent = "".join("\t" if char == "\t" else " " for char in self.before)
+        return f"{indent}^{'~' * (len(self.marked) - 1)}"

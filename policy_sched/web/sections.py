@@ -1,0 +1,92 @@
+"""What a report is made of: sections of components, and the answer in a sentence first."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from policy_sched.web.charts import Chart
+from policy_sched.web.components import (
+    Badge,
+    Bars,
+    Cells,
+    Facts,
+    Funnel,
+    Problem,
+    Table,
+    Tone,
+    Value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Paragraphs, or the points of a list."""
+
+    component: ClassVar[str] = "prose"
+    texts: Sequence[Value]
+    points: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text of several lines. ``marks``: by line, from 1, a tone and a remark."""
+
+    component: ClassVar[str] = "source"
+    caption: str
+    text: str
+    marks: Mapping[int, Badge] = field(default_factory=dict)
+    folded: bool = False
+
+    @property
+    def lines(self) -> list[tuple[int, str, Badge | None]]:
+        """Return the lines with their numbers and marks."""
+        split = self.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        return [(n, line, self.marks.get(n)) for n, line in enumerate(split, start=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG picture, with a text for those who do not see it."""
+
+    component: ClassVar[str] = "picture"
+    text: str
+    svg: bytes
+
+    @property
+    def address(self) -> str:
+        """Return the picture as an address that holds it."""
+        return f"data:image/svg+xml;base64,{b64encode(self.svg).decode()}"
+
+
+Block: TypeAlias = (
+    Table | Bars | Funnel | Cells | Problem | Facts | Prose | Source | Picture | Chart
+)
+"""What a section holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with what is below it. ``folded``: shown on demand, and on paper."""
+
+    title: str
+    blocks: Sequence[Block]
+    note: str = ""
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A page: its heading, the answer in a sentence, and sections.
+
+    ``kind`` says what is reported ("explain"), ``tone`` whether that is good.
+    """
+
+    title: str
+    answer: str
+    sections: Sequence[Section]
+    kind: str = ""
+    tone: Tone = ""
+    remarks: Sequence[str] = ()

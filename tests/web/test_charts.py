@@ -1,0 +1,74 @@
+"""Curves: the still picture, the data for the script, and the table."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.web import Chart, Series, json_for_script
+from policy_sched.web.charts import HEIGHT, TABLE_ROWS, WIDTH, number_text, seconds_text
+from tests.web.gallery import chart
+
+NUMBERS = st.none() | st.floats(0, 1e12)
+
+
+def test_a_gap_begins_a_new_line() -> None:
+    """A value that is not there interrupts the curve."""
+    found = chart("queue")
+    assert found.path(found.series[0]).count("M") == 1
+    assert found.path(found.series[1]).count("M") == 2
+
+
+def test_a_stepped_curve_holds_its_value() -> None:
+    """A stepped curve goes across, then up or down."""
+    found = Chart("a", "a", "x", [0, 1], [Series("s", [0, 4])], stepped=True)
+    assert found.path(found.series[0]) == "M56.0 214.0H708.0V10.0"
+
+
+def test_ticks_are_round_numbers() -> None:
+    """The grid has round numbers, from 0 up to the highest value or above it."""
+    found = chart("queue")
+    assert [tick.text for tick in found.y_ticks] == ["0", "2", "4", "6"]
+    assert [tick.text for tick in found.x_ticks] == ["0s", "30m", "1h", "1h30m", "2h"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e9), NUMBERS), max_size=30), st.booleans())
+def test_every_curve_can_be_drawn(values: list[tuple[float, float | None]], stepped: bool) -> None:
+    """Whatever the numbers, ticks and tables exist, and the picture stays inside of its field."""
+    values.sort(key=lambda pair: pair[0])
+    x, y = [pair[0] for pair in values], [pair[1] for pair in values]
+    found = Chart("a", "a", "x", x, [Series("s", y)], stepped=stepped)
+    places = [tick.at for tick in (*found.x_ticks, *found.y_ticks)]
+    path = found.path(found.series[0]).replace("M", " ").replace("L", " ").replace("H", " ")
+    places += [float(number) for number in path.replace("V", " ").split()]
+    assert all(-0.1 <= place <= max(WIDTH, HEIGHT) for place in places)
+    assert len(found.y_ticks) <= 8
+    assert len(found.table.rows) <= TABLE_ROWS
+    json.loads(json_for_script(found.data))
+
+
+def test_what_is_no_number_is_a_gap() -> None:
+    """Infinite values are left out of the picture and of the data."""
+    found = Chart("a", "a", "x", [0, 1, 2], [Series("s", [1.0, math.inf, math.nan])])
+    assert found.path(found.series[0]) == "M56.0 10.0"
+    assert found.data["series"] == [{"name": "s", "values": [1.0, None, None]}]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (1234567.8, "1,234,568"), (0.12345, "0.1235"), (12.5, "12.5")]
+)
+def test_numbers_are_short(value: float, text: str) -> None:
+    """Four digits, and commas from a thousand up."""
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0s"), (45, "45s"), (3600, "1h"), (9000, "2h30m"), (129600, "1d12h")]
+)
+def test_durations_have_two_units(value: float, text: str) -> None:
+    """Times are written with their two largest units."""
+    assert seconds_text(value) == text

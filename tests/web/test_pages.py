@@ -1,0 +1,107 @@
+"""Pages: what is escaped, what may run, and what a document holds."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from policy_sched.web import asset, document, environment, render, report, served_assets
+from tests.web.gallery import gallery
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "\"'><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "{{ 7*7 }}",
+    "a\nb\x00",
+    "\u202egnp.exe",
+    "half \ud800",
+    "x" * 10_000,
+)
+
+
+class Elements(HTMLParser):
+    """Collects elements with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def shape(text: str) -> list[tuple[str, list[str]]]:
+    """Return the elements of a page with the names of their attributes."""
+    return [(tag, sorted(attributes)) for tag, attributes in Elements(text).found]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_a_hostile_name_is_only_text(name: str) -> None:
+    """A page has the same elements whatever a name is, and can be written as UTF-8."""
+    page = report(gallery(name))
+    assert shape(page) == shape(report(gallery("worker")))
+    assert page.encode()
+
+
+def test_no_attribute_holds_a_style_or_a_script() -> None:
+    """The policy forbids them, so no template has any."""
+    names = {name for _, attributes in shape(report(gallery())) for name in attributes}
+    assert "style" not in names
+    assert not [name for name in names if name.startswith("on")]
+
+
+def test_only_what_is_shipped_may_run() -> None:
+    """The policy of a document has the digest of each style and script in it, and nothing else."""
+    page = report(gallery())
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+    inside = [
+        asset(name) for name in ("style.css", "uplot.css", "tables.js", "uplot.js", "charts.js")
+    ]
+    allowed = re.findall(r"sha256-[\w+/=]+", policy.replace("&#39;", "'"))
+    assert allowed == [one.integrity for one in inside]
+    assert all(one.text in page for one in inside)
+    assert "default-src &#39;none&#39;" in policy
+    assert "unsafe" not in policy
+
+
+def test_nothing_is_loaded() -> None:
+    """A document names no other address, and no asset can end its element."""
+    found = Elements(report(gallery())).found
+    addresses = [a.get("src") or a.get("href") or "" for _, a in found if {"src", "href"} & set(a)]
+    assert all(address.startswith(("data:image/svg+xml;base64,", "#")) for address in addresses)
+    inside = ("style.css", "uplot.css", "tables.js", "uplot.js", "charts.js")
+    assert not [name for name in inside if re.search("</(style|script)", asset(name).text)]
+
+
+def test_a_document_without_curves_has_no_scripts() -> None:
+    """Scripts are there only for what needs them."""
+    page = document("a", "components/badge.html")
+    assert "<script" not in page
+    assert "script-src &#39;none&#39;" in page
+
+
+def test_a_page_of_a_server_names_its_assets_by_their_content() -> None:
+    """Styles and scripts have names that change when they do."""
+    page = render("layout.html", navigation=[])
+    named = set(re.findall(r'/assets/([^"]+)"', page))
+    assert named <= set(served_assets())
+    assert re.fullmatch(r"style-[0-9a-f]{12}\.css", asset("style.css").hashed_name)
+
+
+def test_a_value_that_is_missing_is_an_error() -> None:
+    """A template that names what it was not given does not render."""
+    undefined = environment().undefined
+    with pytest.raises(Exception, match="navigation") as found:
+        render("layout.html")
+    assert undefined.__name__ == "StrictUndefined"
+    assert found.type.__name__ == "UndefinedError"
+
+
+def test_equal_values_are_equal_bytes() -> None:
+    """A report depends on its values alone."""
+    assert report(gallery()) == report(gallery())
