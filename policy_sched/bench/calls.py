@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from policy_sched.bench.in_process import COLD, WARM, run_phases
+from policy_sched.bench.in_process import COLD, WARM, loaded, run_phases
 from policy_sched.bench.workloads import Workload
 
 SIZES: Final = ((COLD, 60), (WARM, 100), (WARM, 200))
@@ -71,7 +71,8 @@ def calls_per_pod(workload: Workload, nodes: int) -> Calls:
         finally:
             sys.setprofile(before)
 
-    run_phases(workload, nodes, SIZES, counted)
+    scheduler, _ = loaded(workload, nodes)
+    run_phases(workload, scheduler, SIZES, counted)
     _, few, many = profiles
     pods = SIZES[2][1] - SIZES[1][1]
     more = many.calls - few.calls

@@ -176,24 +176,19 @@ def run_benchmark(
     workload: Workload, nodes: int, pods: int, policies: Sequence[str] = ()
 ) -> Result:
     """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
-    sizes = ((COLD, pods), (WARM, pods))
-    init_pods, phases = run_phases(workload, nodes, sizes, quiet_collector, policies)
+    scheduler, init_pods = loaded(workload, nodes, policies=policies)
+    phases = run_phases(workload, scheduler, ((COLD, pods), (WARM, pods)), quiet_collector)
     threshold = workload.threshold if nodes == workload.nodes else None
     return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
 
 
 def run_phases(
     workload: Workload,
-    nodes: int,
+    scheduler: Scheduler,
     sizes: Sequence[tuple[str, int]],
     around: Callable[[], AbstractContextManager[None]],
-    policies: Sequence[str] = (),
-) -> tuple[int, list[Phase]]:
-    """Run phases on one cluster, each with a name and a number of pods, and within ``around``.
-
-    Return the number of init pods and the phases.
-    """
-    scheduler, init_pods = loaded(workload, nodes, policies=policies)
+) -> list[Phase]:
+    """Run phases one after the other, each with a name and a number of pods, within ``around``."""
     phases = []
     first = 0  # no pod comes twice, so that distinct pods stay distinct
     for name, pods in sizes:
@@ -204,13 +199,21 @@ def run_phases(
             phases.append(run.timed(name, texts))
         run.undo()
         first += pods
-    return init_pods, phases
+    return phases
 
 
 def loaded(
     workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
 ) -> tuple[Scheduler, int]:
     """Return a scheduler with nodes and bound init pods, and how many those are."""
+    scheduler = with_nodes(workload, nodes, config, policies)
+    return scheduler, add_init_pods(scheduler, workload, nodes)
+
+
+def with_nodes(
+    workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
+) -> Scheduler:
+    """Return a scheduler with the workload's objects and nodes."""
     objects = [_decoded(one) for one in workload.objects]
     if workload.slices is not None:
         objects += [_decoded(one) for i in range(nodes) for one in workload.slices(i)]
@@ -218,15 +221,20 @@ def loaded(
     for one in objects:
         if isinstance(one, Namespace):
             scheduler.cache.set_namespace(one)
-    decode_node = msgspec.json.Decoder(Node).decode
+    decode = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
-        scheduler.cache.add_node(decode_node(node_json(workload, i)))
-    decode_pod = msgspec.json.Decoder(Pod).decode
+        scheduler.cache.add_node(decode(node_json(workload, i)))
+    return scheduler
+
+
+def add_init_pods(scheduler: Scheduler, workload: Workload, nodes: int) -> int:
+    """Add the bound init pods; return how many there are."""
+    decode = msgspec.json.Decoder(Pod).decode
     count = 0
     for text in init_pods_json(workload, nodes):
-        scheduler.cache.add_pod(PodInfo.of(decode_pod(text)))
+        scheduler.cache.add_pod(PodInfo.of(decode(text)))
         count += 1
-    return scheduler, count
+    return count
 
 
 def _decoded(manifest: Mapping[str, object]) -> ApiObject:

@@ -18,6 +18,7 @@ from policy_sched.bench import (
     preemption,
     reload,
     rule_cost,
+    size,
     snapshot,
 )
 from policy_sched.bench.workloads import DRY_RUN, WORKLOADS, workload_from_test
@@ -58,6 +59,7 @@ Name = Literal[
     "Snapshot",
     "API",
     "Turns",
+    "Size",
     "All",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
@@ -91,7 +93,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
         again and the policies change. Turns makes changes to such a cluster that concern 10,000
-        waiting pods at once, and measures the turns of the scheduler's event loop. All runs every
+        waiting pods at once, and measures the turns of the scheduler's event loop. Size
+        loads 100,000 nodes and 1,000,000 pods and measures their memory. All runs every
         workload of decisions, each in a process of its own, and prints a table in Markdown:
         beside the rates, scheduler_perf's threshold, what bare arrays take, and calls per pod.
     nodes
@@ -104,7 +107,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         A file of scenarios: nodes get labels, annotations and devices of the nodes of its first
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
     existing
-        Pods that are bound before API or Turns measures anything: 30,000 unless given.
+        Pods that are bound before API, Turns or Size measures anything: 30,000 unless given, and
+        1,000,000 for Size.
     tls
         Whether the API server of API speaks TLS.
     output
@@ -120,6 +124,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
             report = _workload(name, nodes, pods, policies, like)
         elif name == api.NAME:
             report = asyncio.run(api.run_api(*_load(api, nodes, pods, existing), tls=tls))
+        elif name == size.NAME:
+            report = size.run_size(*_load(size, nodes, pods, existing))
         elif name == event_loop_latency.NAME:
             load = _load(event_loop_latency, nodes, pods, existing)
             report = asyncio.run(event_loop_latency.run_turns(*load))
@@ -138,6 +144,7 @@ _READ: Final = {
     ledger.NAME: ("--nodes",),
     api.NAME: ("--nodes", "--existing", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
+    size.NAME: ("--nodes", "--existing"),
 }
 """Options that count for what is no workload of scheduler_perf."""
 _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")

@@ -11,7 +11,7 @@ import pytest
 from policy_sched.bench import api as api_benchmark
 from policy_sched.bench import check as check_benchmark
 from policy_sched.bench import event_loop_latency as turns_benchmark
-from policy_sched.bench import ledger
+from policy_sched.bench import ledger, size
 from policy_sched.bench import reload as reload_benchmark
 from policy_sched.bench import rule_cost as rule_cost_benchmark
 from policy_sched.bench import snapshot as snapshot_benchmark
@@ -169,4 +169,5 @@ def test_every_workload_can_be_named() -> None:
         turns_benchmark.NAME,
         snapshot_benchmark.NAME,
         ledger.NAME,
+        size.NAME,
     }
