@@ -15,7 +15,13 @@ import pickle
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import import_module
@@ -64,6 +70,9 @@ class Work:
             where = traceback.extract_tb(error.__traceback__)[-1]
             return Failure(f"{type(error).__name__}: {error} ({where.name})")
 
+
+_ROUNDS: Final = 3
+"""How often runs are handed out to Dask whose inputs were lost."""
 
 Answer = tuple[Order, RunResult | Failure]
 Note = Callable[[str], None]
@@ -134,8 +143,8 @@ def _handed_out(
     """Yield results; no more runs than workers are under way. Raises BrokenProcessPool."""
     while queue or under_way:
         while queue and len(under_way) < count:
-            order = queue.popleft()
-            under_way[pool.submit(_in_worker, order)] = order
+            future = pool.submit(_in_worker, queue[0])
+            under_way[future] = queue.popleft()
         done, _ = wait(under_way, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=lambda one: under_way[one].number):
             result = future.result()
@@ -143,25 +152,41 @@ def _handed_out(
 
 
 def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Answer]:
-    """Yield the results of orders as a Dask cluster gives them."""
+    """Yield the results of orders as a Dask cluster gives them. Raises PolicySchedError.
+
+    Runs are lost if all workers die that have the inputs; they are handed out again.
+    """
     distributed = require("distributed", "dask")
+    data, left = pickle.dumps(work, pickle.HIGHEST_PROTOCOL), list(orders)
     try:
-        client = distributed.Client(address, set_as_default=False)
+        with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
+            for _ in range(_ROUNDS):
+                lost: list[Order] = []
+                yield from _from_dask(distributed, client, data, left, lost)
+                if not lost:
+                    return
+                note(f"the workers were killed that had the inputs; {len(lost)} runs are left")
+                left = lost
     except OSError as error:
-        raise PolicySchedError(f"--engine {address}: {error}") from None
-    with client:
-        shared = client.scatter(
-            pickle.dumps(work, pickle.HIGHEST_PROTOCOL), broadcast=True, hash=False
-        )
-        futures = {client.submit(_for_dask, shared, order, pure=False): order for order in orders}
-        for future in distributed.as_completed(futures, loop=client.loop):
-            order = futures[future]
-            try:
-                yield order, future.result()
-            except distributed.KilledWorker:
-                message = "three workers were killed while they ran it"
-                note(f"{order.variant}, seed {order.seed}: {message}")
-                yield order, Failure(message)
+        raise PolicySchedError(f"--engine dask://{address}: {error or type(error)}") from None
+    for order in left:
+        yield order, Failure(f"the workers were killed {_ROUNDS} times while they ran it")
+
+
+def _from_dask(
+    distributed: Any, client: Any, data: bytes, orders: Sequence[Order], lost: list[Order]
+) -> Iterator[Answer]:
+    """Yield results, and add the orders whose inputs were lost."""
+    shared = client.scatter(data, broadcast=True, hash=False)
+    futures = {client.submit(_for_dask, shared, order, pure=False): order for order in orders}
+    for future in distributed.as_completed(futures, loop=client.loop):
+        order = futures[future]
+        try:
+            yield order, future.result()
+        except distributed.KilledWorker:
+            yield order, Failure("three workers were killed while they ran it")
+        except CancelledError:
+            lost.append(order)
 
 
 def _for_dask(data: bytes, order: Order) -> RunResult | Failure:
@@ -185,7 +210,7 @@ def engine_of(name: str | None, workers: int, note: Note) -> Engine:
     scheme, _, address = name.partition("://")
     if scheme != "dask" or not address:
         raise PolicySchedError(f"--engine {name}: write dask://HOST:PORT")
-    return lambda work, orders: on_dask(work, orders, f"tcp://{address}", note)
+    return lambda work, orders: on_dask(work, orders, address, note)
 
 
 EXTRAS: Final = {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +14,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.errors import PolicySchedError
+from policy_sched.experiments import Store, read_sweep, run_tasks, tables
 from policy_sched.experiments.engine import (
     Answer,
     Failure,
@@ -24,6 +28,18 @@ from tests.experiments.examples import tiny
 from tests.experiments.workers import Deadly
 
 ORDERS = [Order(number, "v", number) for number in range(6)]
+
+TABLES = ("runs", "summary", "curves", "bands", "comparison")
+POD_WITH_NOTE = {
+    "metadata": {
+        "name": "${row.name}",
+        "namespace": "default",
+        "annotations": {"note": "${row.note}"},
+    },
+    "spec": {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "${row.cpu}"}}}],
+    },
+}
 
 
 def answers(found: Iterator[Answer]) -> dict[int, float | str]:
@@ -54,6 +70,38 @@ def test_a_run_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     assert found == {number: float(number) for number in (0, 2, 3, 4, 5)}
 
 
+STARTS_NOT = """\
+import os, signal, sys
+if "--multiprocessing-fork" in sys.orig_argv:
+    try:
+        os.close(os.open(__file__ + ".mark", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        pass
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""What kills the first process of a pool before it has read anything."""
+
+
+def test_a_worker_killed_while_it_starts_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies before it has read its work is replaced, however much that is; the tables
+    are those of one process."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(STARTS_NOT, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    rows = "".join(f"p{i},1,60,{'x' * 200}\n" for i in range(400))
+    file = tiny(tmp_path, {"workload.rows.pod": POD_WITH_NOTE}, f"name,cpu,seconds,note\n{rows}")
+    assert run(["sweep", file, "-j", "2", "--results", str(tmp_path / "two")]) == 0
+    assert (site / "sitecustomize.py.mark").exists()
+    assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
+    for table in TABLES:
+        one, other = (tmp_path / where / f"{table}.csv" for where in ("one", "two"))
+        assert one.read_bytes() == other.read_bytes()
+
+
 @pytest.mark.parametrize("name", ["dask:/host", "ray://host:1", "dask://"])
 def test_an_unknown_engine_is_refused(name: str) -> None:
     """Only dask://HOST:PORT is an engine."""
@@ -67,20 +115,64 @@ def test_a_missing_extra_is_named() -> None:
         require("no_such_module", "plot")
 
 
+@contextmanager
+def dask_cluster() -> Iterator[Any]:
+    """Yield a Dask cluster of two processes."""
+    from distributed import LocalCluster  # noqa: PLC0415  seconds of imports
+
+    options: dict[str, Any] = {"processes": True, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        silence_logs=logging.CRITICAL,
+        **options,
+    ) as cluster:
+        yield cluster
+
+
+def engine_name(cluster: Any) -> str:
+    """Return the value of --engine for a cluster."""
+    return f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+
+
 @pytest.mark.filterwarnings("default")
 def test_a_dask_cluster_gives_the_same_bytes(tmp_path: Path) -> None:
     """Two workers of a local Dask cluster give the tables of one process."""
-    from distributed import LocalCluster  # noqa: PLC0415  seconds of imports
-
     file = tiny(tmp_path)
-    options: dict[str, Any] = {"processes": True, "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", silence_logs=logging.ERROR, **options
-    ) as cluster:
-        address = cluster.scheduler_address.removeprefix("tcp://")
-        there = ["--engine", f"dask://{address}", "--results", str(tmp_path / "dask")]
+    with dask_cluster() as cluster:
+        there = ["--engine", engine_name(cluster), "--results", str(tmp_path / "dask")]
         assert run(["sweep", file, *there]) == 0
     assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
-    for table in ("runs", "summary", "curves", "bands", "comparison"):
+    for table in TABLES:
         one, other = (tmp_path / where / f"{table}.csv" for where in ("one", "dask"))
         assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("killed", [1, 2])
+def test_killed_workers_of_dask_lose_nothing(killed: int, tmp_path: Path) -> None:
+    """While runs are left, one or both of the workers of a Dask cluster are killed: the tables are
+    those of one process, to the byte."""
+    sweep = read_sweep(tiny(tmp_path, {"seeds": {"count": 6}}))[0]
+    assert sweep is not None
+    texts = []
+    with dask_cluster() as cluster:
+        victims = [nanny.pid for nanny in cluster.workers.values()][:killed]
+
+        def advance(more: int) -> None:
+            while more and victims:
+                os.kill(victims.pop(), signal.SIGKILL)
+
+        for name in (None, engine_name(cluster)):
+            store = Store(tmp_path / f"results-{name is None}")
+            engine = engine_of(name, 1, print)
+            outcome = run_tasks(sweep, sweep.tasks, store, engine, advance if name else ignored)
+            assert not outcome.failures
+            texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])
+    assert not victims
+    assert texts[0] == texts[1]
+
+
+def ignored(_more: int) -> None:
+    """Do nothing about progress."""

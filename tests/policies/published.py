@@ -96,6 +96,13 @@ class Node:
             return [fitting[scores.index(max(scores))]]
         return [min(fitting, key=lambda i: (self.gpus[i], i))]
 
+    def take(self, pod: Row, gpus: Sequence[int]) -> None:
+        """Give a pod its share of the node."""
+        self.cpu -= int(pod["cpu_milli"])
+        self.memory -= int(pod["memory_mib"])
+        for one in gpus:
+            self.gpus[one] -= int(pod["gpu_milli"])
+
 
 def placements(
     policy: str,
@@ -123,9 +130,6 @@ def placements(
             scores = [(one - min(raw)) * 100 // width if width else equal for one in raw]
         node = feasible[scores.index(max(scores))]
         gpus = node.choice(pod, policy, usual)
-        node.cpu -= int(pod["cpu_milli"])
-        node.memory -= int(pod["memory_mib"])
-        for one in gpus:
-            node.gpus[one] -= int(pod["gpu_milli"])
+        node.take(pod, gpus)
         found.append((nodes[node.number]["sn"], " ".join(map(str, gpus))))
     return found

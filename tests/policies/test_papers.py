@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from policy_sched.cli.main import run
-from tests.policies.published import placements
+from tests.policies.published import Node, placements
 
 PAPERS = Path(__file__).parents[2] / "policies" / "papers"
 ORDERS = {
@@ -108,3 +108,46 @@ def test_pods_go_where_the_simulators_send_them(
                 policy, nodes, pods, order, ranks
             )
             assert any(one["node"] == "" for one in rows)
+
+
+def test_random_draws_among_the_nodes_and_gpus_with_room(tmp_path: Path) -> None:
+    """Each pod of the sample goes to a node and GPU that fit, if there are any; which ones is drawn
+    evenly, again for another seed, and the same for the same one."""
+    sample = PAPERS / "fgd" / "sample"
+    path = PAPERS / "fgd" / "random-experiment.yaml"
+    files = {"pods": "pods", "cluster": "nodes", "arrivals": "arrivals"}
+    given = list(chain(*(("--set", f"{name}={sample / file}.csv") for name, file in files.items())))
+    for folder in ("one", "other"):
+        results = ["--jobs", "1", "--results", str(tmp_path / folder)]
+        assert run(["sweep", str(path), *results, *given]) == 0
+    texts = [(tmp_path / folder / "pods.csv").read_bytes() for folder in ("one", "other")]
+    assert texts[0] == texts[1]
+    rows, pods, nodes = (
+        table(tmp_path / "one" / "pods.csv"),
+        table(sample / "pods.csv"),
+        table(sample / "nodes.csv"),
+    )
+    drawn: list[tuple[int, int]] = []
+    drawn_gpus: list[tuple[int, int]] = []
+    for seed in map(str, range(42, 52)):
+        cluster = {row["sn"]: Node(i, row) for i, row in enumerate(nodes)}
+        order = [int(one[seed]) for one in table(sample / "arrivals.csv") if one[seed]]
+        placed = [row for row in rows if row["seed"] == seed]
+        for number, row in zip(order, placed, strict=True):
+            pod = pods[number]
+            feasible = [name for name, node in cluster.items() if node.fits(pod)]
+            assert bool(row["node"]) == bool(feasible)
+            if not feasible:
+                continue
+            drawn.append((feasible.index(row["node"]), len(feasible)))
+            node, gpus = cluster[row["node"]], [int(one) for one in row["devices"].split()]
+            fitting = [i for i, g in enumerate(node.gpus) if g >= int(pod["gpu_milli"])]
+            if len(gpus) == 1 and int(pod["gpu_milli"]) < 1000:
+                drawn_gpus.append((fitting.index(gpus[0]), len(fitting)))
+            else:
+                assert gpus == fitting[: int(pod["num_gpu"])]
+            node.take(pod, gpus)
+    for draws in (drawn, drawn_gpus):
+        places = [place / (count - 1) for place, count in draws if count > 1]
+        assert len(places) > 500
+        assert 0.47 < sum(places) / len(places) < 0.53
