@@ -5,6 +5,9 @@ What fails is tried again by the rules of `retries`; a 401 is tried again once, 
 know of something newer. A stream is one answer that goes on: its lines are given out as they come,
 and the reader decides what to do when it ends. Redirects are not followed: they would carry
 the credentials elsewhere.
+
+aiohttp reads and watches; requests with a body, which are many and small, have connections of
+their own (`connections`) unless a proxy is between.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ import msgspec
 from yarl import URL
 
 from policy_sched.client.apimachinery import ApiError
-from policy_sched.client.kube.auth import Access, Grant
+from policy_sched.client.kube.auth import Access, AccessError, Grant
+from policy_sched.client.kube.rest.connections import Answer, Connections
 from policy_sched.client.kube.rest.errors import (
     UNAUTHORIZED,
     Malformed,
@@ -62,6 +66,8 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 USER_AGENT: Final = "policy-sched"
 IDENTITY: Final = {"Accept-Encoding": "identity"}
 """Says that an answer is to be sent as it is; streams are never compressed (as client-go)."""
+REFUSED: Final = 300
+"""The lowest status that is no success; redirects are not followed."""
 ERROR_BYTES: Final = 1 << 20
 """Bytes of a refusal that are read."""
 QUESTIONS: Final = frozenset(
@@ -161,17 +167,33 @@ class Api:
         self.observe: Observe | None = None
         self.traffic: Traffic | None = None
         self._session: aiohttp.ClientSession | None = None
+        self._connections: Connections | None = None
+        self._server = URL(access.server, encoded=True)
+        self._authority = self._server.authority
+        self._secure = self._server.scheme == "https"
 
     async def __aenter__(self) -> Self:
+        access, settings = self.access, self.settings
+        headers = (("User-Agent", USER_AGENT), ("Accept", JSON), *access.headers)
         self._session = aiohttp.ClientSession(
-            connector=connector_of(self.access.proxy),
-            headers=(("User-Agent", USER_AGENT), ("Accept", JSON), *self.access.headers),
+            connector=connector_of(access.proxy),
+            headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Content-Type",),
         )
+        if not access.proxy:
+            self._connections = Connections(
+                self._server,
+                (*headers, *IDENTITY.items()),
+                access.trust.server_name,
+                connect=settings.connect,
+                longest=settings.longest_answer,
+            )
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._connections is not None:
+            self._connections.close()
         if self._session is not None:
             await self._session.close()
 
@@ -266,15 +288,11 @@ class Api:
         )
         sending = OutgoingRequest("GET", path, query, None, JSON, IDENTITY)
         async with self._answer(sending, timeout) as response:
-            check_content(sending, response)
+            check_content(sending, response.headers.get("Content-Type", JSON))
             async with aclosing(lines_of(response)) as lines:
                 yield lines
 
     # Inside.
-
-    @cached_property
-    def _server(self) -> URL:
-        return URL(self.access.server, encoded=True)
 
     @cached_property
     def _prefix(self) -> str:
@@ -290,7 +308,7 @@ class Api:
         """Take a token of the client's limit; return the seconds until it is available."""
         wait = bucket.take()
         if self.traffic is not None:
-            self.traffic.throttled(method, self._server.authority, wait)
+            self.traffic.throttled(method, self._authority, wait)
         return wait
 
     async def _wait_for_token(self, bucket: TokenBucket, wait: float) -> None:
@@ -302,12 +320,10 @@ class Api:
 
     async def _try(self, sending: OutgoingRequest, seconds: float) -> bytes:
         try:
-            response = await self._opened(sending, _whole(seconds, self.settings.connect))
-            try:
-                check_content(sending, response)
-                body = await read_within(response, self.settings.longest_answer)
-            finally:
-                _let_go(response)
+            if sending.data is None or sending.query or self._connections is None:
+                body = await self._read(sending, seconds)
+            else:
+                body = await self._write(sending, seconds)
         except TROUBLE as error:
             raise translation(sending, error) from None
         if body is None:
@@ -316,8 +332,48 @@ class Api:
         self.recovery.answered()
         if self.traffic is not None:
             sent = None if sending.data is None else len(sending.data)
-            self.traffic.sized(sending.method, self._server.authority, sent, len(body))
+            self.traffic.sized(sending.method, self._authority, sent, len(body))
         return body
+
+    async def _read(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
+        """Return the body of an answer that may be long; None if it is too long."""
+        response = await self._opened(sending, _whole(seconds, self.settings.connect))
+        try:
+            check_content(sending, response.headers.get("Content-Type", JSON))
+            return await read_within(response, self.settings.longest_answer)
+        finally:
+            _let_go(response)
+
+    async def _write(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
+        """Send a request that has a body, once, or twice after a 401; return that of its answer."""
+        credentials = self.access.credentials
+        grant = await credentials.grant()
+        answer = await self._exchange(sending, grant, seconds)
+        if answer.status == UNAUTHORIZED and credentials.refused(grant):
+            grant = await credentials.grant()
+            answer = await self._exchange(sending, grant, seconds)
+        if answer.status >= REFUSED:
+            raise self._refusal(answer, grant)
+        check_content(sending, answer.content_type or JSON)
+        return answer.body
+
+    async def _exchange(self, sending: OutgoingRequest, grant: Grant, seconds: float) -> Answer:
+        assert self._connections is not None
+        if self.settings.read_only and not _reads(sending):
+            raise WriteRefused(f"{sending}: this client only reads")
+        context = self._tls.of(grant.certificate) if self._secure else None
+        now, code = self.environment.clocks.monotonic, NO_ANSWER
+        began = now()
+        try:
+            answer = await self._connections.exchange(sending, grant, context, seconds)
+            code = str(answer.status)
+        except AccessError:
+            self._tls.doubted()
+            raise
+        finally:
+            if self.observe is not None:
+                self.observe(code, sending.method, self._authority, (now() - began) / SECOND)
+        return answer
 
     @asynccontextmanager
     async def _answer(
@@ -338,18 +394,20 @@ class Api:
         credentials = self.access.credentials
         grant = await credentials.grant()
         response = await self._send(sending, grant, timeout)
-        if response.status < 300:
+        if response.status < REFUSED:
             return response
         if response.status == UNAUTHORIZED and credentials.refused(grant):
             response.release()
             grant = await credentials.grant()
             response = await self._send(sending, grant, timeout)
-        if response.status < 300:
+        if response.status < REFUSED:
             return response
         try:
-            raise await self._refusal(response, grant)
+            body = await read_within(response, ERROR_BYTES)
         finally:
             _let_go(response)
+        retry = response.headers.get("Retry-After")
+        raise self._refusal(Answer(response.status, "", retry, body), grant)
 
     async def _send(
         self, sending: OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
@@ -377,7 +435,7 @@ class Api:
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=proxy_argument(access.proxy),
-                ssl=self._tls.of(grant.certificate) if self._server.scheme == "https" else True,
+                ssl=self._tls.of(grant.certificate) if self._secure else True,
                 server_hostname=access.trust.server_name or None,
             )
             code = str(response.status)
@@ -386,17 +444,17 @@ class Api:
             raise
         finally:
             if self.observe is not None:
-                self.observe(code, sending.method, self._server.authority, (now() - began) / SECOND)
+                self.observe(code, sending.method, self._authority, (now() - began) / SECOND)
         return response
 
-    async def _refusal(self, response: aiohttp.ClientResponse, grant: Grant) -> ApiError:
-        body = await read_within(response, ERROR_BYTES) or b""
+    def _refusal(self, answer: Answer, grant: Grant) -> ApiError:
+        body = (answer.body or b"")[:ERROR_BYTES]
         credential = grant.authorization.partition(" ")[2].encode()
         if credential:  # a proxy may answer with the request that it got
             body = body.replace(credential, HIDDEN)
-        error = error_of_answer(response.status, body)
+        error = error_of_answer(answer.status, body)
         now = EPOCH + timedelta(microseconds=self.environment.clocks.wall() // 1000)
-        seconds = retry_after(response.headers.get("Retry-After"), now.astimezone(UTC))
+        seconds = retry_after(answer.retry_after, now.astimezone(UTC))
         if seconds is not None:
             error.details = {**error.details, "retryAfterSeconds": seconds}
         return error

@@ -101,11 +101,12 @@ def kept_alive(info: tuple[Any, ...]) -> socket.socket:
     """Return a socket for an address, with TCP keep-alive."""
     family, kind, protocol, *_ = info
     made = socket.socket(family, kind, protocol)
-    _keep_alive(made)
+    keep_alive(made)
     return made
 
 
-def _keep_alive(sock: socket.socket) -> None:
+def keep_alive(sock: socket.socket) -> None:
+    """Let a socket notice a dead peer."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
         option = getattr(socket, name, None)  # not every system has them
@@ -145,7 +146,7 @@ class _SocksConnector(ProxyConnector):
         try:
             async with asyncio.timeout(timeout.sock_connect):
                 transport, protocol = await connect(*args, req=req, timeout=timeout, **options)
-                _keep_alive(transport.get_extra_info("socket"))
+                keep_alive(transport.get_extra_info("socket"))
                 if ssl is None:
                     return transport, protocol
                 secured = await asyncio.get_running_loop().start_tls(
@@ -205,10 +206,9 @@ def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
     """Translate an exception of aiohttp, and drop its references to the connection."""
     _untraced(error)
     if isinstance(error, aiohttp.ClientSSLError):
-        return AccessError(f"{sending}: no trust in the server: {_certificate_problem(error)}")
+        return not_trusted(sending, _certificate_error(error))
     if isinstance(error, aiohttp.ClientConnectorError):
-        why = f"cannot connect to {error.host}:{error.port}: {_reason(error.os_error)}"
-        return Unreachable(f"{sending}: {why}", sent=False)
+        return cannot_connect(sending, error.host, error.port or 0, error.os_error)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return Unreachable(f"{sending}: {text_of(error)}", sent=False)
     if isinstance(error, aiohttp.InvalidURL):
@@ -230,11 +230,19 @@ def _untraced(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _certificate_problem(error: aiohttp.ClientSSLError) -> str:
-    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    if isinstance(cause, tls.SSLCertVerificationError):
-        return cause.verify_message
-    return str(cause)
+def cannot_connect(sending: OutgoingRequest, host: str, port: int, error: OSError) -> Unreachable:
+    """Return the error of a request without a connection."""
+    return Unreachable(f"{sending}: cannot connect to {host}:{port}: {_reason(error)}", sent=False)
+
+
+def not_trusted(sending: OutgoingRequest, error: Exception) -> AccessError:
+    """Return the error of a request whose TLS handshake failed."""
+    why = error.verify_message if isinstance(error, tls.SSLCertVerificationError) else str(error)
+    return AccessError(f"{sending}: no trust in the server: {why}")
+
+
+def _certificate_error(error: aiohttp.ClientSSLError) -> Exception:
+    return getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
 
 
 def _reason(error: OSError) -> str:
@@ -252,12 +260,11 @@ def text_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def check_content(sending: OutgoingRequest, response: aiohttp.ClientResponse) -> None:
+def check_content(sending: OutgoingRequest, content_type: str) -> None:
     """Raise Malformed if the content type of an answer is not JSON.
 
     A gateway or a login page answers in HTML; the request was not executed then.
     """
-    content_type = response.headers.get("Content-Type", JSON)
     if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
         raise Malformed(f"{sending}: the answer is {content_type[:80]!r}, not {JSON}")
 

@@ -176,7 +176,7 @@ def test_a_leader_does_not_stir_for_what_it_wrote_itself() -> None:
             api.environment = Environment(api.environment.clocks, api.environment.random, sleep)
             one = elector(here, api, "a", [])
             task = asyncio.create_task(one.run())
-            while not one.watch.following:
+            while not (one.watch.following and one.election.leading):
                 await asyncio.sleep(0.001)
             for count in range(1, 4):
                 assert await one.try_once()

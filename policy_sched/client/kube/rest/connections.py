@@ -1,0 +1,339 @@
+"""Connections of requests that write: one request at a time on each, one answer as a whole.
+
+Theory of operation. A scheduler sends two small requests for each pod, and a general HTTP client
+spends more processor time on each than the decision takes. Here a request is one write, and its
+answer is parsed by httptools. An unused connection is kept for a while, and used again by the next
+request if it has the same TLS settings; the one that was used last is used first. What goes wrong
+is raised as aiohttp raises it. A request that the server may have received is not repeated, except
+for an idempotent one on a connection that was kept and that the server has closed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from yarl import URL
+
+from policy_sched.client.kube.auth import AccessError, Grant
+from policy_sched.client.kube.rest.transport import (
+    OutgoingRequest,
+    cannot_connect,
+    keep_alive,
+    not_trusted,
+)
+
+IDLE: Final = 15.0
+"""Seconds for which an unused connection is kept (aiohttp's default)."""
+IDEMPOTENT: Final = frozenset({"PUT", "DELETE"})
+"""Methods whose requests are sent once more on a new connection if a kept one is closed."""
+STAGGER: Final = 0.25
+"""Seconds after which the next address of a server is tried, too (RFC 8305)."""
+HEADS: Final = 16
+"""Heads of requests that are kept; tokens are renewed, and what went before is not needed."""
+FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+"""Headers that tell where a body ends; without them it ends with the connection."""
+
+
+class Answer(msgspec.Struct):
+    """An answer; ``body`` is None if it is longer than allowed."""
+
+    status: int = 0
+    content_type: str = ""
+    retry_after: str | None = None
+    body: bytes | None = b""
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, and the callbacks of its parser."""
+
+    def __init__(self, context: ssl.SSLContext | None, longest: int) -> None:
+        self.context = context
+        self.closed = False
+        self.reusable = False
+        self.begun = False
+        self.idle_since = 0.0
+        self._longest = longest
+        self._transport: asyncio.Transport | None = None
+        self._parser = HttpResponseParser(self)
+        self._waiting: asyncio.Future[Answer] | None = None
+        self._answer = Answer()
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._framed = False
+
+    def exchange(self, request: bytes, waiting: asyncio.Future[Answer]) -> None:
+        """Send a request; its answer, or why there is none, becomes the future's result."""
+        assert self._transport is not None
+        self._waiting = waiting
+        self._answer = Answer()
+        self.begun = self.reusable = False
+        self._transport.write(request)
+
+    @property
+    def free(self) -> bool:
+        """Whether another request may be sent."""
+        return self.reusable and self._waiting is None and not self.closed
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # asyncio's callbacks.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        keep_alive(transport.get_extra_info("socket"))
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; nothing may come while no request is under way."""
+        if self._waiting is None:
+            self.close()
+            return
+        self.begun = True
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self._fail(aiohttp.ClientPayloadError(str(error)))
+            self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End the answer that has no other end, or report that the rest does not come."""
+        self.closed = True
+        if self._waiting is None:
+            return
+        answered = self._answer.status != 0
+        if answered and not self._framed and error is None:
+            self._complete()
+        elif answered:
+            self._fail(aiohttp.ClientPayloadError("the connection was closed"))
+        elif isinstance(error, OSError):
+            self._fail(aiohttp.ClientOSError(error.errno, error.strerror))
+        else:
+            self._fail(aiohttp.ServerDisconnectedError())
+
+    # httptools' callbacks.
+
+    def on_message_begin(self) -> None:
+        """An answer begins; nothing may come while no request is under way."""
+        if self._waiting is None:
+            self.close()
+        self._answer = Answer()
+        self._pieces = []
+        self._length = 0
+        self._framed = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep the headers that are read."""
+        name = name.lower()
+        if name in FRAMING:
+            self._framed = True
+        elif name == b"content-type":
+            self._answer.content_type = value.decode("latin-1")
+        elif name == b"retry-after":
+            self._answer.retry_after = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """Note the status, and whether another request may follow."""
+        self._answer.status = self._parser.get_status_code()
+        self.reusable = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body."""
+        self._length += len(body)
+        if self._length > self._longest:
+            self._answer.body = None
+            self._complete()
+            self.close()
+        else:
+            self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        """An answer is complete, unless it is an interim one."""
+        if self._answer.status >= 200:
+            self._complete()
+
+    # Inside.
+
+    def _complete(self) -> None:
+        pieces, waiting = self._pieces, self._waiting
+        self._waiting = None
+        if self._answer.body is not None:
+            self._answer.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(self._answer)
+
+    def _fail(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(error)
+
+
+class Connections:
+    """The connections to one server; ``headers`` are sent with each request.
+
+    ``connect`` is in seconds, and ``longest`` the longest body in bytes.
+    """
+
+    def __init__(
+        self,
+        server: URL,
+        headers: tuple[tuple[str, str], ...],
+        server_name: str,
+        *,
+        connect: float,
+        longest: int,
+    ) -> None:
+        self._server = server
+        self._server_name = server_name
+        self._connect_within = connect
+        self._longest = longest
+        self._prefix = server.raw_path.rstrip("/")
+        self._headers = (("Host", server.host_port_subcomponent or ""), *headers)
+        self._heads: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
+        self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def exchange(
+        self,
+        sending: OutgoingRequest,
+        grant: Grant,
+        context: ssl.SSLContext | None,
+        seconds: float,
+    ) -> Answer:
+        """Send a request and return the answer.
+
+        Raises Unreachable and AccessError if there is no connection, and what aiohttp raises.
+        """
+        request = self._encoded(sending, grant)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        kept = self._take(context)
+        if kept is not None:
+            try:
+                return await self._answered(kept, request, until)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if sending.method not in IDEMPOTENT or kept.begun:
+                    raise
+        fresh = await self._connect(sending, context, until)
+        return await self._answered(fresh, request, until)
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for connection in (*self._idle, *self._busy):
+            connection.close()
+        self._idle.clear()
+
+    # Inside.
+
+    async def _connect(
+        self, sending: OutgoingRequest, context: ssl.SSLContext | None, until: float
+    ) -> _Connection:
+        """Open a connection. Raises Unreachable, AccessError and TimeoutError."""
+        loop, server = asyncio.get_running_loop(), self._server
+        host, port = server.host or "", server.port or 0
+        options: dict[str, Any] = {}
+        if context is not None:
+            options = {"ssl": context, "server_hostname": self._server_name or host}
+        timeout = asyncio.timeout_at(min(until, loop.time() + self._connect_within))
+        try:
+            async with timeout:
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(context, self._longest),
+                    host,
+                    port,
+                    happy_eyeballs_delay=STAGGER,
+                    **options,
+                )
+        except TimeoutError as error:
+            if not timeout.expired():  # the system's own
+                raise cannot_connect(sending, host, port, error) from None
+            raise aiohttp.ConnectionTimeoutError(f"Connection timeout to host {server}") from None
+        except ssl.SSLError as error:
+            raise not_trusted(sending, error) from None
+        except OSError as error:
+            raise cannot_connect(sending, host, port, error) from None
+        return connection
+
+    def _encoded(self, sending: OutgoingRequest, grant: Grant) -> bytes:
+        key = sending.method, sending.content_type, grant.authorization
+        head = self._heads.get(key)
+        if head is None:
+            head = self._head(sending, grant)
+            if len(self._heads) >= HEADS:
+                self._heads.clear()
+            self._heads[key] = head
+        data = sending.data or b""
+        return b"%b%b%b%d\r\n\r\n%b" % (head[0], sending.path.encode(), head[1], len(data), data)
+
+    def _head(self, sending: OutgoingRequest, grant: Grant) -> tuple[bytes, bytes]:
+        """Return what stands before the path, and between the path and the body's length."""
+        headers: list[tuple[str, str]] = [*self._headers]
+        if grant.authorization:
+            headers.append(("Authorization", grant.authorization))
+        headers.append(("Content-Type", sending.content_type))
+        if any(char in part for pair in headers for part in pair for char in "\r\n\0"):
+            raise AccessError(f"{sending}: a header contains a line break")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        start = f"{sending.method} {self._prefix}".encode()
+        return start, f" HTTP/1.1\r\n{lines}Content-Length: ".encode()
+
+    def _take(self, context: ssl.SSLContext | None) -> _Connection | None:
+        """Return a kept connection that can be used."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                if connection.context is context:
+                    return connection
+                connection.close()
+        return None
+
+    async def _answered(self, connection: _Connection, request: bytes, until: float) -> Answer:
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Answer] = loop.create_future()
+        timer = loop.call_at(until, _expire, waiting)
+        self._busy.add(connection)
+        try:
+            connection.exchange(request, waiting)
+            return await waiting
+        finally:
+            timer.cancel()
+            self._busy.discard(connection)
+            self._give_back(connection, loop)
+
+    def _give_back(self, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep a connection for the next request, if its answer is complete."""
+        if not connection.free:
+            connection.close()
+            return
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep = loop.call_later(IDLE, self._close_idle, loop)
+
+    def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close what has not been used for a while; the oldest come first."""
+        before = loop.time() - IDLE
+        for connection in self._idle:
+            if connection.idle_since <= before:
+                connection.close()
+        self._idle = [one for one in self._idle if not one.closed]
+        self._sweep = loop.call_later(IDLE, self._close_idle, loop) if self._idle else None
+
+
+def _expire(waiting: asyncio.Future[Answer]) -> None:
+    """End an exchange whose time is over."""
+    if not waiting.done():
+        waiting.set_exception(TimeoutError())

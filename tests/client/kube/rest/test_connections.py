@@ -1,0 +1,278 @@
+"""Connections of requests that write: what is kept, what is closed, and how answers end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from policy_sched.client.kube.auth.credentials import Access, AccessError, Fixed, Grant
+from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.errors import Malformed, Unreachable
+from policy_sched.client.kube.rest.retry import RetryPolicy
+from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage
+
+ONCE = Settings(retry_policy=RetryPolicy(tries=1))
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def sent_bytes(answer: bytes, *, cut: bool = False) -> Any:
+    """Send one request to a server that answers with these bytes; return the body."""
+    found: list[Any] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await wire.raw(answer)
+        if cut:
+            wire.writer.close()
+
+    async def play() -> None:
+        async with stage(script) as here, here.api(ONCE) as api:
+            found.append(await api.request("POST", "/x", {}))
+
+    acted(play())
+    return found[0]
+
+
+ANSWERS = {
+    "a length": (OK, False),
+    "chunks": (
+        b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+        False,
+    ),
+    "the end of the connection": (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}",
+        True,
+    ),
+    "an interim answer before it": (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK, False),
+}
+
+
+@pytest.mark.parametrize(("answer", "cut"), ANSWERS.values(), ids=ANSWERS)
+def test_every_form_of_an_answer_is_read(answer: bytes, cut: bool) -> None:
+    """Bodies end by their length, by a last chunk, or with the connection."""
+    assert sent_bytes(answer, cut=cut) == b"{}"
+
+
+def test_an_answer_without_a_body_is_empty() -> None:
+    """204 has none."""
+    assert sent_bytes(b"HTTP/1.1 204 No Content\r\n\r\n") == b""
+
+
+BROKEN = {
+    "within the head": (b"HTTP/1.1 200 OK\r\nContent-", "Server disconnected"),
+    "within the body": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "the answer broke off"),
+    "before anything": (b"", "Server disconnected"),
+}
+
+
+@pytest.mark.parametrize(("answer", "why"), BROKEN.values(), ids=BROKEN)
+def test_an_answer_that_breaks_off_leaves_open_what_was_done(answer: bytes, why: str) -> None:
+    """The request may have been carried out."""
+    with pytest.raises(Unreachable, match=why) as caught:
+        sent_bytes(answer, cut=True)
+    assert caught.value.sent
+
+
+def test_what_is_no_http_is_an_answer_that_broke_off() -> None:
+    """Its text is not repeated."""
+    with pytest.raises(Unreachable, match="the answer broke off"):
+        sent_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+def test_an_answer_has_at_most_so_many_bytes() -> None:
+    """A longer one is given up while it comes."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await wire.answer(200, b" " * 5000)
+
+    async def play() -> None:
+        async with stage(script) as here, here.api(Settings(longest_answer=4999)) as api:
+            with pytest.raises(Malformed, match="longer than 4999 bytes"):
+                await api.request("POST", "/x", {})
+
+    acted(play())
+
+
+def connections(script: Script, play: Any, settings: Settings = ONCE) -> list[Wire]:
+    """Return the connection of each request of a play."""
+    wires: list[Wire] = []
+
+    async def noted(asked: Asked, wire: Wire) -> None:
+        wires.append(wire)
+        await script(asked, wire)
+
+    async def acting() -> None:
+        async with stage(noted) as here, here.api(settings) as api:
+            await play(api, here)
+
+    acted(acting())
+    return wires
+
+
+async def ok(asked: Asked, wire: Wire) -> None:
+    """Answer well."""
+    await wire.raw(OK)
+
+
+def test_a_connection_serves_one_request_after_another() -> None:
+    """Requests at the same time have one each; later ones use them again."""
+
+    async def play(api: Api, here: Stage) -> None:
+        for _ in range(3):
+            await api.request("POST", "/x", {})
+        await asyncio.gather(*(api.request("PATCH", "/x", {}) for _ in range(2)))
+        await api.request("DELETE", "/x", {})
+
+    wires = connections(ok, play)
+    assert len(wires) == 6
+    assert len({id(wire) for wire in wires}) == 2
+
+
+def test_a_server_that_closes_after_an_answer_gets_a_new_connection() -> None:
+    """Connection: close is respected."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await wire.answer(200, {}, Connection="close")
+
+    async def play(api: Api, here: Stage) -> None:
+        for _ in range(2):
+            await api.request("POST", "/x", {})
+
+    assert len({id(wire) for wire in connections(script, play)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "tries"), [("PUT", 3), ("DELETE", 3), ("POST", 2), ("PATCH", 2)]
+)
+def test_only_an_idempotent_request_is_repeated_on_a_new_connection(
+    method: str, tries: int
+) -> None:
+    """The server closes the kept connection when the second request comes."""
+    requests: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        requests.append(asked.method)
+        if len(requests) == 2:
+            wire.cut()
+        else:
+            await wire.raw(OK)
+
+    async def play(api: Api, here: Stage) -> None:
+        await api.request(method, "/x", {})
+        if tries == 3:
+            await api.request(method, "/x", {})
+            return
+        with pytest.raises(Unreachable):
+            await api.request(method, "/x", {})
+
+    assert len(connections(script, play)) == tries
+
+
+def test_an_answer_that_was_not_requested_ends_the_connection() -> None:
+    """It must not be taken for the answer of the next request."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await wire.raw(OK + OK)
+
+    async def play(api: Api, here: Stage) -> None:
+        for _ in range(2):
+            await api.request("POST", "/x", {})
+
+    assert len({id(wire) for wire in connections(script, play)}) == 2
+
+
+def test_the_connection_of_a_cancelled_request_is_not_used_again() -> None:
+    """Its answer may still come."""
+    hang = asyncio.Event()
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.path == "/slow":
+            hang.set()
+            await asyncio.Event().wait()
+        await wire.raw(OK)
+
+    async def play(api: Api, here: Stage) -> None:
+        task = asyncio.create_task(api.request("POST", "/slow", {}))
+        await hang.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        await api.request("POST", "/x", {})
+
+    assert len({id(wire) for wire in connections(script, play)}) == 2
+
+
+def test_a_request_without_an_answer_ends_in_time() -> None:
+    """The server may have carried it out."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await asyncio.Event().wait()
+
+    async def play(api: Api, here: Stage) -> None:
+        with pytest.raises(Unreachable, match="no answer in time") as caught:
+            await api.request("POST", "/x", {}, timeout=0.01)
+        assert caught.value.sent
+
+    connections(script, play)
+
+
+def test_headers_are_those_of_the_access() -> None:
+    """Impersonation, credentials, one Host, and a body of JSON that is not to be compressed."""
+    headers = (("Impersonate-User", "a"), ("Impersonate-Group", "b"), ("Impersonate-Group", "c"))
+    found: list[Asked] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        found.append(asked)
+        await wire.raw(OK)
+
+    async def play() -> None:
+        async with stage(script) as here:
+            url = f"{here.url}/below/"
+            access = Access(url, credentials=Fixed(Grant("Bearer t")), headers=headers)
+            async with Api(access, here.environment, ONCE) as api:
+                await api.request(
+                    "PATCH", "/x", {"a": 1}, content_type="application/merge-patch+json"
+                )
+
+    acted(play())
+    (asked,) = found
+    assert (asked.method, asked.path, asked.json) == ("PATCH", "/below/x", {"a": 1})
+    assert [line for line in asked.lines if line.startswith("Impersonate")] == [
+        f"{name}: {value}" for name, value in headers
+    ]
+    assert asked.headers["authorization"] == "Bearer t"
+    assert asked.headers["content-type"] == "application/merge-patch+json"
+    assert asked.headers["accept-encoding"] == "identity"
+    assert asked.headers["user-agent"] == "policy-sched"
+    assert asked.headers["host"].startswith("127.0.0.1:")
+
+
+def test_a_token_with_a_line_break_is_not_sent() -> None:
+    """It would be another header."""
+
+    async def play() -> None:
+        async with stage(ok) as here:
+            credentials = Fixed(Grant("Bearer t\r\nX: y"))
+            async with here.api(ONCE, credentials) as api:
+                with pytest.raises(AccessError, match="a header contains a line break"):
+                    await api.request("POST", "/x", {})
+            assert not here.asked
+
+    acted(play())
+
+
+def test_an_api_without_a_server_says_so() -> None:
+    """Nothing was sent."""
+
+    async def play() -> None:
+        async with stage(ok) as here:
+            url = here.url
+        access = Access(url)
+        async with Api(access, here.environment, ONCE) as api:
+            with pytest.raises(
+                Unreachable, match=r"cannot connect to 127.0.0.1:\d+: Conn"
+            ) as caught:
+                await api.request("POST", "/x", {})
+            assert not caught.value.sent
+
+    acted(play())
