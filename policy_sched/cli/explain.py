@@ -13,11 +13,12 @@ from policy_sched.cli.input.cluster_files import read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
+from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
-from policy_sched.explain import Explanation, locate_selectors
+from policy_sched.explain import Explanation, explanation_page, locate_selectors
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo, counted
@@ -44,6 +45,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     after_queue: Annotated[bool, Parameter(negative="")] = False,
     seed: int = 0,
     now: str | None = None,
+    report: str | None = None,
     output: Annotated[
         Literal["text", "json", "annotations"], Parameter(name=["--output", "-o"])
     ] = "text",
@@ -70,10 +72,13 @@ def explain(  # noqa: PLR0913  # the options of the verb
         With --after-queue: decides between nodes with equal scores.
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+    report
+        Write the explanation as one HTML file, too (needs jinja2, the extra console).
     output
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
     require_files(cluster)
+    require_report(report)
     files = (policy or PolicyFlags()).files()
     cluster_files = read_files(cluster)
     plans, warnings = read_policies(files)
@@ -87,6 +92,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
     _add_policies(found, Application(scheduler, plans).report([info]), info.scheduler_name)
     if found.claims is not None:
         locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
+    if report is not None:
+        write_page(report, explanation_page(found))
     _write(found, output)
     return OK
 

@@ -10,6 +10,14 @@ from policy_sched.explain.evaluate_devices import (
     is_over_devices,
 )
 from policy_sched.explain.explain import explain, filter_parts
+from policy_sched.explain.page import (
+    explanation_page,
+    explanation_sections,
+    filters_funnel,
+    rejections_table,
+    scores_bars,
+    tone_of,
+)
 from policy_sched.explain.places import locate_selectors
 from policy_sched.explain.report import Explanation
 
@@ -19,7 +27,13 @@ __all__ = [
     "evaluated",
     "evaluated_on_devices",
     "explain",
+    "explanation_page",
+    "explanation_sections",
     "filter_parts",
+    "filters_funnel",
     "is_over_devices",
     "locate_selectors",
+    "rejections_table",
+    "scores_bars",
+    "tone_of",
 ]

@@ -182,23 +182,38 @@ def _change(one: ClaimChange) -> ClaimChangeStep:
 
 def devices_lines(steps: ClaimSteps) -> Iterator[str]:
     """Yield why devices do not suffice, request by request."""
-    for claim in steps.allocated:
-        where = _some(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
-        devices = ", ".join(claim.devices) or "no devices"
-        yield f"Claim {claim.claim} is allocated ({devices}): {where} can use it"
+    yield from map(allocated_text, steps.allocated)
     for request in steps.requests:
         if not request.nodes:
             continue
-        many = counted(request.count, "device") if request.count else "all devices"
-        title = f"{many} of class {request.device_class}"
-        of = f"request {request.request} of claim {request.claim}"
-        if request.resource:
-            of = f"{request.resource} in container {request.container}"
-        yield f"Devices for {of} ({title}):"
-        width = max(len(_some(step.nodes, len(step.nodes))) for step in request.nodes)
-        for step in request.nodes:
-            names = _some(step.nodes, len(step.nodes))
-            yield f"  {names:<{width}}  {_devices_text(step, request.count)}"
+        yield f"{request_title(request)}:"
+        rows = request_rows(request)
+        width = max(len(names) for names, _ in rows)
+        yield from (f"  {names:<{width}}  {text}" for names, text in rows)
+
+
+def allocated_text(claim: AllocatedClaim) -> str:
+    """Return where an allocated claim can be used."""
+    where = _some(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
+    devices = ", ".join(claim.devices) or "no devices"
+    return f"Claim {claim.claim} is allocated ({devices}): {where} can use it"
+
+
+def request_title(request: RequestStep) -> str:
+    """Return what a request asks for."""
+    many = counted(request.count, "device") if request.count else "all devices"
+    of = f"request {request.request} of claim {request.claim}"
+    if request.resource:
+        of = f"{request.resource} in container {request.container}"
+    return f"Devices for {of} ({many} of class {request.device_class})"
+
+
+def request_rows(request: RequestStep) -> list[tuple[str, str]]:
+    """Return nodes that are alike for a request, and what they have."""
+    return [
+        (_some(step.nodes, len(step.nodes)), _devices_text(step, request.count))
+        for step in request.nodes
+    ]
 
 
 def _devices_text(step: DevicesStep, count: int) -> str:

@@ -129,14 +129,7 @@ class Explanation:
 
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
-        yield from _head(self)
-        for extender, error in self.skipped_extenders.items():
-            yield f"  extender {extender} failed and is ignored: {error}"
-        yield from _queue(self)
-        for name in self.unmatched:
-            yield f"  {name} does not apply to it: a matchCondition is false"
-        for name, failure in self.failed_scores.items():
-            yield f"  the score of {name} {failure}"
+        yield from head_lines(self)
         if self.placements:
             yield ""
             yield from _placements(self)
@@ -151,12 +144,11 @@ class Explanation:
             yield ""
             yield from _scores(self.scores)
             yield ""
-            yield from _what_decided(self)
+            yield from what_decided(self)
         if self.rated:
             yield ""
             yield from rated_lines(self.rated, self.best[0])
-        changes = [] if self.claims is None else list(map(change_text, self.claims.changes))
-        changes += [_alternative(one, self) for one in self.alternatives]
+        changes = change_lines(self)
         if changes:
             yield ""
             yield "What would change that:"
@@ -204,6 +196,24 @@ class Explanation:
 
 PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 """Prefix of the annotations that kube-scheduler-simulator's web interface shows."""
+
+
+def head_lines(found: Explanation) -> Iterator[str]:
+    """Yield the answer, and below it what must be known of it."""
+    yield from _head(found)
+    for extender, error in found.skipped_extenders.items():
+        yield f"  extender {extender} failed and is ignored: {error}"
+    yield from _queue(found)
+    for name in found.unmatched:
+        yield f"  {name} does not apply to it: a matchCondition is false"
+    for name, failure in found.failed_scores.items():
+        yield f"  the score of {name} {failure}"
+
+
+def change_lines(found: Explanation) -> list[str]:
+    """Return what would change the decision, the devices of claims first."""
+    changes = [] if found.claims is None else list(map(change_text, found.claims.changes))
+    return changes + [_alternative(one, found) for one in found.alternatives]
 
 
 def _head(found: Explanation) -> Iterator[str]:
@@ -262,65 +272,93 @@ def _queue(found: Explanation) -> Iterator[str]:
 
 def _placements(found: Explanation) -> Iterator[str]:
     """Yield a row per domain in which the pod's group was tried."""
+    heads, rows = placement_rows(found)
+    yield from table([[head.upper() for head in heads[:4]] + heads[4:], *rows],
+                     range(1, len(heads)), gap="  ")  # fmt: skip
+
+
+def placement_rows(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of the domains in which the pod's group was tried."""
     plugins = sorted({plugin for one in found.placements for plugin in one.plugins})
     several = plugins if len(plugins) > 1 else []
-    yield from table(
+    rows = [
         [
-            ("PLACEMENT", "NODES", "PODS PLACED", "SCORE", *several),
-            *(
-                (
-                    one.name,
-                    str(one.nodes),
-                    f"{one.placed} of {one.pods}",
-                    str(one.score) if one.feasible else "infeasible",
-                    *(str(one.plugins.get(plugin, "")) for plugin in several),
-                )
-                for one in found.placements
-            ),
-        ],
-        range(1, 4 + len(several)),
-        gap="  ",
-    )
+            one.name,
+            str(one.nodes),
+            f"{one.placed} of {one.pods}",
+            str(one.score) if one.feasible else "infeasible",
+            *(str(one.plugins.get(plugin, "")) for plugin in several),
+        ]
+        for one in found.placements
+    ]
+    return ["Placement", "Nodes", "Pods placed", "Score", *several], rows
 
 
 def _filters(found: Explanation) -> Iterator[str]:
     """Yield the filters that remove a node, and the number of the others."""
     heads = ("FILTER", "REMOVES", "ALONE", "LEFT", "REASONS")
-    telling = [step for step in found.filters if step.alone]
     rows = [
         (
             step.name,
             str(step.removed),
             str(step.alone),
             str(step.left),
-            ", ".join(f"{count} {reason}" for reason, count in step.reasons.items()),
+            ", ".join(reason_texts(step)),
         )
-        for step in telling
+        for step in removing(found)
     ]
     if rows:
         yield from table([heads, *rows], (1, 2, 3), gap="  ")
-    silent = len(found.filters) - len(telling)
-    if silent:
-        others = "filters" if silent > 1 else "filter"
-        yield f"{silent} {'other ' if rows else ''}{others} would let every node pass"
+    others = others_text(found)
+    if others:
+        yield others
+
+
+def removing(found: Explanation) -> list[FilterStep]:
+    """Return the filters that remove a node, if only by themselves."""
+    return [step for step in found.filters if step.alone]
+
+
+def reason_texts(step: FilterStep) -> list[str]:
+    """Return a filter's reasons, each with the number of its nodes."""
+    return [f"{count} {reason}" for reason, count in step.reasons.items()]
+
+
+def others_text(found: Explanation) -> str:
+    """Return how many filters remove no node; empty if there are none."""
+    telling = len(removing(found))
+    silent = len(found.filters) - telling
+    others = "filters" if silent > 1 else "filter"
+    return f"{silent} {'other ' * bool(telling)}{others} would let every node pass" * bool(silent)
 
 
 def _scores(scores: Sequence[NodeScore]) -> Iterator[str]:
-    """Yield a column per node and a row per plugin; plugins with equal scores are left out."""
-    plugins = list(scores[0].plugins)
-    telling = [p for p in plugins if len({s.plugins[p] for s in scores}) > 1 or len(scores) == 1]
-    alike = [p for p in plugins if p not in telling and scores[0].plugins[p]]
+    """Yield a column per node and a row per plugin; plugins with equal scores are one row."""
     rows = [("SCORE", *(score.node for score in scores))]
-    rows += [(plugin, *(str(s.plugins[plugin]) for s in scores)) for plugin in telling]
-    if alike:
-        total = sum(scores[0].plugins[plugin] for plugin in alike)
-        count = "1 plugin" if len(alike) == 1 else f"{len(alike)} plugins"
-        rows.append((f"the same for each: {count}", *(str(total) for _ in scores)))
+    rows += [(name, *map(str, shares)) for name, shares in score_shares(scores)]
     rows.append(("total", *(str(score.total) for score in scores)))
     yield from table(rows, range(1, len(scores) + 1), gap="  ")
 
 
-def _what_decided(found: Explanation) -> Iterator[str]:
+ALIKE: Final = "the same for each: "
+"""The beginning of the name of plugins that are taken together."""
+
+
+def score_shares(scores: Sequence[NodeScore]) -> list[tuple[str, list[int]]]:
+    """Return what each plugin adds to each node; plugins with equal scores are taken together."""
+    plugins = list(scores[0].plugins)
+    telling = [p for p in plugins if len({s.plugins[p] for s in scores}) > 1 or len(scores) == 1]
+    alike = [p for p in plugins if p not in telling and scores[0].plugins[p]]
+    shares = [(plugin, [score.plugins[plugin] for score in scores]) for plugin in telling]
+    if alike:
+        total = sum(scores[0].plugins[plugin] for plugin in alike)
+        count = counted(len(alike), "plugin")
+        shares.append((f"{ALIKE}{count}", [total] * len(scores)))
+    return shares
+
+
+def what_decided(found: Explanation) -> Iterator[str]:
+    """Yield ties, and by which scores the best node beats the next one."""
     first = found.scores[0]
     if len(found.best) > 1:
         yield f"{len(found.best)} nodes have the highest total; one of them is chosen at random"

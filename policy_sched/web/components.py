@@ -16,7 +16,7 @@ Tone: TypeAlias = Literal["", "good", "bad", "warn", "info", "dim"]
 """What a colour means; a text says the same."""
 
 PALETTE: Final = 8
-"""Colours that parts and curves have; the next one has the first again."""
+"""Colours that parts and curves have, the last of them grey; then they begin again."""
 WIDTH: Final = 1000
 """The width of a bar in its own units."""
 
@@ -114,11 +114,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a bar: the share of a plugin in a score, for instance."""
+    """A part of a bar: the share of a plugin in a score, for instance.
+
+    ``quiet``: it is there for completeness, and grey.
+    """
 
     name: str
     value: float
     text: str = ""
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +164,20 @@ class Bars:
         """Return the names of parts, in the order in which they occur."""
         return list(dict.fromkeys(part.name for bar in self.bars for part in bar.parts))
 
-    def colour(self, name: str) -> int:
-        """Return the number of a part's colour."""
-        return self.names.index(name) % PALETTE
+    @property
+    def legend(self) -> dict[str, int]:
+        """Return the colours of the parts that are drawn, by name."""
+        drawn = {part.name: part.quiet for bar in self.bars for part in bar.parts if part.value > 0}
+        names = [name for name in self.names if name in drawn]
+        loud = [name for name in names if not drawn[name]]
+        colours = {name: i % (PALETTE - 1) for i, name in enumerate(loud)}
+        return {name: colours.get(name, PALETTE - 1) for name in names}
 
     def segments(self, bar: Bar) -> list[Segment]:
         """Return the parts of a bar as they are drawn."""
         scale = self.scale or max((one.total for one in self.bars), default=0.0) or 1.0
         found, x = [], 0.0
-        colours = {name: i % PALETTE for i, name in enumerate(self.names)}
+        colours = self.legend
         for part in bar.parts:
             width = round(WIDTH * max(0.0, part.value) / scale, 2)
             if width:

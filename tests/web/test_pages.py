@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
 from policy_sched.web import asset, document, environment, render, report, served_assets
 from tests.web.gallery import gallery
+from tests.web.reading import Page
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -23,34 +24,17 @@ HOSTILE = (
 )
 
 
-class Elements(HTMLParser):
-    """Collects elements with their attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-
-def shape(text: str) -> list[tuple[str, list[str]]]:
-    """Return the elements of a page with the names of their attributes."""
-    return [(tag, sorted(attributes)) for tag, attributes in Elements(text).found]
-
-
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_a_hostile_name_is_only_text(name: str) -> None:
     """A page has the same elements whatever a name is, and can be written as UTF-8."""
     page = report(gallery(name))
-    assert shape(page) == shape(report(gallery("worker")))
+    assert Page(page).shape == Page(report(gallery("worker"))).shape
     assert page.encode()
 
 
 def test_no_attribute_holds_a_style_or_a_script() -> None:
     """The policy forbids them, so no template has any."""
-    names = {name for _, attributes in shape(report(gallery())) for name in attributes}
+    names = {name for _, attributes in Page(report(gallery())).shape for name in attributes}
     assert "style" not in names
     assert not [name for name in names if name.startswith("on")]
 
@@ -71,7 +55,7 @@ def test_only_what_is_shipped_may_run() -> None:
 
 def test_nothing_is_loaded() -> None:
     """A document names no other address, and no asset can end its element."""
-    found = Elements(report(gallery())).found
+    found = Page(report(gallery())).elements
     addresses = [a.get("src") or a.get("href") or "" for _, a in found if {"src", "href"} & set(a)]
     assert all(address.startswith(("data:image/svg+xml;base64,", "#")) for address in addresses)
     inside = ("style.css", "uplot.css", "tables.js", "uplot.js", "charts.js")
@@ -91,6 +75,14 @@ def test_a_page_of_a_server_names_its_assets_by_their_content() -> None:
     named = set(re.findall(r'/assets/([^"]+)"', page))
     assert named <= set(served_assets())
     assert re.fullmatch(r"style-[0-9a-f]{12}\.css", asset("style.css").hashed_name)
+
+
+def test_headings_are_in_order() -> None:
+    """One heading for the page, and no level is skipped."""
+    levels = [level for level, _ in Page(report(gallery())).headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below <= above + 1 for above, below in pairwise(levels))
 
 
 def test_a_value_that_is_missing_is_an_error() -> None:

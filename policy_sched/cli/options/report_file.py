@@ -1,0 +1,26 @@
+"""The option ``--report FILE.html``: what a command found as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.web import Summary, environment, report
+
+
+def require_report(path: str | None) -> None:
+    """Raise PolicySchedError if a report cannot be written: before the work, not after it."""
+    if path is None:
+        return
+    if not path.endswith((".html", ".htm")):
+        raise PolicySchedError(f"--report {path}: name a file that ends in .html")
+    if Path(path).is_dir():
+        raise PolicySchedError(f"--report {path}: is a directory")
+    environment()
+
+
+def write_page(path: str, summary: Summary) -> None:
+    """Write a report; folders on the way to it are made. Raises OSError if that fails."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(report(summary), encoding="utf-8")

@@ -1,0 +1,118 @@
+"""Reports in one file: `--report` of each verb shows the numbers that the verb prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.cli.main import run
+from policy_sched.web import environment
+from tests.web.reading import Page
+
+POLICIES = Path(__file__).parents[2] / "policies"
+CLUSTER = str(POLICIES / "example-cluster" / "manifests")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return where the report goes: a folder that is not there yet."""
+    return tmp_path / "reports" / "report.html"
+
+
+def reported(
+    capsys: pytest.CaptureFixture[str], file: Path, *arguments: str, code: int = 0
+) -> tuple[Page, Any]:
+    """Return the page of a command, and what it prints as JSON."""
+    assert run([*arguments, "--report", str(file), "-o", "json"]) == code
+    return Page(file.read_text(encoding="utf-8")), json.loads(capsys.readouterr().out)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what a command prints as text, on one line."""
+    run(list(arguments))
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_explain_shows_the_funnel_and_what_would_change_it(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """A pod without a node: the answer, each filter with its numbers, each change."""
+    command = ["explain", "shop/report", "--cluster", CLUSTER]
+    page, found = reported(capsys, file, *command)
+    text = printed(capsys, *command)
+    assert page.headings[0] == (1, "shop/report")
+    assert [name for _, name in page.headings[1:]] == [
+        "Filters", "What would change it", "Rejected nodes",
+    ]  # fmt: skip
+    funnel = page.table("0 of 6 nodes pass all filters")
+    steps = [one for one in found["filters"] if one["alone"]]
+    assert [row[1:4] for row in funnel.rows[1:]] == [
+        [str(one["removed"]), str(one["alone"]), str(one["left"])] for one in steps
+    ]
+    assert all(one["name"] in row[0] for one, row in zip(steps, funnel.rows[1:], strict=True))
+    for line in (
+        "shop/report fits on none of 6 nodes",
+        found["message"],
+        "3 other filters would let every node pass",
+        "with 6500m less cpu it would fit on 1 node: general-1",
+    ):
+        assert line in text
+        assert line in page.text
+    assert page.column("The first filter", "Node") == sorted(found["rejections"])
+
+
+def test_explain_shows_scores_by_plugin(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """A pod with a node: totals and shares of the best nodes, and what decided."""
+    page, found = reported(capsys, file, "explain", "shop/web-1", "--cluster", CLUSTER)
+    title = "The best 4 nodes"
+    assert page.column(title, "total") == [str(one["total"]) for one in found["scores"]]
+    assert page.column(title, "NodeResourcesFit") == [
+        str(one["plugins"]["NodeResourcesFit"]) for one in found["scores"]
+    ]
+    assert "gpu-2 beats general-1 by 32: NodeResourcesFit +31" in page.text
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("report.txt", "--report {}: name a file that ends in .html"),
+        ("-", "--report -: name a file that ends in .html"),
+        ("folder.html", "--report {}: is a directory"),
+    ],
+)
+def test_a_place_that_cannot_be_one_is_refused_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, complaint: str
+) -> None:
+    """Other endings, standard output and directories are refused, and nothing is decided."""
+    (tmp_path / "folder.html").mkdir()
+    path = name if name == "-" else str(tmp_path / name)
+    command = ["explain", "shop/web-1", "--cluster", CLUSTER, f"--report={path}"]
+    assert run(command) == 2
+    output = capsys.readouterr()
+    assert complaint.format(path) in output.err
+    assert not output.out
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Jinja2 a report is refused before the work, and the message names the extra."""
+    environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert run(["explain", "shop/web-1", "--cluster", CLUSTER, "--report", str(file)]) == 2
+    output = capsys.readouterr()
+    assert "jinja2 is not installed: pip install 'jinja2>=3.1' (the extra console)" in output.err
+    assert not output.out
+    environment.cache_clear()
+
+
+def test_equal_input_gives_equal_bytes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A report holds no time and no path."""
+    files = [tmp_path / "a.html", tmp_path / "b.html"]
+    for one in files:
+        reported(capsys, one, "explain", "shop/web-1", "--cluster", CLUSTER)
+    assert files[0].read_bytes() == files[1].read_bytes()
