@@ -21,7 +21,7 @@ LAYERS = (
     "experiments",
     "simulate",
     "instance",
-    "explain",
+    "explain fit",
     "scheduler",
     "profiles",
     "plugins",

@@ -43,7 +43,9 @@ def test_every_page_with_commands_is_typed() -> None:
         *ORDERED,
     }
     verbs = {example.values[0].command.split()[1] for example in EXAMPLES}
-    assert verbs == {"check", "diff", "eval", "explain", "simulate", "sweep", "test", "tune"}
+    assert verbs == {
+        *("check", "diff", "eval", "explain", "fit", "simulate", "sweep", "test", "tune"),
+    }
 
 
 def test_the_readme_is_short() -> None:

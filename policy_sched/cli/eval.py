@@ -29,7 +29,7 @@ from policy_sched.manifests import load, set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo, ResourceSlice
 from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
 from policy_sched.report import Report
-from policy_sched.simulate import load_cluster
+from policy_sched.scheduler.setup import load_cluster
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 

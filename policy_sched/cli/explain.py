@@ -24,13 +24,12 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo, counted
 from policy_sched.report import json_text
 from policy_sched.scheduler import Scheduler
-from policy_sched.scheduler.setup import assemble, read_policies
+from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.simulate import (
     Application,
     Applied,
     explain_after_queue,
     explain_now,
-    load_cluster,
     waiting_with,
 )
 

@@ -54,6 +54,10 @@ VERBS = {
         "policy_sched.cli.explain:explain",
         "Explain why a pod goes to its node, or to none, and what would change that.",
     ),
+    "fit": (
+        "policy_sched.cli.fit:fit",
+        "Count the replicas of a pod or a gang that fit on a cluster now.",
+    ),
     "eval": (
         "policy_sched.cli.eval:evaluate",
         "Evaluate one expression: its type, its cost, its value on each node.",

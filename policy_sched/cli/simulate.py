@@ -28,10 +28,9 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler.setup import assemble, read_policies
+from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.simulate import (
     Application,
-    load_cluster,
     never_placed,
     play,
     run_queue,

@@ -61,6 +61,10 @@ class ApiObjects:
             listed = self._lists[kind] = tuple(self._kinds.get(kind, {}).values())
         return listed
 
+    def every(self) -> list[ApiObject]:
+        """Return all objects, kind by kind, in order of arrival."""
+        return [one for known in self._kinds.values() for one in known.values()]
+
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none; ``namespace`` is "" where the kind has none."""
         known = self._kinds.get(kind)

@@ -21,12 +21,11 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import Attempt, Decision, Scheduler
-from policy_sched.scheduler.setup import EPOCH, Assembly, assemble
+from policy_sched.scheduler.setup import EPOCH, Assembly, assemble, load_cluster
 from policy_sched.simulate import (
     Application,
     Applied,
     Run,
-    load_cluster,
     resource_names,
     run_queue,
 )

@@ -43,12 +43,11 @@ from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import ExperimentSpec, Measure
 from policy_sched.scheduler import Preempt, Scheduler, decide_without_reasons, pod_gone
-from policy_sched.scheduler.setup import EPOCH, assemble
+from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 from policy_sched.simulate import (
     Timeline,
     TimelineResult,
     VirtualClient,
-    load_cluster,
     turned_away,
 )
 

@@ -92,11 +92,18 @@ class Manifests:
     places: Mapping[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
 
 
-def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = True) -> Manifests:
+def load(
+    paths: Sequence[str],
+    stdin: TextIO | None = None,
+    *,
+    defaults: bool = True,
+    cluster: Sequence[ApiObject] = (),
+) -> Manifests:
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
 
     Files end in .yaml, .yml, .json or .jsonl, or one of these and .gz; each may hold many
-    objects. With ``defaults``, pods get the API server's defaults (`fill_in`).
+    objects. With ``defaults``, pods get the API server's defaults (`fill_in`), and the priority and
+    runtime classes of the files and of ``cluster`` apply to them.
     """
     loading = _Loading()
     for path in paths:
@@ -105,7 +112,7 @@ def load(paths: Sequence[str], stdin: TextIO | None = None, *, defaults: bool = 
             if data is not None:
                 loading.read(name, data)
     if defaults:
-        loading.complete_pods()
+        loading.complete_pods(cluster)
     diagnostics = sorted(loading.diagnostics)
     hints = tuple(loading.hints)
     return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.places)
@@ -415,20 +422,20 @@ class _Loading:
             return
         self._take(decoded, place)
 
-    def complete_pods(self) -> None:
+    def complete_pods(self, cluster: Sequence[ApiObject]) -> None:
         """Do to the pods what the API server does when they are created."""
         self.objects[:] = map(as_stored, self.objects)
-        priorities = Priorities(o for o in self.objects if isinstance(o, PriorityClass))
-        known = priorities.names
+        known = [*cluster, *self.objects]
+        priorities = Priorities(o for o in known if isinstance(o, PriorityClass))
         for name, path, place in self._unclassed:
-            if name not in known:
+            if name not in priorities.names:
                 message = f"there is no PriorityClass {name!r}"
                 self._report(place.look(), path, "PS705", message)
         for pod in self.objects:
             if isinstance(pod, Pod):
                 fill_in(pod)
                 priorities.admit(pod)
-        classes = {o.metadata.name: o for o in self.objects if isinstance(o, RuntimeClass)}
+        classes = {o.metadata.name: o for o in known if isinstance(o, RuntimeClass)}
         for pod, place in self._runtimes:
             found = classes.get(pod.spec.runtime_class_name)
             try:

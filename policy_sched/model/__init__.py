@@ -84,9 +84,12 @@ from policy_sched.model.pod import (
     PodResourceClaim,
     PodResourceClaimStatus,
     PodSpec,
+    PodStatus,
     PodTemplate,
     RbdVolume,
+    SchedulingGroup,
 )
+from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
 from policy_sched.model.pod_group import (
     NO_GROUP,
     SCHEDULED,
@@ -237,6 +240,7 @@ __all__ = [
     "NOTHING",
     "NO_GROUP",
     "NO_PLUGINS",
+    "POD_GROUP_LABEL",
     "POLICY_RELOAD",
     "POP_FROM_BACKOFF",
     "REQUEUE_EVERY",
@@ -334,6 +338,7 @@ __all__ = [
     "PodResourceClaim",
     "PodResourceClaimStatus",
     "PodSpec",
+    "PodStatus",
     "PodTemplate",
     "PodTerms",
     "PodVolumes",
@@ -357,6 +362,7 @@ __all__ = [
     "ResourceSlice",
     "ResourceSliceSpec",
     "RuntimeClass",
+    "SchedulingGroup",
     "Selector",
     "Service",
     "SpreadConstraint",

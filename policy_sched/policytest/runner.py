@@ -53,8 +53,7 @@ from policy_sched.scheduler import (
     member_decision,
     pod_gone,
 )
-from policy_sched.scheduler.setup import assemble, read
-from policy_sched.simulate import load_cluster
+from policy_sched.scheduler.setup import assemble, load_cluster, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ from policy_sched.scheduler.queueing_hints import (
     queue_hints,
     queue_order,
 )
+from policy_sched.scheduler.resource_claims import free_claims, make_claims
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide, decide_without_reasons
 
@@ -80,7 +81,9 @@ __all__ = [
     "dry_run_group",
     "dry_run_members",
     "first_objection",
+    "free_claims",
     "gated",
+    "make_claims",
     "member_decision",
     "member_decisions",
     "node_gone",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -21,16 +21,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from policy_sched.client import Done, MemoryClient
-from policy_sched.cluster import Cache
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.explain import Explanation, explain
 from policy_sched.framework import Handle, WaitingPod
 from policy_sched.framework.evaluate import FEASIBLE, skipped
 from policy_sched.model import (
-    ApiObject,
     Condition,
-    Namespace,
-    Node,
     Pod,
     PodGroup,
     PodInfo,
@@ -48,26 +44,6 @@ from policy_sched.scheduler import (
     Scheduler,
 )
 from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run
-
-ENDED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
-
-
-def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
-    """Add nodes, namespaces and running pods; return the pods without a node, in order."""
-    running: list[Pod] = []
-    pending: list[Pod] = []
-    for one in objects:
-        if isinstance(one, Node):
-            cache.add_node(one)
-        elif isinstance(one, Namespace):
-            cache.set_namespace(one)
-        elif isinstance(one, Pod) and one.status.phase not in ENDED:
-            (running if one.spec.node_name else pending).append(one)
-    for pod in running:
-        cache.add_pod(PodInfo.of(pod))
-    return pending
-
 
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
 

@@ -35,10 +35,18 @@ from policy_sched.model import (
 )
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND
-from policy_sched.scheduler import Outcome, Preempt, Scheduler, node_seen, pod_gone, pod_seen
-from policy_sched.scheduler.setup import EPOCH, assemble
+from policy_sched.scheduler import (
+    Outcome,
+    Preempt,
+    Scheduler,
+    free_claims,
+    make_claims,
+    node_seen,
+    pod_gone,
+    pod_seen,
+)
+from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
 from policy_sched.simulate.one_shot import (
-    ENDED,
     VirtualClient,
     VirtualClock,
     bound_form,
@@ -50,7 +58,6 @@ from policy_sched.simulate.one_shot import (
     turned_away,
 )
 from policy_sched.simulate.report import Application
-from policy_sched.simulate.resource_claims import free_claims, make_claims
 from policy_sched.simulate.retries import TIMING, Retries
 from policy_sched.simulate.timeline_result import (
     Eviction,

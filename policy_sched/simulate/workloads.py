@@ -51,7 +51,7 @@ from policy_sched.model import (
     job_indexes,
     required_node_names,
 )
-from policy_sched.simulate.one_shot import ENDED
+from policy_sched.scheduler.setup import ENDED
 
 
 def active(pod: Pod) -> bool:

@@ -16,11 +16,11 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.scheduler.setup.cluster import load_cluster
 from policy_sched.scheduler.setup.factory import assemble, build, read
 from policy_sched.simulate.one_shot import (
     explain_after_queue,
     explain_now,
-    load_cluster,
     run_cluster,
     waiting_with,
 )

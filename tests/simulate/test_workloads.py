@@ -16,8 +16,9 @@ from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.scheduler.setup.cluster import load_cluster
 from policy_sched.scheduler.setup.factory import build
-from policy_sched.simulate.one_shot import load_cluster, run_cluster
+from policy_sched.simulate.one_shot import run_cluster
 from policy_sched.simulate.workloads import (
     ExpansionError,
     active,

@@ -15,7 +15,7 @@ from policy_sched.instance.app.cluster_instance import (
 from policy_sched.instance.app.gc_tuning import freeze_loaded, tuned_gc
 from policy_sched.instance.app.instance import Instance, Sources
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
-from policy_sched.instance.app.worker import in_event_loop
+from policy_sched.instance.app.worker import Worker, in_event_loop
 
 if TYPE_CHECKING:
     from policy_sched.instance.app.embedded_instance import EmbeddedInstance
@@ -29,6 +29,7 @@ __all__ = [
     "LeaseLost",
     "RunLoop",
     "Sources",
+    "Worker",
     "freeze_loaded",
     "handle_change",
     "in_event_loop",

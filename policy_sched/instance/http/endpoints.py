@@ -19,7 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError
-from policy_sched.errors import ClusterError, Diagnostic
+from policy_sched.errors import ClusterError, Diagnostic, PolicySchedError
 from policy_sched.http import recognized
 from policy_sched.instance.app import Instance
 from policy_sched.instance.http import status_pages as pages
@@ -32,6 +32,7 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
     certified,
 )
+from policy_sched.instance.http.fit_page import Busy, FitQuery, Fitting
 from policy_sched.instance.http.listener import TAKEN, from_here, sent
 from policy_sched.instance.http.status_pages import (
     LONGEST_NUMBER,
@@ -54,7 +55,7 @@ from policy_sched.instance.observability import (
 )
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, Result
-from policy_sched.report import json_text
+from policy_sched.report import Report, json_text
 
 TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -66,7 +67,7 @@ OPEN: Final = ("/healthz", "/readyz", "/livez")
 A trailing ``*`` matches every path with that prefix.
 """
 _READING: Final = ("GET", "HEAD")
-_WRITING: Final = ("/-/reload", "/debug/flags/v")
+_WRITING: Final = ("/-/reload", "/debug/flags/v", "/fit")
 _TURN: Final = 0.005
 """Seconds after which the event loop runs other tasks while metrics are written."""
 _SHORT: Final = 32 * 1024
@@ -121,8 +122,10 @@ class Endpoints:
             "/statusz": self._statusz,
             "/flagz": self._flagz,
             "/-/reload": self._reload,
+            "/fit": self._fit,
             "/debug/flags/v": self._verbosity,
         }
+        self._fitting = Fitting(offered.instance)
         self._started = offered.instance.now()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -287,6 +290,31 @@ class Endpoints:
         problems = "\n".join(_line(one) for one in reload.problems)
         return _text(f"failed to reload config: {problems}\n", 500)
 
+    async def _fit(self, request: web.BaseRequest, caller: Caller) -> web.Response:
+        """Count the replicas of the pod in the body."""
+        if request.method != "POST":
+            return _not_allowed("POST")
+        try:
+            query = FitQuery.of(request.query)
+            async with asyncio.timeout(TAKEN):
+                body = await request.read()
+            found = await self._fitting.of(body, query)
+        except TimeoutError:
+            return _status(408, "Timeout", "the body did not arrive in time")
+        except Busy as busy:
+            response = _status(429, "TooManyRequests", str(busy))
+            response.headers["Retry-After"] = "1"
+            return response
+        except ClusterError:
+            raise
+        except PolicySchedError as error:
+            return _status(400, "BadRequest", str(error))
+        nodes, pods = [
+            (await self._authorizer.authorize(caller, RequestAttributes(verb, "", kind))).allowed
+            for verb, kind in (("get", "nodes"), ("list", "pods"))
+        ]
+        return await _report(request, found.restricted(nodes=nodes, pods=pods))
+
     async def _explain(
         self, request: web.BaseRequest, caller: Caller, namespace: str, name: str
     ) -> web.Response:
@@ -300,11 +328,16 @@ class Endpoints:
         except Unknown as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
+        return await _report(request, report)
+
+
+async def _report(request: web.BaseRequest, report: Report) -> web.Response:
+    """Return a report as text, or as JSON if the client asks for it."""
+    if JSON in request.headers.get("Accept", ""):
         # With thousands of nodes the text is long: other tasks run while it is assembled.
-        if JSON in request.headers.get("Accept", ""):
-            text = await asyncio.to_thread(lambda: json_text(report.document()))
-            return web.Response(body=text.encode(), headers=_headers(JSON))
-        return _text("".join(f"{line}\n" for line in report.text_lines()))
+        text = await asyncio.to_thread(lambda: json_text(report.document()))
+        return web.Response(body=text.encode(), headers=_headers(JSON))
+    return _text("".join(f"{line}\n" for line in report.text_lines()))
 
 
 def _line(problem: Diagnostic) -> str:

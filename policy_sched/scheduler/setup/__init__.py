@@ -3,6 +3,7 @@
 The only place where profiles, cache, queue and client meet.
 """
 
+from policy_sched.scheduler.setup.cluster import ENDED, load_cluster
 from policy_sched.scheduler.setup.factory import (
     EPOCH,
     assemble,
@@ -15,12 +16,14 @@ from policy_sched.scheduler.setup.profiles import Assembly
 from policy_sched.scheduler.setup.reload import Reloader
 
 __all__ = [
+    "ENDED",
     "EPOCH",
     "Assembly",
     "Reloader",
     "assemble",
     "assemble_with_assembly",
     "build",
+    "load_cluster",
     "read",
     "read_policies",
 ]

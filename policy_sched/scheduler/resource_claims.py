@@ -1,4 +1,4 @@
-"""What becomes of claims of devices while pods come and go in a simulated cluster."""
+"""Claims of devices while pods come and go in a cluster without an API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from policy_sched.model import (
     ResourceClaimStatus,
     ResourceClaimTemplate,
 )
-from policy_sched.scheduler import Scheduler, object_gone, object_seen
+from policy_sched.scheduler.event_handlers import object_gone, object_seen
+from policy_sched.scheduler.scheduler import Scheduler
 
 
 def make_claims(scheduler: Scheduler, pod: Pod) -> Pod:

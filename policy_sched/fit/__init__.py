@@ -1,0 +1,12 @@
+"""How many replicas of a pod or a gang fit on a cluster, where, and what runs out first.
+
+A unit is one replica: pods with their groups and claims. Copies of it are decided and bound one
+after the other, by the pipelines that decide pods, in a copy of the cluster.
+"""
+
+from policy_sched.fit.count import LIMIT, PREEMPTING, FitCluster, fit
+from policy_sched.fit.live import objects_of
+from policy_sched.fit.report import Fit
+from policy_sched.fit.unit import Unit, unit_of
+
+__all__ = ["LIMIT", "PREEMPTING", "Fit", "FitCluster", "Unit", "fit", "objects_of", "unit_of"]

@@ -1,0 +1,251 @@
+"""How many replicas fit: the result, its text and its plain data.
+
+The machine form has no times, paths or versions: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from policy_sched.model import counted
+from policy_sched.report import Document, table
+
+SHOWN: Final = 10
+"""Lines of a list that the text shows; the plain data has all of them."""
+NO_VALUE: Final = "(no label)"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """Pods of the unit on one node: in free room, and in room that evictions make."""
+
+    node: str
+    pods: int
+    preempting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """An evicted pod. ``over_budget``: a disruption budget does not allow it."""
+
+    pod: str
+    node: str
+    priority: int
+    owner: str = ""
+    over_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFit:
+    """The nodes with one value of a label; None: without the label.
+
+    ``open``: nodes that could take a pod at first. ``reasons``: what keeps the next pod from the
+    open nodes, with the number of nodes.
+    """
+
+    value: str | None
+    nodes: int
+    open: int
+    pods: int
+    preempting: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How many replicas of a unit fit.
+
+    ``pods``: of one replica. ``replicas`` fit in free room, and then ``preempting`` more with the
+    evictions of ``victims``. ``limited``: `replicas` reached the limit; ``preempting_limited``:
+    `preempting` did. ``evicted``: the number of victims; ``over_budget``: of those that a
+    disruption budget does not allow. ``open``: nodes that could take a pod of the unit at first.
+    ``excluded``: reasons of the other nodes; ``exhausted``: reasons of the open nodes when no
+    further replica fits. ``message``: kube-scheduler's message about the first replica that does
+    not fit; ``last_message``: about the first that does not fit with evictions either.
+    """
+
+    unit: str
+    pods: int
+    nodes: int
+    open: int
+    replicas: int
+    limited: bool
+    preempting: int
+    preempting_limited: bool
+    by_node: tuple[NodeFit, ...]
+    excluded: Mapping[str, int]
+    exhausted: Mapping[str, int]
+    message: str
+    last_message: str
+    evicted: int = 0
+    over_budget: int = 0
+    victims: tuple[Victim, ...] = ()
+    label: str = ""
+    by_label: tuple[LabelFit, ...] = ()
+
+    def restricted(self, *, nodes: bool, pods: bool) -> Fit:
+        """Return what someone may read who may not read all nodes, or all pods."""
+        found = self
+        if not nodes:
+            found = replace(found, by_node=(), label="", by_label=(), victims=())
+        return found if pods else replace(found, victims=())
+
+    # Text.
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the result for people."""
+        yield from self._head()
+        if self.exhausted:
+            yield ""
+            yield f"What runs out first, on {counted(self.open, 'node')} that could take a pod:"
+            yield from _reasons(self.exhausted)
+        if self.excluded:
+            yield ""
+            others = counted(self.nodes - self.open, "node")
+            yield f"What keeps every pod from {'the other ' if self.open else ''}{others}:"
+            yield from _reasons(self.excluded)
+        if self.by_label:
+            yield ""
+            yield from self._label_lines()
+        if self.by_node:
+            yield ""
+            yield from self._node_lines()
+        if self.victims:
+            yield ""
+            yield from self._victim_lines()
+
+    def _head(self) -> Iterator[str]:
+        what = f"{counted(self.replicas, 'replica')} of {self.unit}"
+        if self.pods > 1:
+            what += f" ({self.pods:,} pods each)"
+        some = "at least " if self.limited else ""
+        verb = "fits" if self.replicas == 1 else "fit"
+        used = sum(one.pods > 0 for one in self.by_node)
+        where = f" on {used:,} of {counted(self.nodes, 'node')}" if used else ""
+        yield f"{some.capitalize()}{what} {verb} now{where}"
+        if self.limited:
+            yield f"Counting stopped at the limit of {self.replicas:,}; a higher limit counts on"
+        if self.message and (self.replicas == 0 or not self.exhausted):
+            yield f"  {self.message}"
+        if self.preempting:
+            yield self._preempting_line()
+
+    def _preempting_line(self) -> str:
+        some = "at least " if self.preempting_limited else ""
+        verb = "fits" if self.preempting == 1 else "fit"
+        text = f"{self.preempting:,} more {verb} by evicting {counted(self.evicted, 'pod')}"
+        if self.over_budget:
+            text += f", {self.over_budget:,} of them against a PodDisruptionBudget"
+        if self.preempting_limited:
+            text += "; counting stopped at the limit"
+        return f"{some}{text}".capitalize() if some else text
+
+    def _node_lines(self) -> Iterator[str]:
+        evicting = self.preempting > 0
+        head = ("NODE", "PODS", *(("WITH EVICTIONS",) if evicting else ()))
+        rows = [head]
+        for one in self.by_node[:SHOWN]:
+            more = (f"{one.preempting:,}",) if evicting else ()
+            rows.append((one.node, f"{one.pods:,}", *more))
+        yield from table(rows, (1, 2))
+        yield from _rest(len(self.by_node), "node")
+
+    def _label_lines(self) -> Iterator[str]:
+        evicting = self.preempting > 0
+        first = self.label.rpartition("/")[2].upper()
+        more: tuple[str, ...] = ("WITH EVICTIONS",) if evicting else ()
+        rows = [(first, "NODES", "OPEN", "PODS", *more, "RUNS OUT FIRST")]
+        for one in self.by_label:
+            more = (f"{one.preempting:,}",) if evicting else ()
+            why = min(one.reasons, key=lambda r: (-one.reasons[r], r)) if one.reasons else "-"
+            value = NO_VALUE if one.value is None else one.value
+            rows.append((value, f"{one.nodes:,}", f"{one.open:,}", f"{one.pods:,}", *more, why))
+        yield from table(rows, (1, 2, 3, 4) if evicting else (1, 2, 3))
+
+    def _victim_lines(self) -> Iterator[str]:
+        owners: dict[tuple[str, int], list[Victim]] = {}
+        for victim in self.victims:
+            owners.setdefault((victim.owner or victim.pod, victim.priority), []).append(victim)
+        rows = [("EVICTED", "PODS", "PRIORITY", "FROM")]
+        ordered = sorted(owners.items(), key=lambda item: (-len(item[1]), item[0]))
+        for (owner, priority), victims in ordered[:SHOWN]:
+            nodes = dict.fromkeys(victim.node for victim in victims)
+            where = next(iter(nodes)) if len(nodes) == 1 else counted(len(nodes), "node")
+            rows.append((owner, f"{len(victims):,}", f"{priority:,}", where))
+        yield from table(rows, (1, 2))
+        yield from _rest(len(ordered), "owner")
+
+    # Plain data.
+
+    def document(self) -> Document:
+        """Return the result as plain data."""
+        found: Document = {
+            "unit": self.unit,
+            "podsPerReplica": self.pods,
+            "replicas": self.replicas,
+            "limitReached": self.limited,
+            "nodes": self.nodes,
+            "openNodes": self.open,
+            "exhausted": dict(_sorted(self.exhausted)),
+            "excluded": dict(_sorted(self.excluded)),
+            "message": self.message,
+            "byNode": [
+                {"node": one.node, "pods": one.pods, "preempting": one.preempting}
+                for one in self.by_node
+            ],
+            "preempting": {
+                "replicas": self.preempting,
+                "limitReached": self.preempting_limited,
+                "message": self.last_message,
+                "evicted": self.evicted,
+                "overBudget": self.over_budget,
+                "victims": [
+                    {
+                        "pod": one.pod,
+                        "node": one.node,
+                        "priority": one.priority,
+                        "owner": one.owner,
+                        "overBudget": one.over_budget,
+                    }
+                    for one in self.victims
+                ],
+            },
+        }
+        if self.label:
+            found["label"] = self.label
+            found["byLabel"] = [
+                {
+                    "value": one.value,
+                    "nodes": one.nodes,
+                    "openNodes": one.open,
+                    "pods": one.pods,
+                    "preempting": one.preempting,
+                    "exhausted": dict(_sorted(one.reasons)),
+                }
+                for one in self.by_label
+            ]
+        return found
+
+
+def _sorted(reasons: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _reasons(reasons: Mapping[str, int]) -> Iterator[str]:
+    width = max(len(f"{count:,}") for count in reasons.values())
+    for reason, count in _sorted(reasons)[:SHOWN]:
+        yield f"  {count:>{width},}  {reason}"
+    yield from _rest(len(reasons), "reason")
+
+
+def _rest(count: int, what: str) -> Iterator[str]:
+    if count > SHOWN:
+        yield f"... and {counted(count - SHOWN, f'more {what}')}"
+
+
+def tally(reasons: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Return the number of nodes for each reason, given the reasons of each node."""
+    return dict(Counter(reason for one in reasons for reason in one))

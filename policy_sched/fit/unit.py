@@ -1,0 +1,313 @@
+"""The unit that `fit` counts: what the manifests of a pod or a gang hold, and its copies.
+
+Theory of operation. One replica is everything in the manifests: the pods, their groups, and the
+claims that are written beside them. Each copy has names and UIDs of its own, and its pods refer to
+its own groups and claims. A workload stands for one pod of its template. A group with a least
+number of members gets that many copies of its only pod. Templates and classes exist once, and so
+does everything that pods name and the manifests do not hold: it is the cluster's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.manifests import (
+    BAD_VALUE,
+    Manifests,
+    Priorities,
+    fill_in,
+    object_key,
+    workload_expansion,
+)
+from policy_sched.model import (
+    DEFAULT_NAMESPACE,
+    POD_GROUP_LABEL,
+    ApiObject,
+    CoschedulingGroup,
+    DaemonSet,
+    Deployment,
+    Job,
+    Namespace,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodGroup,
+    PodStatus,
+    PriorityClass,
+    RejectedError,
+    ReplicaSet,
+    ReplicationController,
+    ResourceClaim,
+    ResourceClaimStatus,
+    RuntimeClass,
+    SchedulingGroup,
+    StatefulSet,
+    Workload,
+    admit,
+)
+
+MOST_MEMBERS: Final = 5_000
+"""The most pods of one replica."""
+_NO_UNIT: Final = (Node, Namespace)
+_COPIED: Final = (Pod, PodGroup, CoschedulingGroup, PersistentVolumeClaim, ResourceClaim)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One replica: its pods, and the other objects that each copy has of its own.
+
+    ``shared`` exist once, whatever the number of copies. ``name`` is for people.
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+    own: tuple[ApiObject, ...] = ()
+    shared: tuple[ApiObject, ...] = ()
+
+    def copy(self, number: int) -> tuple[list[ApiObject], list[Pod]]:
+        """Return the objects and the pods of one copy."""
+        suffix = f"-fit-{number}"
+        own = {object_key(one): one.metadata.name + suffix for one in (*self.own, *self.pods)}
+        objects = [_renamed(one, own[object_key(one)]) for one in self.own]
+        return objects, [_copy(pod, own) for pod in self.pods]
+
+
+def unit_of(manifests: Manifests, cluster: Sequence[ApiObject], file: str) -> Unit:
+    """Return the unit that manifests describe. Raises PolicyError with every problem.
+
+    ``cluster``: the objects whose classes apply to the pods, and whose groups they may name.
+    ``file`` is where the manifests were read.
+    """
+    problems = _misplaced(manifests)
+    pods: list[Pod] = []
+    made: list[ApiObject] = []
+    for one in manifests.objects:
+        try:
+            made += _of_workload(one, [*cluster, *manifests.objects])
+        except RejectedError as error:
+            problems.append(_problem(manifests, one, str(error)))
+    given = [*manifests.objects, *made]
+    pods = [_fresh(one) for one in given if isinstance(one, Pod)]
+    if not pods and not problems:
+        what = "there is no pod here, and no workload with pods"
+        problems.append(Diagnostic(file, 1, 1, BAD_VALUE, what))
+    if problems:
+        raise PolicyError(problems)
+    copied = [one for one in given if isinstance(one, _COPIED) and not isinstance(one, Pod)]
+    groups = _groups(pods, copied, cluster)
+    name = _name(pods)
+    pods = _whole_gangs(manifests, pods, groups)
+    own = [_unclaimed(one) for one in [*copied, *_missing(groups, copied)]]
+    shared = [one for one in given if not isinstance(one, (*_COPIED, Workload))]
+    shared += [one for one in made if isinstance(one, ReplicaSet)]
+    return Unit(name, tuple(pods), tuple(own), tuple(shared))
+
+
+def _name(pods: Sequence[Pod]) -> str:
+    """Return the name of the pods' group, or that of the first pod."""
+    groups = {_group_of(pod) for pod in pods}
+    name = groups.pop() if len(groups) == 1 else ""
+    return f"{_namespace(pods[0])}/{name or pods[0].metadata.name}"
+
+
+def _misplaced(manifests: Manifests) -> list[Diagnostic]:
+    """Return the problems of objects that no replica can have."""
+    found = []
+    for one in manifests.objects:
+        if isinstance(one, _NO_UNIT):
+            what = f"a {type(one).__name__} is part of the cluster, not of a replica"
+            found.append(_problem(manifests, one, what, "name its file with --cluster"))
+        elif isinstance(one, DaemonSet):
+            what = "a DaemonSet has one pod for each node, so its replicas are not counted"
+            found.append(_problem(manifests, one, what))
+        elif isinstance(one, Workload) and one.spec.template is None:
+            what = f"the {type(one).__name__} has no template, so it has no pods"
+            found.append(_problem(manifests, one, what))
+    return found
+
+
+def _problem(manifests: Manifests, one: ApiObject, message: str, hint: str = "") -> Diagnostic:
+    place = manifests.places.get(object_key(one)) or next(iter(manifests.places.values()))
+    return place.look().diagnostic(("kind",), BAD_VALUE, message, hint)
+
+
+# Workloads.
+
+
+def _of_workload(one: ApiObject, known: Iterable[ApiObject]) -> Iterator[ApiObject]:
+    """Yield one pod of a workload, with what its controller creates besides.
+
+    Raises RejectedError for a pod that its runtime class does not admit.
+    """
+    if not isinstance(one, Workload) or isinstance(one, DaemonSet) or one.spec.template is None:
+        return
+    plain = _plain(one)
+    match one:
+        case Deployment():
+            sets = workload_expansion.replica_set_of(plain, 1)
+            sets["metadata"]["uid"] = f"{plain['metadata']['uid']}/0"
+            yield msgspec.convert(sets, ReplicaSet)
+            pod = _replica(sets)
+        case ReplicaSet() | ReplicationController():
+            pod = _replica(plain)
+        case StatefulSet():
+            ordinal = workload_expansion.first_ordinal(plain)
+            for claim in workload_expansion.stateful_claims(plain, ordinal):
+                yield msgspec.convert(claim, PersistentVolumeClaim)
+            pod = workload_expansion.stateful_pod(plain, ordinal)
+        case Job():
+            pod = workload_expansion.job_pod(plain, "0")
+    yield _admitted(msgspec.convert(pod, Pod), list(known))
+
+
+def _plain(one: Workload) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(one)
+    plain["kind"], plain["apiVersion"] = one.kind or type(one).__name__, one.api_version
+    if not one.metadata.uid:
+        plain["metadata"]["uid"] = "/".join(object_key(one))
+    return plain
+
+
+def _replica(plain: Mapping[str, Any]) -> dict[str, Any]:
+    owner = workload_expansion.Owner.of(plain)
+    return workload_expansion.replica(owner, workload_expansion.template_of(plain), "0")
+
+
+def _admitted(pod: Pod, known: Sequence[ApiObject]) -> Pod:
+    fill_in(pod)
+    Priorities(one for one in known if isinstance(one, PriorityClass)).admit(pod)
+    for one in known:
+        if isinstance(one, RuntimeClass) and one.metadata.name == pod.spec.runtime_class_name:
+            admit(pod.spec, one)
+    return pod
+
+
+# Pods and their groups.
+
+
+def _fresh(pod: Pod) -> Pod:
+    """Return a pod as it is when it is created; nothing keeps it out of the queue."""
+    metadata = replace(pod.metadata, uid="", deletion_timestamp=None, creation_timestamp=None)
+    spec = replace(pod.spec, node_name="", scheduling_gates=())
+    return replace(pod, metadata=metadata, spec=spec, status=PodStatus())
+
+
+def _group_of(pod: Pod) -> str:
+    group = pod.spec.scheduling_group
+    return group.pod_group_name if group else pod.metadata.labels.get(POD_GROUP_LABEL, "")
+
+
+Groups = Mapping[tuple[str, str], PodGroup | CoschedulingGroup]
+
+
+def _groups(pods: Sequence[Pod], own: Iterable[ApiObject], cluster: Iterable[ApiObject]) -> Groups:
+    """Return the groups that pods name, those beside them before those of the cluster."""
+    wanted = {(_namespace(pod), _group_of(pod)) for pod in pods if _group_of(pod)}
+    found: dict[tuple[str, str], PodGroup | CoschedulingGroup] = {}
+    for one in (*own, *cluster):
+        if isinstance(one, PodGroup | CoschedulingGroup):
+            key = _namespace(one), one.metadata.name
+            if key in wanted:
+                found.setdefault(key, one)
+    return found
+
+
+def _missing(groups: Groups, own: Sequence[ApiObject]) -> list[ApiObject]:
+    return [group for group in groups.values() if not any(group is one for one in own)]
+
+
+def _whole_gangs(manifests: Manifests, pods: list[Pod], groups: Groups) -> list[Pod]:
+    """Return pods of which each group has as many as it needs. Raises PolicyError if one has not.
+
+    The only pod of a group is repeated.
+    """
+    found: list[Pod] = []
+    for pod in pods:
+        group = groups.get((_namespace(pod), _group_of(pod)))
+        least = 0 if group is None else group.min_count
+        mates = [one for one in pods if _group_of(one) and _is_mate(one, pod)]
+        if group is None or len(mates) >= least:
+            found.append(pod)
+            continue
+        if len(mates) > 1 or least > MOST_MEMBERS:
+            name = group.metadata.name
+            why = f"the group {name} needs {least} pods, and {len(mates)} are here"
+            if least > MOST_MEMBERS:
+                why = f"the group {name} needs {least} pods, more than {MOST_MEMBERS}"
+            raise PolicyError([_problem(manifests, pod, why, "write one pod, or all of them")])
+        names = (f"{pod.metadata.name}-{member}" for member in range(least))
+        found += [replace(pod, metadata=replace(pod.metadata, name=name)) for name in names]
+    return found
+
+
+def _is_mate(one: Pod, pod: Pod) -> bool:
+    return _namespace(one) == _namespace(pod) and _group_of(one) == _group_of(pod)
+
+
+# Copies.
+
+
+def _namespace(one: ApiObject) -> str:
+    return one.metadata.namespace or DEFAULT_NAMESPACE
+
+
+def _unclaimed(one: ApiObject) -> ApiObject:
+    """Return a claim or group as it is when it is created: no claim has anything yet."""
+    if isinstance(one, ResourceClaim):
+        return replace(one, status=ResourceClaimStatus())
+    return one
+
+
+def _renamed(one: ApiObject, name: str) -> ApiObject:
+    uid = f"fit/{_namespace(one)}/{name}"
+    return replace(one, metadata=replace(one.metadata, name=name, uid=uid))
+
+
+Names = Mapping[tuple[str, str, str], str]
+"""The name of each object of a copy, by kind, namespace and name in the manifests."""
+
+
+def _copy(pod: Pod, own: Names) -> Pod:
+    """Return the pod of a copy, which refers to what the copy has of its own."""
+    namespace, meta, spec = _namespace(pod), pod.metadata, pod.spec
+
+    def renamed(kind: str, name: str) -> str:
+        return own.get((kind, namespace, name), name)
+
+    name = renamed("Pod", meta.name)
+    labels, group = meta.labels, _group_of(pod)
+    if POD_GROUP_LABEL in labels:
+        labels = {**labels, POD_GROUP_LABEL: renamed("PodGroup", labels[POD_GROUP_LABEL])}
+    changes: dict[str, Any] = {}
+    if spec.scheduling_group is not None:
+        changes["scheduling_group"] = SchedulingGroup(pod_group_name=renamed("PodGroup", group))
+    if spec.volumes:
+        changes["volumes"] = tuple(
+            volume
+            if (claim := volume.persistent_volume_claim) is None
+            else replace(
+                volume,
+                persistent_volume_claim=replace(
+                    claim, claim_name=renamed("PersistentVolumeClaim", claim.claim_name)
+                ),
+            )
+            for volume in spec.volumes
+        )
+    if spec.resource_claims:
+        changes["resource_claims"] = tuple(
+            replace(one, resource_claim_name=renamed("ResourceClaim", one.resource_claim_name))
+            if one.resource_claim_name
+            else one
+            for one in spec.resource_claims
+        )
+    return replace(
+        pod,
+        metadata=replace(meta, name=name, uid=f"fit/{namespace}/{name}", labels=labels),
+        spec=replace(spec, **changes) if changes else spec,
+    )
