@@ -20,7 +20,7 @@ from policy_sched.language.check import (
     CheckedStep,
     diagnostic,
 )
-from policy_sched.language.codegen import generate, over_victims
+from policy_sched.language.codegen import class_program, generate, over_victims
 from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics import DEVICE_COST, Problem
 from policy_sched.language.expression import constant, limit_steps
@@ -174,18 +174,28 @@ class PolicyCompiler:
             return self._low.val(value)
         return self._low.plain(value)
 
-    def _unit(self, checked: Sequence[Checked], *, keeps: bool = False) -> Unit | None:
+    def _unit(
+        self, checked: Sequence[Checked], *, keeps: bool = False, classes: bool = False
+    ) -> Unit | None:
         values = [self._lowered(one) for one in checked]
         found = [value for value in values if value is not None]
         if not found or len(found) != len(values):
             return None
-        return self._made(found, keeps=keeps)
+        return self._made(found, keeps=keeps, classes=classes)
 
-    def _made(self, values: Sequence[Value], *, keeps: bool = False, limited: bool = False) -> Unit:
-        """Return a unit; ``keeps`` as in `make_unit`, ``limited``: what it costs is of interest."""
+    def _made(
+        self,
+        values: Sequence[Value],
+        *,
+        keeps: bool = False,
+        limited: bool = False,
+        classes: bool = False,
+    ) -> Unit:
+        """Return a unit; ``limited``: what it costs is of interest; others as in `make_unit`."""
         if self._code or keeps or limited:
-            return make_unit(self._low, values, keeps=keeps, code=self._code)
-        return _nothing()
+            return make_unit(self._low, values, keeps=keeps, code=self._code, classes=classes)
+        nothing: Unit = _nothing()
+        return nothing
 
     # Sections.
 
@@ -208,7 +218,7 @@ class PolicyCompiler:
         words = rule.reasons or rule.message_expression
         if words is not None:
             parts.append(words)
-        explain = self._unit(parts)
+        explain = self._unit(parts, classes=True)
         if parts and explain is None:
             return None
         name = f"{self.policy.name}.filter[{number}]"
@@ -391,9 +401,17 @@ def _nothing() -> Unit:
 
 
 def make_unit(
-    low: Lowering, values: Sequence[Value], *, keeps: bool = False, code: bool = True
+    low: Lowering,
+    values: Sequence[Value],
+    *,
+    keeps: bool = False,
+    code: bool = True,
+    classes: bool = False,
 ) -> Unit:
-    """Return the unit that computes ``values``; ``keeps``: often, and of all rows."""
+    """Return the unit that computes ``values``.
+
+    ``keeps``: often, and of all rows. ``classes``: of many rows, once for those that are alike.
+    """
     ops: list[Op] = []
     roots: list[Root] = []
     for value in values:
@@ -411,6 +429,7 @@ def make_unit(
         tuple(low.build.sites),
         any(root.error is not None for root in roots),
         keeps and any(may_become_true(value.op, value.err) for value in values),
+        class_program(ops, low.build) if classes and code else None,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from policy_sched.language.codegen import Functions, Program, VictimProgram
+from policy_sched.language.codegen import ClassProgram, Functions, Program, VictimProgram
 from policy_sched.language.ir import Reads, Site
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import KINDS, Failure, Interval, LimitError
@@ -42,6 +42,8 @@ class Unit:
     can_fail: bool
     passes_with_more_pods: bool = False
     """Whether adding a pod to a node may make a filter accept the node."""
+    classes: ClassProgram | None = None
+    """What tells nodes apart on which the values differ; None: nothing but the node itself."""
 
     @property
     def units(self) -> float:

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC
+from policy_sched.errors import PolicySchedError
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets, running_count
 from policy_sched.preemption.dry_run import search_all, search_each, why_not
+from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
 
@@ -61,10 +63,21 @@ NO_VICTIMS: Final = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
 )
 
-#: What is known of a row: nothing; it is a candidate; it is none.
+_ONLY_THAT: Final = StatusTable()
+
+
+def nothing_to_evict(rows: NDArray[np.intp], n: int) -> Rejections:
+    """Return that on none of the rows is a pod that may be evicted; the table has ``n`` rows."""
+    numbers = np.full(n, NOTHING, np.intp)
+    numbers[rows] = _ONLY_THAT.number(NO_VICTIMS)
+    return Rejections(numbers, _ONLY_THAT)
+
+
+#: What is known of a row: nothing; it is a candidate; it is none; it has no pod that may go.
 UNKNOWN: Final = 0
 CANDIDATE: Final = 1
 INFEASIBLE: Final = 2
+NOTHING_TO_EVICT: Final = 3
 
 #: Bytes that kept dry runs of one profile may take together.
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -84,6 +97,7 @@ class Search:
         self.budgets = budgets
         self._rules = rules
         self._order = order
+        self.evictable = EvictableRows(cache, rules, order)
 
     def kind(self, attempt: PreemptionAttempt) -> Hashable | None:
         """Return what pods have in common that share a dry run; None if it is not shared."""
@@ -145,9 +159,22 @@ class DryRun:
         own = attempt.nominations.row_of(attempt.pod)
         self._forget([row for row in (self._own, own) if row is not None])
         self._own = own
+        self._rule_out(attempt)
 
-    def _forget(self, rows: list[int]) -> None:
-        if rows:
+    def _rule_out(self, attempt: PreemptionAttempt) -> None:
+        """Take note of the rows from which no pod may be evicted."""
+        has = self._search.evictable.of(attempt)
+        if has is not None and not has.all():
+            none = (self._found == UNKNOWN) & ~has
+            self._found[none] = NOTHING_TO_EVICT
+            self._reasons[none] = self._no_victims
+
+    def any_left(self, rows: NDArray[np.intp]) -> bool:
+        """Return whether one of the rows is a candidate, or may be one."""
+        return bool((self._found[rows] <= CANDIDATE).any())
+
+    def _forget(self, rows: list[int] | NDArray[np.intp]) -> None:
+        if len(rows):
             self._found[rows] = UNKNOWN
             self._reasons[rows] = NOTHING
 
@@ -160,7 +187,12 @@ class DryRun:
         """Find out about those rows of which nothing is known."""
         unknown = rows[self._found[rows] == UNKNOWN]
         if unknown.size:
-            self._run(attempt, np.sort(unknown))
+            unknown.sort()
+            try:
+                self._run(attempt, unknown)
+            except PolicySchedError:
+                self._forget(unknown)
+                raise
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         victims = self._search.victims(attempt.pod, rows)
@@ -247,6 +279,8 @@ class DryRuns:
 
     def __init__(self, search: Search) -> None:
         self._search = search
+        self.evictable = search.evictable
+        """The rows from which a pod may evict any other."""
         self._pipeline = ""
         self._kept: OrderedDict[Hashable, DryRun] = OrderedDict()
         # Bytes of each, the last one's as it was before it was used, and of all.

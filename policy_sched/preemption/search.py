@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from policy_sched.cluster import ApiObjects, Cache, PodOrder
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Extender, NodeVictims, Status
+from policy_sched.language import RuleError
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.dry_runs import DryRun, DryRuns, Search
+from policy_sched.preemption.dry_runs import DryRun, DryRuns, Search, nothing_to_evict
 from policy_sched.preemption.extenders import candidates_of, consulted
 from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
@@ -91,6 +92,10 @@ class PreemptionSearch:
         """
         if not rows.size:
             return {}
+        evictable = self._runs.evictable.of(attempt)
+        if evictable is not None and not evictable[rows].any():
+            rng.randrange(rows.size)  # as the search does, so that what follows is the same
+            return nothing_to_evict(rows, self._cache.nodes.n)
         candidates, rejections = self._candidates(attempt, rows, rng)
         if not candidates.rows.size:
             return rejections
@@ -136,11 +141,15 @@ class PreemptionSearch:
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
         run = self._runs.of(attempt)
-        if run.hopeless():
-            _look_at_all(run, attempt, rows)
-        for end in range(wanted, rows.size + wanted, wanted):
-            run.look(attempt, turned[end - wanted : end])
+        hopeless, end = run.hopeless(), 0
+        while end < rows.size:
+            if hopeless:
+                _look_at_all(run, attempt, rows)
+            step = wanted if not hopeless or run.any_left(rows) else rows.size
+            start, end = end, end + step
+            run.look(attempt, turned[start:end])
             found = run.candidates(turned[:end])
+            hopeless = not found.rows.size
             breaking = found.violations > 0
             if breaking.size >= wanted and not breaking.all():
                 break
@@ -177,7 +186,7 @@ def _look_at_all(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]
     """Look at all rows at once, as nothing speaks for finding enough candidates earlier."""
     try:
         run.look(attempt, rows)
-    except PluginError:
+    except (PluginError, RuleError):
         return  # it is met again if the search really comes to that row
 
 

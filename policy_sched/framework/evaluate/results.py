@@ -179,12 +179,18 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
             if late.any():
                 yield wanted[late], [overrides[row][1] for row in wanted[late].tolist()]
                 wanted = wanted[~late]
-        firsts = self.by_plugins[wanted]
-        for value in np.unique(firsts).tolist():
-            group = wanted[firsts == value]
+        everywhere = wanted.size == self.by_plugins.size
+        firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
+        # The least value is NOT_ASKED.
+        for value in (np.flatnonzero(np.bincount(firsts - NOT_ASKED)) + NOT_ASKED).tolist():
+            if value in (FEASIBLE, NO_NODE, NOT_ASKED):
+                continue
+            group = np.flatnonzero(firsts == value)
+            if not everywhere:
+                group = wanted[group]
             if value == OUTSIDE:
                 yield group, [self._outside()] * group.size
-            elif value > FEASIBLE:
+            else:
                 codes = self.codes[value - 1]
                 assert codes is not None, "the plugin rejected these rows"
                 found = self.describes[value - 1](group, codes[group])

@@ -4,6 +4,7 @@ For each program one scalar function (one row) and one vector function (many row
 """
 
 from policy_sched.language.codegen.module import Functions, Program, generate
+from policy_sched.language.codegen.row_classes import ClassProgram, Marks, class_program
 from policy_sched.language.codegen.victims import (
     Rows,
     VictimProgram,
@@ -12,11 +13,14 @@ from policy_sched.language.codegen.victims import (
 )
 
 __all__ = [
+    "ClassProgram",
     "Functions",
+    "Marks",
     "Program",
     "Rows",
     "VictimProgram",
     "VictimScope",
+    "class_program",
     "generate",
     "over_victims",
 ]

@@ -387,7 +387,7 @@ def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> 
     value = emitter.text(rest[0], inside)
     lines = inside.lines
     match loop.kind:
-        case LoopKind.LIST:
+        case LoopKind.LIST | LoopKind.EACH:
             lines.append(f"{name}v.append({value})")
         case LoopKind.DICT:
             lines.append(f"{name}v[p{loop.index or loop.param}] = {value}")
@@ -421,6 +421,8 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
     value = emitter.named(rest[0], body)
     lines = body.lines
     match loop.kind:
+        case LoopKind.EACH:
+            lines.append(f"{name}v.append({value})")
         case LoopKind.COUNT:
             lines.append(f"{name}v = add({name}v, as_ints({mask or 'True'}))")
         case LoopKind.SUM_DOUBLE | LoopKind.SUM_INT:

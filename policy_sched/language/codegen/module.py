@@ -61,7 +61,8 @@ COSTLY: Final = "vector"
 """The function whose cost is that of a program without materialized columns."""
 _WHOLE: Final = "whole"
 _PLAIN: Final = "plain"
-_OVER_ROWS: Final = "pod, ctx, rows, n"
+OVER_ROWS: Final = "pod, ctx, rows, n"
+"""The arguments of a function over many rows."""
 
 
 def compiled(text: str) -> bytes:
@@ -259,9 +260,9 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
         counted = CountPass(roots, build)
         if counted.found:
             if code:
-                writer.function(_PLAIN, _OVER_ROWS, roots, rows=True)
+                writer.function(_PLAIN, OVER_ROWS, roots, rows=True)
             roots = counted.roots
-    writer.function(COSTLY, _OVER_ROWS, roots, rows=True)
+    writer.function(COSTLY, OVER_ROWS, roots, rows=True)
     if build is None:
         return writer.program(roots, (), ())
     invariance = PodInvariance()
@@ -271,8 +272,8 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
         return writer.program(roots, (), ())
     kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
     within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
-    guards = [(op, within, f"return {COSTLY}({_OVER_ROWS})") for op in rearranged.guards]
-    arguments = ", ".join([_OVER_ROWS, *kept.values()])
+    guards = [(op, within, f"return {COSTLY}({OVER_ROWS})") for op in rearranged.guards]
+    arguments = ", ".join([OVER_ROWS, *kept.values()])
     writer.function(_WHOLE, arguments, rearranged.roots, rows=True, bound=kept, guards=guards)
     if code:
         for name, ops in (("static", invariants.static), ("dynamic", invariants.dynamic)):

@@ -31,6 +31,7 @@ from policy_sched.language.ir.pod_invariant import (
     Reassociation,
     find_pod_invariants,
 )
+from policy_sched.language.ir.row_classes import row_classes
 
 __all__ = [
     "MIXED",
@@ -65,4 +66,5 @@ __all__ = [
     "may_become_true",
     "ops",
     "reached",
+    "row_classes",
 ]

@@ -59,6 +59,8 @@ class LoopKind(Enum):
     COUNT = "count", "0", True
     SUM_INT = "sum_int", "0", True
     SUM_DOUBLE = "sum_double", "0.0", True
+    EACH = "each", "[]", True
+    """A list of the values over rows, one for each element."""
 
     def __init__(self, _name: str, start: str, over_rows: bool) -> None:
         self.start = start

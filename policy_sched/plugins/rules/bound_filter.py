@@ -12,11 +12,12 @@ import numpy.typing as npt
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import ByRow, RowRule
 from policy_sched.language import BoundUnit, FilterRule, Sections
+from policy_sched.language.codegen import Marks
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules.bound_score import FEW_ROWS
-from policy_sched.plugins.rules.equivalence_classes import each
+from policy_sched.plugins.rules.equivalence_classes import FEW, each, of_classes
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.intp] | None
@@ -59,6 +60,12 @@ class Explanation:
     reasons: tuple[str, ...]
 
 
+def _classes(rule: FilterRule, runtime: Runtime) -> Marks | None:
+    """Return what tells rows apart that the rule rejects for different reasons."""
+    explain = rule.explain
+    return None if explain is None or explain.classes is None else explain.classes.bind(runtime)
+
+
 class BoundFilter:
     """The filter rules of a policy over the node table or an overlay of it.
 
@@ -73,6 +80,7 @@ class BoundFilter:
             (rule, None if rule.explain is None else BoundUnit(rule.explain, runtime))
             for rule in sections.rules
         ]
+        self._classes = [_classes(rule, runtime) for rule in sections.rules]
 
     def codes(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> Codes | None:
         """Return a code per row; None if every row passes.
@@ -166,6 +174,9 @@ class BoundFilter:
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], codes: Codes
     ) -> ByRow[Explanation]:
         """Return why rows were rejected, given the codes (none is 0) that `codes` gave them."""
+        first = codes.item(0)
+        if (codes == first).all():
+            return self._explain_code(pod, cycle, rows, first)
         distinct: list[Explanation] = []
         places = np.zeros(len(rows), np.intp)
         for code in np.unique(codes).tolist():
@@ -179,12 +190,21 @@ class BoundFilter:
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int
     ) -> ByRow[Explanation]:
         """Return why rows were rejected that all have the same code."""
-        _, bound = self._rules[(code - 1) // 2]
+        number = (code - 1) // 2
+        _, bound = self._rules[number]
         if code % 2 and bound is None:
             only = self._explain_one(pod, cycle, int(rows[0]), code)
             return ByRow([only], np.zeros(len(rows), np.intp))
         unit = bound if code % 2 else self._unit
         assert unit is not None, "a filter rejected the rows"
+        classes = self._classes[number] if code % 2 else None
+        if classes is not None and rows.size >= FEW:
+            try:
+                marks = classes(pod, cycle, rows, rows.size)
+            except (LimitError, OverflowError):
+                pass  # row by row less may be computed
+            else:
+                return of_classes(marks, rows, lambda row: self._explain_one(pod, cycle, row, code))
         return each(
             self.nodes,
             unit.unit.reads,

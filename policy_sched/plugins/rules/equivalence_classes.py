@@ -1,13 +1,14 @@
 """Equivalence classes of nodes: an expression runs once for rows that it cannot distinguish.
 
-Where an expression reads nothing of a node but columns, two rows with equal values there are
-alike. In a cluster of a few kinds of nodes thousands of rows are a few dozens of answers.
+Where an expression is a few conditions in words, two rows for which the same of them hold are
+alike; the compiler finds the conditions. Elsewhere two rows are alike if they have equal values in
+all columns that the expression may read. Thousands of rows are a few different answers then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,70 @@ from policy_sched.language.ir import Reads, field_of_column
 
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
+Numbers = npt.NDArray[np.int64]
 
 #: For fewer rows the comparison costs more than the answers.
 FEW: Final = 16
 #: Odd, so that no bit of a value is lost; the sums are only a guess, which is checked.
 _FACTOR: Final = np.int64(-7046029254386353131)
+#: Up to so many possible numbers a table of all of them is faster than sorting those of the rows.
+_TABLE: Final = 1 << 14
+
+
+def of_classes(marks: Sequence[object], rows: Rows, answer: Callable[[int], T]) -> ByRow[T]:
+    """Return ``answer`` of each row, called once for rows that no mark tells apart.
+
+    ``marks``: arrays with an element for each of the rows, single values, and lists of both.
+    """
+    numbers, bound = _numbers(marks, rows.size)
+    if bound > _TABLE:
+        _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    else:
+        some = np.full(bound, -1, np.intp)
+        some[numbers] = np.arange(rows.size)
+        found = np.flatnonzero(some >= 0)
+        first = some[found]
+        some[found] = np.arange(found.size)
+        places = some[numbers]
+    return ByRow([answer(row) for row in rows[first].tolist()], places)
+
+
+def _numbers(marks: Sequence[object], n: int) -> tuple[Numbers, int]:
+    """Return a number for each row, the same where all marks are equal, and a bound of them."""
+    numbers, bound = np.zeros(n, np.int64), 1
+    for mark in _arrays(marks):
+        own, kinds = _number(mark)
+        if bound > 1 and bound * kinds > _TABLE:
+            _, numbers = np.unique(numbers, return_inverse=True)
+            bound = int(numbers.max(initial=0)) + 1
+        if bound * kinds > _TABLE:
+            _, own = np.unique(own, return_inverse=True)
+            kinds = int(own.max(initial=0)) + 1
+        numbers = own.astype(np.int64) if bound == 1 else numbers * kinds + own
+        bound *= kinds
+    return numbers, bound
+
+
+def _arrays(marks: Sequence[object]) -> Iterator[npt.NDArray[Any]]:
+    for mark in marks:
+        if isinstance(mark, list):
+            yield from _arrays(mark)
+        elif isinstance(mark, np.ndarray) and mark.ndim:
+            yield mark
+
+
+def _number(mark: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+    """Return a mark as numbers from 0 on, and how many there may be."""
+    if mark.dtype == np.bool_:
+        return mark, 2
+    if mark.dtype == np.float64:
+        mark = mark.view(np.int64)
+    if mark.dtype.kind == "i" and mark.size:
+        least, most = int(mark.min()), int(mark.max())
+        if most - least < _TABLE:
+            return mark - least, most - least + 1
+    _, found = np.unique(mark, return_inverse=True)
+    return found, int(found.max(initial=0)) + 1
 
 
 def each(table: NodeView, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> ByRow[T]:

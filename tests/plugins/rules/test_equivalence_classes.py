@@ -14,7 +14,7 @@ from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.ir.dependencies import Reads
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.rules.equivalence_classes import FEW, each
+from policy_sched.plugins.rules.equivalence_classes import FEW, each, of_classes
 from policy_sched.testing import make_node, make_pod
 from tests.language.test_compiled_policy import bound, rule
 
@@ -28,6 +28,13 @@ WORDS = [
     '["not " + node.name]',
     'node.taints.map(t, t.key)',
     '[node.labels.all(k, k != "rack") ? "bare" : "racked"]',
+    # A loop in a loop, an index, an error on some rows, numbers that differ from node to node.
+    '["a", "b"].map(a, pod.requests.names().exists(r, pod.requests[r] > node.free[r]) ? a : "ok")',
+    '["a", "b"].transformList(i, a, i < node.podCount ? a : "free")',
+    '["cpu"].map(r, string(100 / (node.free[r].value() - 1)))',
+    'pod.requests.names().map(r, string(node.free[r].value() + node.podCount))',
+    '["a"].filter(a, node.taints.exists(t, t.key == a || node.unschedulable)).map(a, "taint " + a)',
+    '[string(double(node.allocatable["cpu"].value()) / double(node.podCount))]',
 ]  # fmt: skip
 
 
@@ -65,6 +72,45 @@ def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int
     together = filters.explain(pod, Activation(), rows, codes)
     alone = [filters.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
     assert list(together) == alone
+
+
+def test_reasons_that_depend_on_few_conditions_are_few_whatever_the_amounts() -> None:
+    """Nodes that all have other amounts are explained once for each list of reasons."""
+    cache = Cache()
+    for i in range(200):
+        cache.add_node(make_node(f"n{i}", resources={"cpu": f"{i}m", "memory": f"{300 - i}Mi"}))
+    pod = PodInfo.of(make_pod("new", requests={"cpu": "150m", "memory": "200Mi"}))
+    words = 'pod.requests.names().filter(r, pod.requests[r] > node.free[r]).map(r, "lacks " + r)'
+    filters = bound(cache, filter=rule("false", reasons=Text(words))).filters()
+    found = filters.explain(pod, Activation(), np.arange(200), np.ones(200, np.int16))
+    reasons = [one.reasons for one in found.distinct]
+    assert sorted(reasons) == [("lacks cpu",), ("lacks cpu", "lacks memory"), ("lacks memory",)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_rows_are_of_one_class_if_all_marks_are_equal(data: st.DataObject) -> None:
+    """Marks of any kind tell the same rows apart as tuples of their values do."""
+    n = data.draw(st.integers(1, 40))
+    columns = [
+        np.array(data.draw(st.lists(st.sampled_from(kind), min_size=n, max_size=n)))
+        for kind in data.draw(
+            st.lists(
+                st.sampled_from([[True, False], [0, 1, -(2**62), 2**62], [0.5, -1.0]]), max_size=6
+            )
+        )
+    ]
+    rows = np.arange(n) * 2
+    requested: list[int] = []
+
+    def answer(row: int) -> int:
+        requested.append(row)
+        return row
+
+    found = of_classes([True, columns[:2], *columns[2:]], rows, answer)
+    keys = [tuple(column[place].item() for column in columns) for place in range(n)]
+    assert [keys[row // 2] for row in found] == keys
+    assert len(requested) == len(set(keys))
 
 
 def test_one_row_per_class_is_evaluated() -> None:
