@@ -89,6 +89,7 @@ class Document(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         validate_default=False,
+        defer_build=True,
     )
 
 
