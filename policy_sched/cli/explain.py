@@ -21,13 +21,13 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation, explanation_page, locate_selectors
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import ApiObject, Pod, PodInfo, counted
+from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.report import json_text
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.simulate import (
     Application,
-    Applied,
+    add_policies,
     explain_after_queue,
     explain_now,
     waiting_with,
@@ -88,7 +88,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     with progress("deciding"):
         shown = scheduler.cache.nodes.n if output == "annotations" else top
         found = act(scheduler, infos, info.uid, shown)
-    _add_policies(found, Application(scheduler, plans).report([info]), info.scheduler_name)
+    add_policies(found, Application(scheduler, plans).report([info]), info.scheduler_name)
     if found.claims is not None:
         locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
     if report is not None:
@@ -108,20 +108,6 @@ def _waiting(
     infos = waiting_with(wanted, pods, pending)
     uid = PodInfo.of(wanted).uid
     return infos, next(one for one in infos if one.uid == uid)
-
-
-def _add_policies(found: Explanation, applied: Sequence[Applied], profile: str) -> None:
-    """Add the policies of the pod's profile that do not match it, and the scores that fail."""
-    for one in applied:
-        if one.profile != profile:
-            continue
-        if not one.matched:
-            found.unmatched.append(one.policy)
-        if one.failed:
-            nodes = counted(one.nodes, "node")
-            found.failed_scores[one.policy] = (
-                f"fails on {one.failed:,} of {nodes}, which score 0: {one.error}"
-            )
 
 
 def _write(found: Explanation, output: str) -> None:

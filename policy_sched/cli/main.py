@@ -62,6 +62,10 @@ VERBS = {
         "policy_sched.cli.eval:evaluate",
         "Evaluate one expression: its type, its cost, its value on each node.",
     ),
+    "console": (
+        "policy_sched.cli.console:console",
+        "Show a cluster, its pods and its policies in the browser.",
+    ),
     "diff": (
         "policy_sched.cli.diff:diff",
         "Compare two policy sets, and show which pods would go elsewhere.",

@@ -3,7 +3,7 @@
 Pure functions over a scheduler's evaluation, shared by the command line and the HTTP endpoint.
 """
 
-from policy_sched.explain.evaluate import evaluated
+from policy_sched.explain.evaluate import NodeValue, evaluated
 from policy_sched.explain.evaluate_devices import (
     SELECTOR,
     evaluated_on_devices,
@@ -24,6 +24,7 @@ from policy_sched.explain.report import Explanation
 __all__ = [
     "SELECTOR",
     "Explanation",
+    "NodeValue",
     "evaluated",
     "evaluated_on_devices",
     "explain",

@@ -6,14 +6,18 @@ One shot or over virtual time, without an API server.
 from policy_sched.simulate.one_shot import (
     MAIN_RESOURCES,
     VirtualClient,
+    add_policies,
+    allocations,
     explain_after_queue,
     explain_now,
+    explain_queued,
     resource_names,
     run_queue,
     turned_away,
     waiting_with,
 )
 from policy_sched.simulate.report import (
+    Allocation,
     Application,
     Applied,
     Run,
@@ -33,6 +37,7 @@ from policy_sched.simulate.workloads import ExpansionError, expand
 
 __all__ = [
     "MAIN_RESOURCES",
+    "Allocation",
     "Application",
     "Applied",
     "ExpansionError",
@@ -42,11 +47,14 @@ __all__ = [
     "Timeline",
     "TimelineResult",
     "VirtualClient",
+    "add_policies",
+    "allocations",
     "applied_text",
     "duration_text",
     "expand",
     "explain_after_queue",
     "explain_now",
+    "explain_queued",
     "generated_nodes",
     "is_trace",
     "load_traces",

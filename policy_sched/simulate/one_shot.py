@@ -30,6 +30,7 @@ from policy_sched.model import (
     Pod,
     PodGroup,
     PodInfo,
+    counted,
     datetime_of,
     quantity_text,
 )
@@ -43,7 +44,7 @@ from policy_sched.scheduler import (
     Preempt,
     Scheduler,
 )
-from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run
+from policy_sched.simulate.report import Allocation, Applied, PodPlacement, Preemption, Run
 
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
 
@@ -198,7 +199,7 @@ def run_queue(
         placements=ordered,
         unschedulable_by=dict(reasons),
         preemptions=tuple(preemptions),
-        allocation=tuple(_allocation(scheduler)),
+        allocation=tuple(allocations(scheduler)),
         seconds=seconds,
         skipped_extenders={
             name: skips
@@ -282,7 +283,7 @@ def _placement(
     )
 
 
-def _allocation(scheduler: Scheduler) -> Iterator[Allocation]:
+def allocations(scheduler: Scheduler) -> Iterator[Allocation]:
     """Yield the requested and allocatable amount of every resource that a node has."""
     table = scheduler.cache.nodes
     for name in resource_names(table):
@@ -317,12 +318,30 @@ def explain_now(scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: i
     for info in infos:
         turned_away(scheduler, info)
     scheduler.run_due()
-    pod = next(info for info in infos if info.uid == uid)
+    return explain_queued(scheduler, next(info for info in infos if info.uid == uid), top)
+
+
+def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
+    """Explain a pod as `explain_now` does; the pods of the cluster are in the queue already."""
     found = explain(scheduler, pod, top=top)
     if not pod.pod.spec.node_name:
         order = [queued.info.uid for queued in scheduler.queue.active()]
-        found.ahead = order.index(uid) if uid in order else 0
+        found.ahead = order.index(pod.uid) if pod.uid in order else 0
     return found
+
+
+def add_policies(found: Explanation, applied: Sequence[Applied], profile: str) -> None:
+    """Add the policies of the pod's profile that do not match it, and the scores that fail."""
+    for one in applied:
+        if one.profile != profile:
+            continue
+        if not one.matched:
+            found.unmatched.append(one.policy)
+        if one.failed:
+            nodes = counted(one.nodes, "node")
+            found.failed_scores[one.policy] = (
+                f"fails on {one.failed:,} of {nodes}, which score 0: {one.error}"
+            )
 
 
 def explain_after_queue(

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
-from policy_sched.client.kube.auth import in_cluster_config, load, paths_in
+from policy_sched.client.kube.auth import Access, in_cluster_config, load, paths_in
 from policy_sched.client.kube.leaderelection import Election, ElectionSettings
 from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
 from policy_sched.client.kube.time import SECOND, Clocks
@@ -106,15 +106,9 @@ def connected(
     ``overrides``: flags that replace values of the configuration.
     Raises PolicyError with every problem of the files, ClusterError outside a pod.
     """
-    clocks = Clocks(time.time_ns, time.monotonic_ns)
-    random = Random()  # noqa: S311 - jitter; nothing here is a secret
-    if kubeconfig == IN_CLUSTER:
-        access = in_cluster_config(os.environ, clocks.monotonic)
-    else:
-        access = load(paths_in(kubeconfig), clocks)
-    store = PolicyStore(files, clocks.wall)
+    environment, access = environment_of(kubeconfig)
+    store = PolicyStore(files, environment.clocks.wall)
     settings = (overrides or Overrides()).of(store.current.settings)
-    environment = Environment(clocks, random)
     connection = settings.client_connection
     limits = Settings(
         qps=max(0.0, connection.qps),
@@ -132,6 +126,20 @@ def connected(
     name = store.current.plans[0].plan.scheduler_name
     instance = f"{name}-{host}"
     return ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
+
+
+def environment_of(kubeconfig: str) -> tuple[Environment, Access]:
+    """Return clocks and randomness, and how to reach the cluster of a kubeconfig.
+
+    Raises ClusterError if the kubeconfig is not usable, or outside a pod.
+    """
+    clocks = Clocks(time.time_ns, time.monotonic_ns)
+    random = Random()  # noqa: S311 - jitter; nothing here is a secret
+    if kubeconfig == IN_CLUSTER:
+        access = in_cluster_config(os.environ, clocks.monotonic)
+    else:
+        access = load(paths_in(kubeconfig), clocks)
+    return Environment(clocks, random), access
 
 
 def _election(settings: LeaderElection, identity: str, environment: Environment) -> Election:

@@ -14,6 +14,7 @@ from policy_sched.instance.app.cluster_instance import (
 )
 from policy_sched.instance.app.gc_tuning import freeze_loaded, tuned_gc
 from policy_sched.instance.app.instance import Instance, Sources
+from policy_sched.instance.app.manifest_sync import manifests_below
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
 from policy_sched.instance.app.worker import Worker, in_event_loop
 
@@ -33,6 +34,7 @@ __all__ = [
     "freeze_loaded",
     "handle_change",
     "in_event_loop",
+    "manifests_below",
     "tuned_gc",
 ]
 

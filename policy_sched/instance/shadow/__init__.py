@@ -3,6 +3,7 @@
 The comparison is pure; the instance watches the cluster and writes a log.
 """
 
+from policy_sched.instance.shadow.choice import Choice, choose
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions
 from policy_sched.instance.shadow.log import (
     Comparison,
@@ -15,6 +16,7 @@ from policy_sched.instance.shadow.log import (
 )
 
 __all__ = [
+    "Choice",
     "Comparison",
     "NodeSeen",
     "PodGone",
@@ -24,4 +26,5 @@ __all__ = [
     "ShadowOptions",
     "ShadowRecord",
     "Start",
+    "choose",
 ]

@@ -76,6 +76,8 @@ class ShadowInstance(ClusterInstance):
         super().__init__(store, api, None, write, seed=seed, watching=watching)
         random = Random(seed)  # noqa: S311 - a seed makes choices repeatable; no secret
         self.shadow = Shadow(self.scheduler, options.of, self._compared, random, options.patience)
+        self.compared = 0
+        """Decisions that were compared so far."""
         self._compares_from = 0
         self._comparing: Future[None] | None = None
         self._file = None
@@ -200,6 +202,7 @@ class ShadowInstance(ClusterInstance):
         pod_gone(self.scheduler, pod)
 
     def _compared(self, found: Comparison) -> None:
+        self.compared += 1
         self.shadow_metrics.compared(found)
         if found.result is not Result.AGREE:
             level = ERROR if found.result is Result.ERROR else INFO

@@ -1,0 +1,176 @@
+"""The verb ``console``: a local web server with pages about a cluster and its policies."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from policy_sched.cli.input.cluster_files import ClusterFiles, read_files
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.input.values import clock
+from policy_sched.cli.options.kubeconfig import environment_of
+from policy_sched.cli.options.policies import PolicyFlags
+from policy_sched.cli.output.diagnostics import OK, STDIN, require_files, write_diagnostics
+from policy_sched.client.kube.rest import Api, Settings
+from policy_sched.console import (
+    FilesSource,
+    Inputs,
+    RunningSource,
+    Server,
+    open_store,
+    serving,
+)
+from policy_sched.errors import PolicySchedError, one_line
+from policy_sched.instance.app import RunLoop
+from policy_sched.instance.observability import ERROR, WARNING, Record
+from policy_sched.instance.shadow import ShadowInstance, ShadowOptions
+from policy_sched.model import DEFAULT_SCHEDULER
+from policy_sched.profiles.reload import PolicyFiles, PolicyStore
+
+Directories = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+LONGEST_SLEEP: Final = 1.0
+"""Seconds between two looks of a live cluster's scheduler at its clock."""
+
+
+def console(  # noqa: PLR0913  # the options of the verb
+    *,
+    cluster: ClusterPaths = (),
+    kubeconfig: str | None = None,
+    results: Directories = (),
+    policy: PolicyFlags | None = None,
+    port: int = 0,
+    browser: bool = True,
+    seed: int = 0,
+    now: str | None = None,
+) -> int:
+    """Show a cluster, its pods and its policies in the browser.
+
+    Serves pages on 127.0.0.1 and opens them: why pods wait, where they would go and what would
+    change that, nodes and their use, the policies with what each of their rules does. The printed
+    URL has a random token, without which nothing is served. Nothing is changed: a cluster in files
+    is decided in this process, and a live cluster is only watched.
+
+    Policies and manifests are read again when they change. If the policies have errors, the pages
+    show these, and the policies that were valid last decide (at the start, the default profile).
+
+    Parameters
+    ----------
+    cluster
+        Manifests of a cluster: files, directories, or - for standard input.
+    kubeconfig
+        Watch the cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the pod that
+        the process runs in (in-cluster), with the rights of its user, and write nothing. Pods are
+        decided and explained in this process.
+    results
+        A directory with the results of an experiment, as sweep and tune write it.
+    port
+        Where the pages are served; a free port unless given.
+    browser
+        Open the pages in the browser.
+    seed
+        Decides between nodes with equal scores.
+    now
+        The time that rules see with --cluster, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+    """
+    if bool(cluster) and kubeconfig is not None:
+        raise PolicySchedError("--kubeconfig does not go together with --cluster")
+    if not (cluster or kubeconfig is not None or results):
+        raise PolicySchedError("name what to show: --cluster, --kubeconfig or --results")
+    if kubeconfig is not None and now is not None:
+        raise PolicySchedError("--now goes with --cluster: a live cluster has a time of its own")
+    if not 0 <= port <= 65535:
+        raise PolicySchedError(f"--port {port}: must be between 0 and 65535")
+    require_files([*cluster, *results])
+    files = (policy or PolicyFlags()).files()
+    pages = Served(results, port, browser)
+    if kubeconfig is not None:
+        return asyncio.run(_live(_watching(files, kubeconfig, seed), pages))
+    return asyncio.run(_of_files(Inputs(cluster, _reader(cluster), files, seed, clock(now)), pages))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How the pages are served."""
+
+    results: tuple[str, ...]
+    port: int
+    browser: bool
+
+
+def _reader(paths: Sequence[str]) -> Callable[[], ClusterFiles]:
+    """Return a function that reads a cluster; standard input is read once."""
+    if STDIN in paths:
+        found = read_files(paths)
+        return lambda: found
+    return lambda: read_files(paths)
+
+
+async def _of_files(inputs: Inputs, pages: Served) -> int:
+    """Serve pages about files until the process is interrupted."""
+    source = FilesSource(inputs) if inputs.paths else None
+    if source is not None:
+        write_diagnostics(source.problems(), sys.stderr)
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with serving(source, pages.results, port=pages.port) as server:
+        announce(server, browser=pages.browser)
+        await ended.wait()
+    return OK
+
+
+async def _live(source: RunningSource, pages: Served) -> int:
+    """Serve pages about a live cluster until the process is interrupted."""
+    instance = source.instance
+    running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
+    try:
+        async with serving(source, pages.results, port=pages.port) as server:
+            announce(server, browser=pages.browser)
+            await running.run()
+    finally:
+        instance.close()
+    return OK
+
+
+def announce(server: Server, *, browser: bool) -> None:
+    """Print the URL, and open it."""
+    print(f"The console is at {server.url}", flush=True)
+    if browser:
+        webbrowser.open(server.url)
+
+
+def _watching(files: PolicyFiles, kubeconfig: str, seed: int) -> RunningSource:
+    """Return what watches a live cluster; it connects when it runs, and cannot write."""
+    store, valid = open_store(files, time.time_ns)
+    write_diagnostics(store.status.problems, sys.stderr)
+    return watched(store, kubeconfig, seed, fallback=not valid)
+
+
+def watched(store: PolicyStore, kubeconfig: str, seed: int, *, fallback: bool) -> RunningSource:
+    """Return a source that watches the cluster of a kubeconfig.
+
+    Raises ClusterError if the kubeconfig is not usable.
+    """
+    environment, access = environment_of(kubeconfig)
+    connection = store.current.settings.client_connection
+    limits = Settings(qps=max(0.0, connection.qps), burst=max(1, connection.burst), read_only=True)
+    names = [ready.plan.scheduler_name for ready in store.current.plans]
+    shadowed = DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in names or len(names) == 1 else names[0]
+    api = Api(access, environment, limits)
+    instance = ShadowInstance(store, api, ShadowOptions(shadowed), _complaint, seed=seed)
+    return RunningSource(instance, access.server, fallback=fallback)
+
+
+def _complaint(record: Record) -> None:
+    """Write what is wrong; pages show the rest."""
+    if record["level"] in (ERROR, WARNING):
+        facts = ", ".join(f"{k}: {v}" for k, v in record.items() if k not in ("ts", "level", "msg"))
+        print(one_line(f"{record['msg']} ({facts})" if facts else record["msg"]), file=sys.stderr)

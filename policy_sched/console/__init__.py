@@ -1,0 +1,18 @@
+"""`policy-sched console`: a local web server with pages about one cluster and its policies.
+
+sources/ says what is looked at (files, a live cluster, a running instance), pages/ has one module
+for each page, security decides which requests are answered, and server puts them together.
+"""
+
+from policy_sched.console.server import Server, serving
+from policy_sched.console.sources import FilesSource, Inputs, RunningSource, Source, open_store
+
+__all__ = [
+    "FilesSource",
+    "Inputs",
+    "RunningSource",
+    "Server",
+    "Source",
+    "open_store",
+    "serving",
+]

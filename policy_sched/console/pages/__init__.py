@@ -1,0 +1,20 @@
+"""The pages of the console: one module for each, with a pure function that makes its values.
+
+A page reads a `Source` and the address, and returns view models of `web`; its template is below
+``console/templates``. The state of a page is in its address.
+"""
+
+from policy_sched.console.pages import node, nodes, overview, pod, pods
+from policy_sched.console.pages.page import Action, Missing, Page, Query, Results, View
+
+ALL = (overview.PAGE, pods.PAGE, pod.PAGE, nodes.PAGE, node.PAGE)
+"""In the order of the navigation."""
+
+
+def pages(*, has_cluster: bool, has_results: bool) -> tuple[Page, ...]:
+    """Return the pages for what is looked at."""
+    given = {"": True, "cluster": has_cluster, "results": has_results}
+    return tuple(page for page in ALL if given[page.needs])
+
+
+__all__ = ["ALL", "Action", "Missing", "Page", "Query", "Results", "View", "pages"]

@@ -1,0 +1,206 @@
+"""The overview: what needs attention, the cluster in numbers, nodes as cells, queues over time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from policy_sched.console.pages.node_colours import EXPRESSION, Colouring, coloured, colours
+from policy_sched.console.pages.page import (
+    Page,
+    Query,
+    Results,
+    View,
+    address,
+    node_href,
+    pod_href,
+)
+from policy_sched.console.sources import Source, Waiting, grouped
+from policy_sched.model import Node, counted, quantity_text
+from policy_sched.simulate import allocations
+from policy_sched.web import (
+    Block,
+    Cell,
+    CellGroup,
+    Cells,
+    Chart,
+    Column,
+    Fact,
+    Facts,
+    Meter,
+    Problem,
+    Prose,
+    Section,
+    Series,
+    Table,
+    Text,
+    Value,
+)
+
+REASONS: Final = 12
+"""Groups of pending pods that are shown."""
+PROBLEMS: Final = 5
+"""Problems of files that are shown."""
+RESOURCES: Final = 5
+"""Resources in the summary."""
+FEWEST, MOST = 2, 60
+"""How many values a label has by which nodes are grouped."""
+ZONE: Final = "topology.kubernetes.io/zone"
+NONE: Final = "none"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+def view(source: Source, query: Query, results: Results) -> View:
+    """Return the values of the page."""
+    del results
+    waiting = list(source.waiting().values())
+    colouring = coloured(source.scheduler, query)
+    known = labels(source)
+    label = query.get("by") or (ZONE if ZONE in known else NONE)
+    return {
+        "heading": "Overview",
+        "sections": [attention(source, waiting), summary(source, waiting)],
+        "cells": cells(source, label, colouring),
+        "colouring": colouring,
+        "colours": [*colours(source.scheduler), EXPRESSION],
+        "labels": [NONE, *known],
+        "label": label,
+        "charts": charts(source),
+    }
+
+
+def attention(source: Source, waiting: Sequence[Waiting]) -> Section:
+    """Return what needs a look: problems of files, and pods without a node by reason."""
+    problems = source.problems()
+    blocks: list[Block] = [Problem.of(one) for one in problems[:PROBLEMS]]
+    if len(problems) > PROBLEMS:
+        blocks.append(Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
+    groups = grouped(one for one in waiting if one.message and not one.node)
+    rows: list[Sequence[Value]] = [
+        [
+            Text(reason, address("/pods", state="pending", reason=reason)),
+            f"{len(pods):,}",
+            Text(pods[0].key, pod_href(pods[0].key)),
+        ]
+        for reason, pods in groups[:REASONS]
+    ]
+    if rows:
+        columns = [Column("Reason"), Column("Pods", number=True), Column("One of them")]
+        more = f"and {len(groups) - REASONS} more reasons" if len(groups) > REASONS else ""
+        caption = "Pods without a node, by the reason that most nodes have"
+        blocks.append(Table(caption, columns, rows, more))
+    if not blocks:
+        blocks.append(Prose([_nothing(source, waiting)]))
+    return Section("Needs attention", blocks)
+
+
+def _nothing(source: Source, waiting: Sequence[Waiting]) -> str:
+    """Return a sentence in place of what needs attention."""
+    if source.status.progress or any(not one.node for one in waiting):
+        return "Nothing so far: no decided pod is without a node, and no file has a problem."
+    return "Nothing: every pod has a node, and no file has a problem."
+
+
+def summary(source: Source, waiting: Sequence[Waiting]) -> Section:
+    """Return the cluster and its scheduler in numbers."""
+    table = source.scheduler.cache.nodes
+    status = source.store.status
+    placed = sum(bool(one.node) for one in waiting)
+    note = f"{placed:,} of them find a node" if placed else ""
+    running = sum(bool(pod.spec.node_name) for pod in source.pods())
+    facts = [
+        Fact("nodes", Text(f"{table.live_count:,}", "/nodes")),
+        Fact("pods with a node", Text(f"{running:,}", address("/pods", state="running"))),
+        Fact(
+            "pods without one", Text(f"{len(waiting):,}", address("/pods", state="pending")), note
+        ),
+        Fact("policies", f"generation {status.generation}", status.content_hash[:12]),
+    ]
+    rate = source.history.rate()
+    if rate is not None:
+        facts.insert(3, Fact("decisions per second", f"{rate:,.1f}", "in the last 10 seconds"))
+    lengths = ", ".join(f"{name} {count:,}" for name, count in source.queue_lengths().items())
+    facts.append(Fact("queue", Text(f"{sum(source.queue_lengths().values()):,}"), lengths))
+    use = [
+        Fact(
+            one.resource,
+            Meter(
+                one.percent / 100,
+                f"{one.percent:.1f} %, {quantity_text(one.resource, one.requested)} of "
+                f"{quantity_text(one.resource, one.allocatable)}",
+            ),
+        )
+        for one in list(allocations(source.scheduler))[:RESOURCES]
+    ]
+    return Section("Cluster", [Facts(facts, big=True), *([Facts(use)] if use else [])])
+
+
+def labels(source: Source) -> list[str]:
+    """Return the labels by which nodes can be grouped: few values, and more than one."""
+    values: dict[str, set[str]] = {}
+    for node in source.scheduler.cache.nodes.nodes:
+        for name, value in node.metadata.labels.items() if node is not None else ():
+            values.setdefault(name, set()).add(value)
+    return sorted(n for n, v in values.items() if FEWEST <= len(v) <= MOST and n != _HOSTNAME)
+
+
+def cells(source: Source, label: str, colouring: Colouring) -> Cells:
+    """Return one cell for each node, in groups of a label."""
+    groups: dict[str, list[Node]] = {}
+    for node in source.scheduler.cache.nodes.nodes:
+        if node is not None:
+            name = "" if label == NONE else node.metadata.labels.get(label, "(without the label)")
+            groups.setdefault(name, []).append(node)
+    found = []
+    for name in sorted(groups):
+        names = [node.metadata.name for node in groups[name]]
+        text = ", ".join(filter(None, [counted(len(names), "node"), colouring.mean(names)]))
+        fields = [_cell(node, colouring) for node in groups[name]]
+        found.append(CellGroup(name, fields, text))
+    unknown = Counter(share is None for share, _ in colouring.shares.values())[True]
+    caption = f"{colouring.caption}: one cell for each node"
+    return Cells(caption, found, colouring.low, colouring.high, "no value" if unknown else "")
+
+
+def _cell(node: Node, colouring: Colouring) -> Cell:
+    share, text = colouring.of(node.metadata.name)
+    remarks = _remarks(node)
+    shown = f"{text}; {remarks}" if remarks else text
+    return Cell(
+        node.metadata.name,
+        share,
+        shown,
+        node_href(node.metadata.name),
+        "bad" if remarks.startswith("not ready") else "warn" if remarks else "",
+    )
+
+
+def _remarks(node: Node) -> str:
+    """Return what keeps all pods from a node."""
+    ready = node.ready or not any(one.type == "Ready" for one in node.status.conditions)
+    found = [] if ready else ["not ready"]
+    return ", ".join([*found, *["unschedulable"] * bool(node.spec.unschedulable)])
+
+
+def charts(source: Source) -> list[Chart]:
+    """Return the lengths of queues and the decisions per second over time."""
+    samples = list(source.history.samples)
+    if len(samples) < 2:
+        return []
+    last = samples[-1].time
+    x = [(sample.time - last) / 1e9 for sample in samples]
+    names = list(dict.fromkeys(name for sample in samples for name in sample.lengths))
+    queues = [Series(name, [float(s.lengths.get(name, 0)) for s in samples]) for name in names]
+    rates = [(time - last) / 1e9 for time, _ in source.history.rates()]
+    decisions = Series("decisions", [rate for _, rate in source.history.rates()])
+    until = datetime.fromtimestamp(last / 1e9, UTC).strftime("until %H:%M:%S UTC")
+    axis = "seconds before now"
+    return [
+        Chart("queues", "Pods in the queue", axis, x, queues, unit="pods", note=until),
+        Chart("decisions", "Decisions per second", axis, rates, [decisions], note=until),
+    ]
+
+
+PAGE = Page("/", "Overview", "overview.html", view, section="/")

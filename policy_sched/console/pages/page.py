@@ -1,0 +1,105 @@
+"""What a page is: an address, a pure function that makes its values, and a template."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+
+from policy_sched.console.sources import Source
+from policy_sched.errors import PolicySchedError
+from policy_sched.web import Link, Pager
+
+View: TypeAlias = Mapping[str, Any]
+"""The values of a template."""
+Action: TypeAlias = Callable[[Source | None, web.Request], Awaitable[web.StreamResponse]]
+"""Answers a request that is no page: a form, or a fragment."""
+
+
+class Missing(PolicySchedError):  # noqa: N818 - an answer
+    """There is nothing at the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Directories of experiments' results."""
+
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The address of a page: its path, the parameters after ``?``, and those in the path."""
+
+    path: str
+    parameters: Mapping[str, str]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return a parameter; an empty one is the default."""
+        return self.parameters.get(name) or default
+
+    def number(self, name: str, default: int) -> int:
+        """Return a parameter that is a number from 0; the default for anything else."""
+        text = self.parameters.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else default
+
+    def url(self, **changes: str | int | None) -> str:
+        """Return this address with other parameters; None and "" remove one."""
+        values = {**self.parameters, **changes}
+        left = {name: value for name, value in values.items() if value not in (None, "")}
+        return address(self.path, **left)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page. ``title``: its name in the navigation, "" if it is not there.
+
+    ``view(source, query, results)`` returns the values of the template. ``section`` is the path of
+    the entry of the navigation that is marked. ``needs``: "cluster", "results" or "".
+    ``actions``: other paths that belong to the page.
+    """
+
+    path: str
+    title: str
+    template: str
+    view: Callable[[Any, Query, Results], View]
+    section: str = ""
+    needs: str = "cluster"
+    actions: Mapping[str, Action] = field(default_factory=dict)
+
+    def link(self, section: str) -> Link:
+        """Return the entry of the navigation."""
+        return Link(self.title, self.path, current=self.path == section)
+
+
+def address(path: str, **parameters: object) -> str:
+    """Return a path with parameters."""
+    return f"{path}?{urlencode(parameters)}" if parameters else path
+
+
+def pod_href(key: str) -> str:
+    """Return the address of a pod, whose name may be anything."""
+    namespace, _, name = key.partition("/")
+    return f"/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def node_href(name: str) -> str:
+    """Return the address of a node."""
+    return f"/nodes/{quote(name, safe='')}"
+
+
+def pager(query: Query, total: int, size: int) -> tuple[int, Pager]:
+    """Return where the shown part of a list begins, and the links to the other parts."""
+    page = min(query.number("page", 1) or 1, max(1, -(-total // size)))
+    start = (page - 1) * size
+    return start, Pager(
+        min(start + 1, total),
+        min(start + size, total),
+        total,
+        query.url(page=page - 1 if page > 2 else None) if page > 1 else "",
+        query.url(page=page + 1) if start + size < total else "",
+    )

@@ -1,0 +1,193 @@
+"""The pods: filtered, grouped by reason, priority or namespace, with their place in the queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policy_sched.console.pages.page import (
+    Page,
+    Query,
+    Results,
+    View,
+    node_href,
+    pager,
+    pod_href,
+)
+from policy_sched.console.sources import UNDECIDED, Source, Waiting
+from policy_sched.model import Pod
+from policy_sched.web import Badge, Column, Table, Text, Value
+
+SIZE: Final = 100
+"""Pods on a page."""
+GROUPS: Final = 50
+"""Groups that are shown."""
+STATES: Final = ("all", "pending", "placed", "running")
+BY: Final = ("", "reason", "priority", "namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pod as the list shows it. ``waiting``: of a pod without a node."""
+
+    key: str
+    namespace: str
+    priority: int
+    node: str
+    waiting: Waiting | None
+
+    @property
+    def reason(self) -> str:
+        """Return why it has no node; "" if it has one, or will have."""
+        return "" if self.waiting is None or self.waiting.node else self.waiting.reason
+
+    @property
+    def state(self) -> str:
+        """Return whether it runs, finds a node, or waits."""
+        if self.waiting is None:
+            return "running"
+        return "placed" if self.waiting.node else "pending"
+
+    def group(self, by: str) -> str:
+        """Return the value by which it is grouped."""
+        if by == "priority":
+            return str(self.priority)
+        return self.namespace if by == "namespace" else self.reason
+
+
+def rows(source: Source) -> list[Row]:
+    """Return all pods: those that wait in the order of the queue, then the others by name."""
+    waiting = source.waiting()
+    order = {uid: number for number, uid in enumerate(waiting)}
+    found = [(_uid(pod), _row(pod, waiting)) for pod in source.pods()]
+    last = len(order)
+    found.sort(key=lambda item: (order.get(item[0], last), item[1].key))
+    return [row for _, row in found]
+
+
+def _uid(pod: Pod) -> str:
+    meta = pod.metadata
+    return meta.uid or f"{meta.namespace or 'default'}/{meta.name}"
+
+
+def _row(pod: Pod, waiting: Mapping[str, Waiting]) -> Row:
+    namespace = pod.metadata.namespace or "default"
+    known = None if pod.spec.node_name else waiting.get(_uid(pod))
+    key = f"{namespace}/{pod.metadata.name}"
+    if known is None and not pod.spec.node_name:
+        known = Waiting(key, _uid(pod))
+    return Row(key, namespace, pod.spec.priority or 0, pod.spec.node_name, known)
+
+
+def kept(found: Iterable[Row], query: Query) -> list[Row]:
+    """Return the pods that the address selects."""
+    state, text = query.get("state", "all"), query.get("q").casefold()
+    only = {name: query.get(name) for name in BY if name and query.get(name)}
+    return [
+        row
+        for row in found
+        if (state in ("all", row.state) or (state == "pending" and row.state == "placed"))
+        and text in row.key.casefold()
+        and all(row.group(name) == value for name, value in only.items())
+    ]
+
+
+def view(source: Source, query: Query, results: Results) -> View:
+    """Return the values of the page."""
+    del results
+    everything = rows(source)
+    found = kept(everything, query)
+    by = query.get("by")
+    start, parts = pager(query, len(found), SIZE)
+    return {
+        "heading": "Pods",
+        "answer": _answer(everything, found),
+        "states": STATES,
+        "state": query.get("state", "all"),
+        "by_choices": BY,
+        "by": by,
+        "text": query.get("q"),
+        "only": [
+            (name, query.get(name), query.url(**{name: None, "page": None}))
+            for name in BY
+            if name and query.get(name)
+        ],
+        "groups": groups(found, by, query) if by in BY[1:] else None,
+        "pods": listed(found[start : start + SIZE]),
+        "pager": parts,
+    }
+
+
+def _answer(everything: Sequence[Row], found: Sequence[Row]) -> str:
+    """Return what is listed, in a sentence."""
+    states = Counter(row.state for row in found)
+    parts = [
+        f"{states['running']:,} with a node" if states["running"] else "",
+        f"{states['placed']:,} that find one" if states["placed"] else "",
+        f"{states['pending']:,} without one" if states["pending"] else "",
+    ]
+    of = "" if len(found) == len(everything) else f" of {len(everything):,}"
+    one = "pod" if len(found) == 1 and not of else "pods"
+    detail = ", ".join(filter(None, parts))
+    return f"{len(found):,}{of} {one}" + (f": {detail}" if detail else "")
+
+
+def groups(found: Sequence[Row], by: str, query: Query) -> Table:
+    """Return how many pods have each value, the most frequent first."""
+    counts = Counter(row.group(by) for row in found)
+    waits = Counter(row.group(by) for row in found if row.state == "pending")
+    shown: list[Sequence[Value]] = [
+        [
+            Text(name or "has a node", query.url(**{by: name, "by": None, "page": None}))
+            if name
+            else "has a node",
+            f"{count:,}",
+            f"{waits[name]:,}",
+        ]
+        for name, count in counts.most_common(GROUPS)
+    ]
+    columns = [Column(by), Column("pods", number=True), Column("without a node", number=True)]
+    left = len(counts) - len(shown)
+    return Table(f"Pods by {by}", columns, shown, f"and {left} more" if left > 0 else "")
+
+
+def listed(found: Sequence[Row]) -> Table:
+    """Return the list of pods."""
+    columns = [
+        Column("pod"),
+        Column("state"),
+        Column("turn", number=True, note="Its place among the pods that are ready to be decided"),
+        Column("priority", number=True),
+        Column("node, or why it has none"),
+    ]
+    return Table(
+        "Pods", columns, [_cells(row) for row in found], empty="no pod", caption_hidden=True
+    )
+
+
+def _cells(row: Row) -> list[Value]:
+    waiting = row.waiting
+    turn = "" if waiting is None or waiting.position is None else f"{waiting.position:,}"
+    return [Text(row.key, pod_href(row.key)), _state(row), turn, str(row.priority), _where(row)]
+
+
+def _state(row: Row) -> Badge:
+    if row.state == "running":
+        return Badge("has a node", "good")
+    if row.state == "placed":
+        return Badge("finds a node", "info")
+    known = row.waiting.place if row.waiting is not None else ""
+    return Badge(known or "pending", "warn" if row.reason != UNDECIDED else "")
+
+
+def _where(row: Row) -> Value:
+    if row.node:
+        return Text(row.node, node_href(row.node))
+    if row.waiting is not None and row.waiting.node:
+        return Text(row.waiting.node, node_href(row.waiting.node), note="would be chosen")
+    return row.reason
+
+
+PAGE = Page("/pods", "Pods", "pods.html", view, section="/pods")

@@ -1,0 +1,221 @@
+"""The console's server: routes, the security of every answer, and the stream of changes.
+
+Theory of operation. A page is a function of the source and of the URL's parameters; it runs while
+nothing else uses the scheduler, and its result is rendered in the same thread. Browsers hold one
+stream open, which names the kinds of things that changed, at most once a second; pages fetch
+themselves again then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from policy_sched.console.pages import Missing, Page, Query, Results, View, pages
+from policy_sched.console.security import HEADERS, TOKEN, Security
+from policy_sched.console.sources import Source
+from policy_sched.errors import ClusterError, PolicySchedError
+from policy_sched.web import environment, served_assets
+
+HERE: Final = "127.0.0.1"
+EVERY: Final = 1.0
+"""Seconds between two looks for changes."""
+STREAMS: Final = 32
+"""Streams of changes at the same time; the oldest ends when there are more."""
+BODY: Final = 4 << 20
+"""Most bytes of a request's body."""
+_IMMUTABLE: Final = "private, max-age=31536000, immutable"
+_LOG: Final = logging.getLogger("policy_sched.console")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A console that is served; ``url`` has the token."""
+
+    security: Security
+    source: Source | None
+    results: Results
+
+    @property
+    def address(self) -> str:
+        """Return the URL without the token."""
+        return f"http://{HERE}:{self.security.port}/"
+
+    @property
+    def url(self) -> str:
+        """Return the URL that opens the console."""
+        return f"{self.address}?{TOKEN}={self.security.token}"
+
+
+class Console:
+    """Answers requests about a source and results."""
+
+    def __init__(self, source: Source | None, results: Results) -> None:
+        self.source = source
+        self.results = results
+        self.security: Security | None = None
+        self.pages = pages(has_cluster=source is not None, has_results=bool(results.paths))
+        self._streams: list[asyncio.Task[object]] = []
+
+    def application(self) -> web.Application:
+        """Return the application."""
+        app = web.Application(middlewares=[self._guarded], client_max_size=BODY)
+        app.on_response_prepare.append(_add_headers)
+        app.router.add_get("/assets/{name}", self._asset)
+        app.router.add_get("/events", self._events)
+        for page in self.pages:
+            app.router.add_get(page.path, partial(self._page, page))
+            for path, action in page.actions.items():
+                app.router.add_route("*", path, partial(self._action, action))
+        return app
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request of the browser that has the token, and no other."""
+        security = self.security
+        assert security is not None, "it listens"
+        if security.admits(request.method, request.headers, request.query.get(TOKEN)):
+            return _welcome(request, security)
+        refusal = security.refusal(request.method, request.headers, request.cookies)
+        if refusal:
+            return web.Response(status=403, text=f"403: {refusal}\n")
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return self._failed(request, error.status, error.reason)
+        except Missing as error:
+            return self._failed(request, 404, str(error))
+        except PolicySchedError as error:
+            return self._failed(request, 500, str(error))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            _LOG.exception("Failed to answer %s", request.rel_url.path)
+            return self._failed(request, 500, "this is a mistake of policy-sched itself")
+
+    def _failed(self, request: web.Request, status: int, text: str) -> web.Response:
+        """Return a page that says what is wrong."""
+        values = {"problem": text, "status_code": status}
+        query = Query(request.path, dict(request.query), {})
+        return _html(self._rendered("problem.html", query, values, ""), status)
+
+    async def _page(self, page: Page, request: web.Request) -> web.StreamResponse:
+        query = Query(request.path, dict(request.query), dict(request.match_info))
+        if self.source is None:
+            return _html(await asyncio.to_thread(self._made, page, query))
+        return _html(await self.source.undisturbed(partial(self._made, page, query)))
+
+    def _made(self, page: Page, query: Query) -> str:
+        """Return a page as HTML."""
+        view: View = page.view(self.source, query, self.results)
+        return self._rendered(page.template, query, view, page.section)
+
+    def _rendered(
+        self, template: str, query: Query, values: Mapping[str, object], section: str
+    ) -> str:
+        status = None if self.source is None else self.source.status
+        found = environment("policy_sched.console").get_template(template)
+        links = [page.link(section) for page in self.pages if page.title]
+        return found.render(navigation=links, query=query, source_status=status, **values)
+
+    async def _action(
+        self,
+        action: Callable[[Source | None, web.Request], Awaitable[web.StreamResponse]],
+        request: web.Request,
+    ) -> web.StreamResponse:
+        return await action(self.source, request)
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        found = served_assets().get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        headers = {"Content-Type": found.content_type, "Cache-Control": _IMMUTABLE}
+        return web.Response(body=found.content, headers=headers)
+
+    # Changes.
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Write the kinds of things that changed, as they change, until the browser leaves."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        task = asyncio.current_task()
+        assert task is not None, "a handler runs in a task"
+        self._streams.append(task)
+        if len(self._streams) > STREAMS:
+            self._streams.pop(0).cancel()
+        known = {} if self.source is None else dict(self.source.versions())
+        try:
+            await response.write(b"retry: 2000\n\n")
+            while True:
+                await asyncio.sleep(EVERY)
+                now = {} if self.source is None else dict(self.source.versions())
+                changed = [kind for kind in now if now[kind] != known.get(kind)]
+                known = now
+                text = "".join(f"event: {kind}\ndata: {now[kind]}\n\n" for kind in changed)
+                await response.write((text or ": nothing new\n\n").encode())
+        except (ConnectionError, asyncio.CancelledError):
+            return response
+        finally:
+            if task in self._streams:
+                self._streams.remove(task)
+
+    def end(self) -> None:
+        """End all streams."""
+        for task in self._streams:
+            task.cancel()
+
+
+def _welcome(request: web.Request, security: Security) -> web.Response:
+    """Exchange the token of a URL for the cookie, and go on without it."""
+    left = request.rel_url.without_query_params(TOKEN)
+    response = web.Response(status=303, headers={"Location": str(left)})
+    response.set_cookie(
+        security.cookie, security.session, httponly=True, samesite="Strict", path="/"
+    )
+    return response
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+def _html(text: str, status: int = 200) -> web.Response:
+    return web.Response(status=status, text=text, content_type="text/html", charset="utf-8")
+
+
+@asynccontextmanager
+async def serving(
+    source: Source | None, results: Sequence[str] = (), *, port: int = 0
+) -> AsyncIterator[Server]:
+    """Serve the console on loopback within the context. Port 0 is any free one.
+
+    Raises ClusterError if it cannot listen, PolicySchedError without the extra ``console``.
+    """
+    environment("policy_sched.console")
+    console = Console(source, Results(tuple(results)))
+    runner = web.AppRunner(console.application(), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.TCPSite(runner, HERE, port)
+    try:
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ClusterError(f"cannot listen on {HERE}:{port}: {error.strerror}") from None
+    bound = int(runner.addresses[0][1])
+    console.security = Security(bound)
+    tasks = [asyncio.create_task(one) for one in (source.beside() if source else ())]
+    try:
+        yield Server(console.security, source, console.results)
+    finally:
+        console.end()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await runner.cleanup()
