@@ -16,6 +16,7 @@ PACKAGE = ROOT / "policy_sched"
 LAYERS = (
     "__main__",
     "cli",
+    "console",
     "bench lsp deploy",
     "diff policytest",
     "experiments",
@@ -41,6 +42,7 @@ LAYERS = (
 INSIDE = {
     "cli": (".", "options", "input", "output"),
     "client": ("kube", "apimachinery", "."),
+    "console": (".", "pages", "sources"),
     "client/kube": (".", "leaderelection", "cache events", "rest", "auth", "time"),
     "cluster": (".", "debug overlay", "counts", "tables"),
     "embedded": ("apiserver", ".", "kubelet", "controllers", "store", "admission", "schema"),

@@ -174,7 +174,8 @@ class Console:
 def _welcome(request: web.Request, security: Security) -> web.Response:
     """Exchange the token of a URL for the cookie, and go on without it."""
     left = request.rel_url.without_query_params(TOKEN)
-    response = web.Response(status=303, headers={"Location": str(left)})
+    place = f"/{left.raw_path_qs.lstrip('/')}"  # two slashes would begin another host
+    response = web.Response(status=303, headers={"Location": place})
     response.set_cookie(
         security.cookie, security.session, httponly=True, samesite="Strict", path="/"
     )
@@ -184,6 +185,7 @@ def _welcome(request: web.Request, security: Security) -> web.Response:
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
+    response.headers["Server"] = HEADERS["Server"]
 
 
 def _html(text: str, status: int = 200) -> web.Response:

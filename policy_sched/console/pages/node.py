@@ -168,13 +168,12 @@ def _devices(source: Source, node: str) -> list[Section]:
             key = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
             held[one.driver, one.pool, one.device] = key
     rows: list[Sequence[Value]] = []
-    for one in objects.of(ResourceSlice):
-        if one.spec.node_name != node:
-            continue
-        for device in one.spec.devices:
-            owner = held.get((one.spec.driver, one.spec.pool.name, device.name), "")
+    slices = [one.spec for one in objects.of(ResourceSlice) if one.spec.node_name == node]
+    for part in slices:
+        for device in part.devices:
+            owner = held.get((part.driver, part.pool.name, device.name), "")
             state: Value = Badge(owner, "info") if owner else Badge("free", "good")
-            rows.append([device.name, one.spec.driver, one.spec.pool.name, state])
+            rows.append([device.name, part.driver, part.pool.name, state])
     if not rows:
         return []
     columns = [Column("device"), Column("driver"), Column("pool"), Column("claim")]

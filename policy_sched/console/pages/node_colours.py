@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from policy_sched.console.pages.page import Query
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.explain import evaluated
+from policy_sched.explain import NodeValue, evaluated
 from policy_sched.language.stdlib import ANY, value_text
+from policy_sched.language.values import types
 from policy_sched.model import quantity_text
 from policy_sched.scheduler import Scheduler
 from policy_sched.simulate import resource_names
@@ -80,6 +81,10 @@ def _by_resource(scheduler: Scheduler, resource: str) -> Colouring:
     return Colouring(resource, shares=found)
 
 
+def _text(one: NodeValue, kind: types.Type) -> str:
+    return f"error {one.code}: {one.error}" if one.code else value_text(one.value, kind)
+
+
 def _by_expression(scheduler: Scheduler, text: str) -> Colouring:
     """Return the values of an expression, from the smallest to the largest."""
     try:
@@ -90,12 +95,7 @@ def _by_expression(scheduler: Scheduler, text: str) -> Colouring:
     except PolicySchedError as error:
         return Colouring(EXPRESSION, expression=text, failure=str(error))
     values: dict[str, Any] = {one.node: one.value for one in result.values if not one.code}
-    texts = {
-        one.node: f"error {one.code}: {one.error}"
-        if one.code
-        else value_text(one.value, result.type)
-        for one in result.values
-    }
+    texts = {one.node: _text(one, result.type) for one in result.values}
     if set(texts) == {""}:  # it reads no node
         names = scheduler.cache.nodes.row_of
         values, texts = dict.fromkeys(names, values.get("")), dict.fromkeys(names, texts[""])

@@ -91,6 +91,9 @@ class Cancelled(Exception):  # noqa: N818 - no error: newer files are read
     """A simulation is out of date."""
 
 
+_KINDS: Final = ("pods", "nodes", "policies")
+
+
 @dataclass(slots=True)
 class Numbers:
     """A number for each kind of thing, which rises with every change."""
@@ -101,9 +104,6 @@ class Numbers:
         """Note a change."""
         for kind in kinds:
             self.values[kind] += 1
-
-
-_KINDS: Final = ("pods", "nodes", "policies")
 
 
 def open_store(files: PolicyFiles, now: Callable[[], int]) -> tuple[PolicyStore, bool]:

@@ -63,7 +63,7 @@ class RunningSource(Source):
         missing = ""
         if not self.instance.ready:
             checks = self.instance.checks()["readyz"]
-            missing = "; ".join(filter(None, (check.run() for check in checks)))
+            missing = "; ".join(filter(None, (check.test() for check in checks)))
         fallback = self._fallback and self.store.current.generation == 1
         return Status(kind, self._name, missing=missing, fallback=fallback)
 
@@ -166,8 +166,10 @@ class RunningSource(Source):
         """Return the profile that decides a pod: its own, or the shadow's."""
         if info.scheduler_name in self.scheduler.profiles:
             return info.scheduler_name
-        shadows = isinstance(self.instance, ShadowInstance)
-        return self.instance.shadow.profile[0] if shadows else info.scheduler_name
+        instance = self.instance
+        if isinstance(instance, ShadowInstance):
+            return instance.shadow.profile[0]
+        return info.scheduler_name
 
     def queue_lengths(self) -> Mapping[str, int]:
         """Return how many pods wait, by queue; for a shadow, how many it waits for."""

@@ -1,0 +1,117 @@
+"""Who is answered: the browser that opened the URL with the token, and no other program or page."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy_sched.console.security import CONTENT_SECURITY_POLICY, HEADERS, Security
+from tests.console.browsing import Browser, browsing, of_files
+
+PATHS = ("/", "/pods", "/nodes", "/events", "/assets/style.css", "/no-such-page", "/policies")
+
+
+def test_nothing_is_served_without_the_token() -> None:
+    """Pages, assets, the stream and unknown paths alike are 403, and say nothing of the cluster."""
+
+    async def act(browser: Browser) -> None:
+        for path in (*PATHS, "/?token=", "/?token=wrong"):
+            status, text, _ = await browser.get(path)
+            assert status == 403
+            assert "gpu-node" not in text
+            assert text.startswith("403: open the URL")
+
+    browsing(of_files(), act)
+
+
+def test_the_token_becomes_a_cookie() -> None:
+    """The URL leads to the page without the token; scripts and other sites do not get it."""
+
+    async def act(browser: Browser) -> None:
+        answer = browser.server.security
+        async with browser._session.get(browser.server.url, allow_redirects=False) as first:
+            assert first.status == 303
+            assert first.headers["Location"] == "/"
+            cookie = first.headers["Set-Cookie"]
+        assert answer.token not in cookie
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        status, text, _ = await browser.get("/")
+        assert status == 200
+        assert answer.token not in text
+
+    browsing(of_files(), act)
+
+
+def test_other_hosts_and_origins_are_refused() -> None:
+    """With the cookie, too: a name that resolves to loopback, another origin, another site."""
+
+    async def act(browser: Browser) -> None:
+        await browser.opened()
+        own = browser.server.address.rstrip("/")
+        assert (await browser.get("/", Origin=own))[0] == 200
+        refused = (
+            {"Host": "console.example:80"},
+            {"Host": "127.0.0.1"},
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Origin": own.replace("127.0.0.1", "localhost")},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Sec-Fetch-Site": "same-site"},
+        )
+        for headers in refused:
+            status, text, _ = await browser.get("/pods", **headers)
+            assert status == 403, headers
+            assert "html" not in text
+
+    browsing(of_files(), act)
+
+
+def test_what_is_no_get_needs_its_own_origin() -> None:
+    """A request that may change something is refused without an Origin header."""
+
+    async def act(browser: Browser) -> None:
+        await browser.opened()
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            assert (await browser.get("/", method))[0] == 403
+        own = browser.server.address.rstrip("/")
+        assert (await browser.get("/", "POST", Origin=own))[0] == 405
+
+    browsing(of_files(), act)
+
+
+def test_every_answer_has_the_headers() -> None:
+    """Pages, assets, redirects, refusals and errors have the same strict policy."""
+
+    async def act(browser: Browser) -> None:
+        for path in ("/", browser.server.url, "/", "/pods", "/no-such-page", "/pods/a/b"):
+            _, _, headers = await browser.get(path)
+            for name, value in HEADERS.items():
+                assert headers[name] == value, (path, name)
+
+    browsing(of_files(), act)
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/%2f%2fevil.example/"])
+def test_the_welcome_stays_at_home(path: str) -> None:
+    """The redirect after the token leads nowhere else, whatever path the URL has."""
+
+    async def act(browser: Browser) -> str:
+        address = browser.server.address.rstrip("/") + path
+        token = browser.server.security.token
+        async with browser._session.get(
+            f"{address}?token={token}", allow_redirects=False
+        ) as answer:
+            return answer.headers["Location"]
+
+    found = browsing(of_files(), act)
+    assert found.startswith("/")
+    assert not found.startswith("//")
+
+
+def test_secrets_are_random_and_not_shown() -> None:
+    """Two consoles have different secrets, and printing one shows none."""
+    one, other = Security(1), Security(1)
+    assert len({one.token, other.token, one.session, other.session}) == 4
+    assert one.token not in repr(one)
+    assert one.session not in repr(one)
