@@ -9,8 +9,10 @@ from policy_sched.profiles.reload.inputs import (
     Config,
     PolicyFiles,
     PolicySet,
+    compiled_set,
     read_policy_set,
 )
+from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoAnswerError
 from policy_sched.profiles.reload.store import PolicySet as StorePolicySet
 from policy_sched.profiles.reload.store import PolicyStore, Reload, Result, StoreStatus
 from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
@@ -19,6 +21,9 @@ __all__ = [
     "Compilation",
     "CompilerProcess",
     "Config",
+    "LimitedProcess",
+    "Limits",
+    "NoAnswerError",
     "PolicyFiles",
     "PolicySet",
     "PolicyStore",
@@ -28,6 +33,7 @@ __all__ = [
     "StoreStatus",
     "Watched",
     "changes",
+    "compiled_set",
     "frozen_mounts",
     "read_policy_set",
 ]

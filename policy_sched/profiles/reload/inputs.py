@@ -190,7 +190,11 @@ def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> Poli
 
     ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     """
-    files = replace(policy_set(path), max_cost_limit=max_cost_limit)
+    return compiled_set(replace(policy_set(path), max_cost_limit=max_cost_limit))
+
+
+def compiled_set(files: PolicyFiles) -> PolicySet:
+    """Read and compile files. Raises PolicyError with every problem if one is an error."""
     compilation = files.compile()
     raise_errors(compilation.problems)
     plans = compilation.plans

@@ -1,0 +1,209 @@
+"""A process that answers questions one after the other, within limits of time and memory.
+
+Theory of operation. What a hostile file does to a compiler or to a rule, it does to the process
+that reads it. So a spawned process reads it, and sends the answer. It has so much processor time
+for each question, and so much memory. If it goes beyond, or ends for any other reason, the question
+has no answer, and the next one starts another process. A thread in it waits for the end of the
+process that started it, and then ends it, whatever it is at.
+
+Everything that goes through the pipe is pickled as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from threading import Thread
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+
+from policy_sched.errors import PolicySchedError
+
+#: Seconds that an answer may take altogether.
+LONGEST: Final = 120.0
+#: Seconds that the process has to end by itself.
+PATIENCE: Final = 2.0
+_SPAWN: Final = get_context("spawn")
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class Limits(NamedTuple):
+    """Seconds of processor time for one answer, and bytes beyond those at the start."""
+
+    processor_time: int = 30
+    memory: int = 2**30
+
+
+class NoAnswerError(PolicySchedError):
+    """A question has no answer: its process went beyond a limit, or ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What the process sends instead of an answer: why there is none."""
+
+    why: str
+
+
+class LimitedProcess(Generic[Question, Answer]):
+    """Answers questions in one process; a context that ends the process when it is left.
+
+    ``work`` answers a question. ``first``, unless it is None, is answered at the start, so that the
+    process is warm. Calls come one at a time, from any thread; `interrupt` may come from another.
+    """
+
+    name = "the process"
+    """What messages call it."""
+
+    def __init__(
+        self,
+        work: Callable[[Question], Answer],
+        limits: Limits | None = None,
+        first: Question | None = None,
+    ) -> None:
+        self._first = first
+        self._limits = Limits() if limits is None else limits
+        self._work = work
+        self._ended = False
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, theirs = _SPAWN.Pipe()
+        with theirs:
+            self._process = _SPAWN.Process(
+                target=serve, args=(theirs, self._first, self._limits, self._work), daemon=True
+            )
+            self._process.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.interrupt()
+        self._close()
+
+    def _close(self) -> None:
+        """Release the pipe and the process, which has ended."""
+        self._pipe.close()
+        self._process.join()
+
+    @property
+    def pid(self) -> int:
+        """The process that answers."""
+        return self._process.pid or 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is ready."""
+        return self._process.is_alive()
+
+    def begin(self, question: Question) -> None:
+        """Send a question; `answer` must be taken before the next call."""
+        if not self.alive and not self._ended:
+            self._close()
+            self._start()
+        with suppress(OSError):  # `answer` reports what went wrong
+            self._pipe.send(question)
+
+    def done(self) -> bool:
+        """Return whether there is an answer already."""
+        return self._pipe.poll(0)
+
+    def answer(self) -> Answer:
+        """Wait for the answer and return it. Raises NoAnswerError if there is none."""
+        why = f"it takes more than {LONGEST:.0f} seconds"
+        try:
+            if self._pipe.poll(LONGEST):
+                found: Any = self._pipe.recv()
+                if isinstance(found, _Failed):
+                    raise NoAnswerError(found.why)
+                answer: Answer = found
+                return answer
+        except (EOFError, OSError):
+            why = self._end()
+        self._process.kill()
+        raise NoAnswerError(why)
+
+    def interrupt(self) -> None:
+        """End the process; an `answer` that waits fails, and no other process starts."""
+        self._ended = True
+        self._process.kill()
+
+    def _end(self) -> str:
+        """Return how the process ended."""
+        self._process.join(PATIENCE)
+        code = self._process.exitcode
+        if code is None:
+            return f"{self.name} does not answer"
+        if code == -signal.SIGXCPU:
+            return f"it takes more than {self._limits.processor_time} seconds of processor time"
+        return f"{self.name} ended with {_words(code)}"
+
+
+def _words(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+def serve(
+    pipe: Connection, first: Question | None, limits: Limits, work: Callable[[Question], Answer]
+) -> None:
+    """Answer what comes through the pipe until it closes: what the process does."""
+    os.setsid()  # signals from a terminal are the parent's alone
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _bound_memory(limits.memory)
+    _bound_time(limits.processor_time)
+    with suppress(EOFError, OSError):
+        if first is not None:
+            with suppress(MemoryError, RecursionError):
+                work(first)
+        while True:
+            question = pipe.recv()
+            _bound_time(limits.processor_time)
+            try:
+                pipe.send(work(question))
+            except MemoryError:
+                why = f"it takes more than {limits.memory >> 20} MiB of memory"
+                pipe.send(_Failed(why))
+            except RecursionError:
+                pipe.send(_Failed("something is nested too deep"))
+
+
+def _bound_time(seconds: int) -> None:
+    """Limit the processor time from now on; SIGXCPU ends what takes more."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime) + seconds
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+
+
+def _bound_memory(memory: int) -> None:
+    """Limit the address space, where the system shows how large it is."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            pages = int(statm.read().split()[0])
+    except OSError:
+        return
+    limit = pages * resource.getpagesize() + memory
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY or limit < most:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one, and end."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(0)
