@@ -32,13 +32,26 @@ from policy_sched.scheduler import Attempt, Decision, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
+class RuleHits:
+    """The pods and nodes that one filter rule of a policy rejects, as if it were alone.
+
+    ``pods``: those for which it rejects a node; ``nodes``: those that it rejects for one of them.
+    """
+
+    rule: str
+    pods: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
     """The pods and nodes that a policy applied to.
 
     ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
     ``rejected``: nodes that its filter rejects for one of them; ``scored``: nodes to which its
     score gives more than 0 for one of them; None without that section. ``failed``: nodes on which
-    its score fails for one of them and counts as 0, and ``error`` the first reason.
+    its score fails for one of them and counts as 0, and ``error`` the first reason. ``rules``: of
+    each filter rule, if they are counted one by one.
     """
 
     policy: str
@@ -50,15 +63,21 @@ class Applied:
     nodes: int
     failed: int = 0
     error: str = ""
+    rules: tuple[RuleHits, ...] = ()
 
 
 class Application:
-    """Wraps a scheduler's decisions, and counts the pods and nodes that policies apply to."""
+    """Wraps a scheduler's decisions, and counts the pods and nodes that policies apply to.
 
-    def __init__(self, scheduler: Scheduler, plans: Sequence[CompiledPlan]) -> None:
+    ``by_rule``: those of each filter rule, too.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, plans: Sequence[CompiledPlan], *, by_rule: bool = False
+    ) -> None:
         self._table = scheduler.handle.nodes
         self._policies = [
-            _Policy(scheduler.handle, ready.plan.scheduler_name, policy)
+            _Policy(scheduler.handle, ready.plan.scheduler_name, policy, by_rule=by_rule)
             for ready in plans
             for name, policy in ready.policies.items()
             if name not in PLUGIN_POINTS
@@ -91,8 +110,12 @@ class Application:
 class _Policy:
     """One policy of one profile, and the pods and nodes it applied to."""
 
-    def __init__(self, handle: Handle, profile: str, policy: CompiledPolicy) -> None:
+    def __init__(
+        self, handle: Handle, profile: str, policy: CompiledPolicy, *, by_rule: bool
+    ) -> None:
         self.profile = profile
+        self._by_rule = by_rule
+        self._rules: dict[str, tuple[int, NDArray[np.bool_]]] = {}
         self._handle, self._policy = handle, policy
         self._bound = bind(policy, handle.nodes, handle.pods)
         self._matched: set[str] = set()
@@ -121,6 +144,8 @@ class _Policy:
             codes = bound.filter(pod, cycle)
             if codes is not None:
                 self._rejected = _either(self._rejected, codes != 0)
+            if self._by_rule:
+                self._note_rules(pod, cycle)
         try:
             scores = self._policy.has_score and bound.matches_score(pod, cycle)
         except RuleError:
@@ -128,6 +153,14 @@ class _Policy:
         if scores:
             self._scored = _either(self._scored, np.asarray(bound.score(pod, cycle)) > 0)
             self._note_failures(pod, cycle)
+
+    def _note_rules(self, pod: PodInfo, cycle: Activation) -> None:
+        nodes = self._handle.nodes
+        live = nodes.live.values[: nodes.n]
+        for name, codes in self._bound.filters().by_rule(pod, cycle):
+            pods, rows = self._rules.setdefault(name, (0, np.zeros(0, np.bool_)))
+            own = np.zeros(nodes.n, np.bool_) if codes is None else (codes != 0) & live
+            self._rules[name] = pods + bool(own.any()), _either(rows, own)
 
     def _note_failures(self, pod: PodInfo, cycle: Activation) -> None:
         nodes = self._handle.nodes
@@ -151,6 +184,10 @@ class _Policy:
             table.live_count,
             _count(self._failed, live),
             self._error,
+            tuple(
+                RuleHits(name, pods, _count(rows, live))
+                for name, (pods, rows) in self._rules.items()
+            ),
         )
 
 
@@ -174,7 +211,7 @@ class PodPlacement:
     """The decision for one pod: its node, or why it has none.
 
     ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None if
-    nothing was scored. ``reasons``: kube-scheduler's reasons, each once, that of most nodes first.
+    nothing was scored. ``reasons``: kube-scheduler's reasons, each once, for the summary.
     """
 
     pod: str
@@ -208,26 +245,6 @@ class Allocation:
     def percent(self) -> float:
         """Requested share of the allocatable amount, in per cent; 0 if nothing is allocatable."""
         return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
-
-    @property
-    def amounts(self) -> tuple[str, str]:
-        """The requested and the allocatable amount as text."""
-        name = self.resource
-        return quantity_text(name, self.requested), quantity_text(name, self.allocatable)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeUsage:
-    """A node, its pods, and by resource what is requested and allocatable, in milli for cpu."""
-
-    node: str
-    pods: int
-    amounts: Mapping[str, tuple[int, int]]
-
-    def share(self, resource: str) -> float | None:
-        """Return the requested share of a resource, None if the node has none of it."""
-        requested, allocatable = self.amounts.get(resource, (0, 0))
-        return requested / allocatable if allocatable else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +296,14 @@ class Run:
         yield from table(rows if wide else [(*row[:2], row[-1]) for row in rows])
 
     def summary_lines(self) -> Iterator[str]:
-        """Yield the summary as text."""
-        yield self.placed_text()
+        """Yield the summary as text, with the decisions per second."""
+        total = len(self.placements)
+        yield f"{self.placed:,} of {counted(total, 'pod')} placed on {counted(self.nodes, 'node')}"
         if self.unschedulable_by:
             yield ""
             yield "Unschedulable pods by reason:"
             width = len(str(max(self.unschedulable_by.values())))
-            for reason, count in by_count(self.unschedulable_by):
+            for reason, count in _by_count(self.unschedulable_by):
                 yield f"  {count:>{width}}  {reason}"
         if self.preemptions:
             yield ""
@@ -303,18 +321,13 @@ class Run:
         if self.allocation:
             yield ""
             yield "Allocation:"
-            amounts = [one.amounts for one in self.allocation]
+            amounts = [_amounts(one) for one in self.allocation]
             first, second = (max(map(len, column)) for column in zip(*amounts, strict=True))
             rows = [
                 ("", a.resource, f"{used:>{first}} of {given:>{second}}", f"{a.percent:.1f} %")
                 for a, (used, given) in zip(self.allocation, amounts, strict=True)
             ]
             yield from table(rows, (3,), gap="  ")
-
-    def placed_text(self) -> str:
-        """Return how many pods have a node."""
-        pods = counted(len(self.placements), "pod")
-        return f"{self.placed:,} of {pods} placed on {counted(self.nodes, 'node')}"
 
     def document(self) -> Document:
         """Return placements and summary as plain data; amounts are in the scheduler's units."""
@@ -325,7 +338,7 @@ class Run:
                 "pods": len(self.placements),
                 "placed": self.placed,
                 "unschedulable": len(self.placements) - self.placed,
-                "unschedulableByReason": dict(by_count(self.unschedulable_by)),
+                "unschedulableByReason": dict(_by_count(self.unschedulable_by)),
                 "policies": policy_document(self.policies),
                 "preemptions": [
                     {"pod": p.pod, "node": p.node, "victims": list(p.victims)}
@@ -333,8 +346,8 @@ class Run:
                 ],
                 "allocation": {
                     a.resource: {
-                        "requested": a.amounts[0],
-                        "allocatable": a.amounts[1],
+                        "requested": _amount(a, a.requested),
+                        "allocatable": _amount(a, a.allocatable),
                         "percent": round(a.percent, 2),
                     }
                     for a in self.allocation
@@ -385,14 +398,21 @@ def applied_text(one: Applied) -> str:
 def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
     """Return the number of pods and nodes that each policy applied to, as plain data."""
     return [
-        {k: v for k, v in asdict(one).items() if one.failed or k not in ("failed", "error")}
+        {k: v for k, v in asdict(one).items() if v or k not in ("failed", "error", "rules")}
         for one in policies
     ]
 
 
-def by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
-    """Return names with their counts, the highest first."""
+def _by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _amount(allocation: Allocation, amount: int) -> str:
+    return quantity_text(allocation.resource, amount)
+
+
+def _amounts(allocation: Allocation) -> tuple[str, str]:
+    return _amount(allocation, allocation.requested), _amount(allocation, allocation.allocatable)
 
 
 def _text(value: int | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,11 @@ class StepFunction:
         self.times.append(time)
         self.values.append(value)
 
+    def at(self, time: int) -> int:
+        """Return the amount at a time."""
+        number = bisect_right(self.times, time)
+        return self.values[number - 1] if number else 0
+
     def summed(self, edges: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return mean and maximum between neighbouring edges, each of shape (k - 1,).
 
@@ -111,15 +117,17 @@ class TimelineResult:
     def text_lines(self) -> Iterator[str]:
         """Yield the result as text."""
         lost = never_placed(self)
-        yield self.placed_text()
+        pods, nodes = len(self.lives), self.nodes
+        placed, on = f"{pods - len(lost):,}", counted(nodes, "node")
+        yield f"{placed} of {counted(pods, 'pod')} placed on {on}"
         yield f"  makespan      {duration_text(self.end - self.start)}"
         yield f"  attempts      {sum(life.attempts for life in self.lives)}"
         yield f"  preemptions   {len(self.evictions)}, of {counted(victims_of(self), 'pod')}"
         yield f"  longest queue {max(self.pending.values, default=0)}"
         yield ""
-        yield from _upper(waiting_rows(self))
+        yield from _waiting_lines(self)
         yield ""
-        yield from _upper(bucket_rows(Buckets.of(self), self))
+        yield from _bucket_lines(Buckets.of(self), self)
         if self.policies:
             yield ""
             yield from policy_lines(self.policies)
@@ -136,11 +144,6 @@ class TimelineResult:
             yield ""
             yield "Never placed:"
             yield from _shortened([f"  {life.pod}  {life.message}" for life in lost])
-
-    def placed_text(self) -> str:
-        """Return how many pods had a node."""
-        pods, lost = len(self.lives), len(never_placed(self))
-        return f"{pods - lost:,} of {counted(pods, 'pod')} placed on {counted(self.nodes, 'node')}"
 
     def document(self) -> Document:
         """Return the result as plain data; amounts are quantities."""
@@ -264,10 +267,10 @@ class Buckets:
         return Buckets(edges, pending, result.running.summed(edges)[0], used, percent)
 
 
-def bucket_width(result: TimelineResult) -> int:
-    """Return a round length of time, in nanoseconds, that gives some two dozen buckets."""
+def bucket_width(result: TimelineResult, wanted: int = WANTED_BUCKETS) -> int:
+    """Return a round length of time, in nanoseconds, that gives at most so many buckets."""
     span = result.end - result.start
-    return next((w for w in WIDTHS if w * WANTED_BUCKETS >= span), WIDTHS[-1])
+    return next((w for w in WIDTHS if w * wanted >= span), WIDTHS[-1])
 
 
 def waiting_by_priority(result: TimelineResult) -> dict[int, Waiting]:
@@ -306,15 +309,8 @@ SHOWN: Final = 10
 """Evictions and pods without a node that the text lists; JSON has all of them."""
 
 
-def _upper(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table whose headings are in capitals; all columns but the first are numbers."""
-    head, *others = rows
-    yield from table([[name.upper() for name in head], *others], range(1, len(head)))
-
-
-def waiting_rows(result: TimelineResult) -> list[list[str]]:
-    """Return headings and rows of waiting times: of all pods, and by priority."""
-    rows = [["Waiting", "Pods", "p50", "p90", "p99", "Max"]]
+def _waiting_lines(result: TimelineResult) -> Iterator[str]:
+    rows = [["WAITING", "PODS", "P50", "P90", "P99", "MAX"]]
     found = waiting_by_priority(result)
     named = {f"priority {priority}": waiting for priority, waiting in found.items()}
     if len(named) != 1:
@@ -322,18 +318,12 @@ def waiting_rows(result: TimelineResult) -> list[list[str]]:
     for name, w in named.items():
         times = (duration_text(time) for time in (w.p50, w.p90, w.p99, w.longest))
         rows.append([name, str(w.pods), *times])
-    return rows
+    yield from table(rows, range(1, len(rows[0])))
 
 
-def shown_resources(buckets: Buckets, result: TimelineResult) -> list[str]:
-    """Return the resources of which nodes have any."""
-    return [name for name in buckets.percent if any(result.allocatable[name].values)]
-
-
-def bucket_rows(buckets: Buckets, result: TimelineResult) -> list[list[str]]:
-    """Return headings and rows of the intervals."""
-    shown = shown_resources(buckets, result)
-    rows = [["From", "Queue", "Running", *(name.rpartition("/")[2] for name in shown)]]
+def _bucket_lines(buckets: Buckets, result: TimelineResult) -> Iterator[str]:
+    shown = [name for name in buckets.percent if any(result.allocatable[name].values)]
+    rows = [["FROM", "QUEUE", "RUNNING", *(name.rpartition("/")[2].upper() for name in shown)]]
     for i, start in enumerate(buckets.edges[:-1].tolist()):
         rows.append(
             [
@@ -343,18 +333,7 @@ def bucket_rows(buckets: Buckets, result: TimelineResult) -> list[list[str]]:
                 *(f"{buckets.percent[name][i]:.1f} %" for name in shown),
             ]
         )
-    return rows
-
-
-def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[Waiting]:
-    """Return the waiting times of the pods that were bound between neighbouring edges."""
-    bound = [life for life in result.lives if life.bound is not None]
-    times = np.array([life.bound for life in bound], np.int64)
-    places = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, edges.size - 2)
-    within: list[list[PodTimeline]] = [[] for _ in range(edges.size - 1)]
-    for life, place in zip(bound, places.tolist(), strict=True):
-        within[place].append(life)
-    return [Waiting.of(lives) for lives in within]
+    yield from table(rows, range(1, len(rows[0])))
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
