@@ -27,6 +27,7 @@ from policy_sched.experiments import (
     SweepReport,
     draw,
     engine_of,
+    keep_experiment,
     page,
     read_sweep,
     run_tasks,
@@ -90,6 +91,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         outcome = run_tasks(prepared, prepared.tasks, store, chosen, advance)
     write_hints(notes)
     write_tables(tables(prepared.spec, outcome.results), store.folder, parquet=parquet)
+    keep_experiment(prepared.name, prepared.spec, store.folder)
     found = SweepReport(
         prepared.name,
         prepared.spec,

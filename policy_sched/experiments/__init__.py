@@ -6,11 +6,22 @@ and figures (statistics, report, figures, html). tune searches for the best vari
 """
 
 from policy_sched.experiments.engine import Engine, engine_of
-from policy_sched.experiments.figures import Drawn, draw
+from policy_sched.experiments.figures import Drawn, axis_label, draw
 from policy_sched.experiments.html import page
 from policy_sched.experiments.objective import Objective
 from policy_sched.experiments.report import SweepReport
-from policy_sched.experiments.results import Store, Table, tables, write, write_tables
+from policy_sched.experiments.results import (
+    Store,
+    Table,
+    by_variant,
+    comparisons,
+    curve_names,
+    points,
+    tables,
+    values_of,
+    write,
+    write_tables,
+)
 from policy_sched.experiments.running import Outcome, run_tasks
 from policy_sched.experiments.statistics import (
     LEVEL,
@@ -21,6 +32,11 @@ from policy_sched.experiments.statistics import (
     distribution,
     estimate,
     paired,
+)
+from policy_sched.experiments.stored import (
+    folders_of_results,
+    keep_experiment,
+    stored_report,
 )
 from policy_sched.experiments.sweep import (
     Sweep,
@@ -35,6 +51,7 @@ from policy_sched.experiments.tune import (
     search_lines,
     trials_table,
 )
+from policy_sched.experiments.words import named, number_text, signed, verdict_text
 
 __all__ = [
     "LEVEL",
@@ -52,20 +69,33 @@ __all__ = [
     "Table",
     "Task",
     "Tuning",
+    "axis_label",
+    "by_variant",
+    "comparisons",
+    "curve_names",
     "distribution",
     "draw",
     "engine_of",
     "estimate",
     "experiment_problems",
+    "folders_of_results",
+    "keep_experiment",
+    "named",
+    "number_text",
     "open_experiment_problems",
     "page",
     "paired",
     "patch_of_winner",
+    "points",
     "read_sweep",
     "run_tasks",
     "search_lines",
+    "signed",
+    "stored_report",
     "tables",
     "trials_table",
+    "values_of",
+    "verdict_text",
     "write",
     "write_tables",
 ]

@@ -1,0 +1,85 @@
+"""Results that lie in a folder: the experiment that made them, and every run.
+
+The tables of a folder have the runs in the experiment's order; the files of the runs have their
+curves. What was measured is in `FILE`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.report import SweepReport
+from policy_sched.experiments.results import Store, write
+from policy_sched.experiments.runs import RunResult
+from policy_sched.experiments.sweep import Task
+from policy_sched.profiles.models import ExperimentSpec
+
+FILE: Final = "experiment.json"
+RUNS: Final = "runs.csv"
+MOST: Final = 200
+"""Folders that are looked at for results."""
+
+
+def keep_experiment(name: str, spec: ExperimentSpec, folder: Path) -> None:
+    """Write what was measured beside the tables. Raises PolicySchedError."""
+    document = {"name": name, "spec": spec.model_dump(mode="json", by_alias=True)}
+    write(folder / FILE, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def folders_of_results(path: Path) -> list[Path]:
+    """Return the folders with results at a path: itself, or those in it, sorted."""
+    if (path / FILE).is_file():
+        return [path]
+    try:
+        inside = sorted(one for one in path.iterdir() if one.is_dir())[:MOST]
+    except OSError as error:
+        raise PolicySchedError(f"{path}: {error.strerror}") from None
+    return [one for one in inside if (one / FILE).is_file()]
+
+
+def stored_report(folder: Path) -> SweepReport:
+    """Return the report of a folder. Raises PolicySchedError if it cannot be read."""
+    try:
+        document = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        spec = ExperimentSpec.model_validate(document["spec"])
+        name = str(document["name"])
+        with open(folder / RUNS, encoding="utf-8", newline="") as rows:
+            tasks = list(_tasks(csv.DictReader(rows), spec))
+    except OSError as error:
+        raise PolicySchedError(f"{error.filename}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, ValidationError, RecursionError, csv.Error):
+        raise PolicySchedError(f"{folder} holds no results that sweep has written") from None
+    store = Store(folder)
+    results, failures = [], []
+    for task in tasks:
+        found = store.known(task.key)
+        if found is None or not _whole(found, spec):
+            failures.append((task, "its file is not there, or broken"))
+        else:
+            results.append((task, found))
+    return SweepReport(name, spec, results, failures, str(folder))
+
+
+def _tasks(rows: Iterator[Mapping[str, Any]], spec: ExperimentSpec) -> Iterator[Task]:
+    known = {"variant", "seed", "key", *(measure.name for measure in spec.measures)}
+    for number, row in enumerate(rows):
+        key = row["key"]
+        if not key.isalnum():
+            raise ValueError(key)
+        axes = {name: value for name, value in row.items() if name not in known}
+        yield Task(number, row["variant"], axes, int(row["seed"]), key)
+
+
+def _whole(found: RunResult, spec: ExperimentSpec) -> bool:
+    """Return whether a result has the form that the tables need."""
+    curves = [found.curve] if spec.curve is not None else []
+    return isinstance(found.values, dict) and all(
+        isinstance(curve, dict) and "x" in curve for curve in curves
+    )
