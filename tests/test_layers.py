@@ -42,7 +42,7 @@ LAYERS = (
 INSIDE = {
     "cli": (".", "options", "input", "output"),
     "client": ("kube", "apimachinery", "."),
-    "console": (".", "pages", "sources"),
+    "console": (".", "pages", "trials", "sources"),
     "client/kube": (".", "leaderelection", "cache events", "rest", "auth", "time"),
     "cluster": (".", "debug overlay", "counts", "tables"),
     "embedded": ("apiserver", ".", "kubelet", "controllers", "store", "admission", "schema"),

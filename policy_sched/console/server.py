@@ -22,6 +22,7 @@ from aiohttp.typedefs import Handler
 from policy_sched.console.pages import Missing, Page, Query, Results, View, pages
 from policy_sched.console.security import HEADERS, TOKEN, Security
 from policy_sched.console.sources import Source
+from policy_sched.console.trials import processes
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.web import environment, served_assets
 
@@ -69,8 +70,11 @@ class Console:
         """Return the application."""
         app = web.Application(middlewares=[self._guarded], client_max_size=BODY)
         app.on_response_prepare.append(_add_headers)
+        app.cleanup_ctx.append(processes)
         app.router.add_get("/assets/{name}", self._asset)
         app.router.add_get("/events", self._events)
+        if self.source is None:
+            app.router.add_get("/", partial(_first, self.pages[0].path))
         for page in self.pages:
             app.router.add_get(page.path, partial(self._page, page))
             for path, action in page.actions.items():
@@ -169,6 +173,11 @@ class Console:
         """End all streams."""
         for task in self._streams:
             task.cancel()
+
+
+async def _first(path: str, _request: web.Request) -> web.Response:
+    """Lead to the first page of a console that has no overview."""
+    return web.Response(status=303, headers={"Location": path})
 
 
 def _welcome(request: web.Request, security: Security) -> web.Response:

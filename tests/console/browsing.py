@@ -50,13 +50,24 @@ class Browser:
         async with self._session.request(method, address, headers=sent) as answer:
             return answer.status, await answer.text(), dict(answer.headers)
 
+    async def post(self, path: str, body: object, **headers: str) -> tuple[int, str]:
+        """Send JSON as a page of the console does; return status and text of the answer."""
+        address = self.server.address + path.lstrip("/")
+        sent = {"Origin": self.server.address.rstrip("/")}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._session.post(address, json=body, headers=sent) as answer:
+            return answer.status, await answer.text()
 
-def browsing(source: Source | None, act: Callable[[Browser], Awaitable[T]]) -> T:
+
+def browsing(
+    source: Source | None, act: Callable[[Browser], Awaitable[T]], results: Sequence[str] = ()
+) -> T:
     """Serve a console, and do something as a browser that has opened nothing yet."""
 
     async def run() -> T:
         jar = aiohttp.CookieJar(unsafe=True)
-        async with serving(source) as server, aiohttp.ClientSession(cookie_jar=jar) as session:
+        served = serving(source, results)
+        async with served as server, aiohttp.ClientSession(cookie_jar=jar) as session:
             return await act(Browser(server, session))
 
     return asyncio.run(run())

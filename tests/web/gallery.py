@@ -54,7 +54,6 @@ def gallery(name: str = "worker") -> Summary:
         ],
         kind="explain",
         remarks=[name],
-        facts=facts(name),
     )
 
 

@@ -4,10 +4,29 @@ A page reads a `Source` and the address, and returns view models of `web`; its t
 ``console/templates``. The state of a page is in its address.
 """
 
-from policy_sched.console.pages import node, nodes, overview, pod, pods
+from policy_sched.console.pages import (
+    experiments,
+    node,
+    nodes,
+    overview,
+    pod,
+    pods,
+    policy_editor,
+    timeline,
+)
 from policy_sched.console.pages.page import Action, Missing, Page, Query, Results, View
 
-ALL = (overview.PAGE, pods.PAGE, pod.PAGE, nodes.PAGE, node.PAGE)
+ALL = (
+    overview.PAGE,
+    pods.PAGE,
+    pod.PAGE,
+    nodes.PAGE,
+    node.PAGE,
+    policy_editor.POLICIES,
+    policy_editor.EDITOR,
+    timeline.PAGE,
+    experiments.PAGE,
+)
 """In the order of the navigation."""
 
 

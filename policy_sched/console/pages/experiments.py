@@ -1,0 +1,233 @@
+"""Results of experiments: curves with bands, paired differences and what is noise, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from policy_sched.console.pages.page import Missing, Page, Query, Results, View, address
+from policy_sched.errors import PolicySchedError
+from policy_sched.experiments import (
+    SweepReport,
+    axis_label,
+    by_variant,
+    comparisons,
+    curve_names,
+    distribution,
+    folders_of_results,
+    named,
+    number_text,
+    points,
+    signed,
+    stored_report,
+    values_of,
+    verdict_text,
+)
+from policy_sched.model import counted
+from policy_sched.profiles.models import Measure
+from policy_sched.web import (
+    Badge,
+    Bar,
+    Bars,
+    Block,
+    Chart,
+    Column,
+    Fact,
+    Facts,
+    Part,
+    Prose,
+    Section,
+    Series,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+
+MOST: Final = 50
+"""Runs without a result that are shown."""
+_TONES: Final[dict[str, Tone]] = {"better": "good", "worse": "bad", "different": "info"}
+PATH: Final = "/experiments"
+
+
+def view(source: object, query: Query, results: Results) -> View:
+    """Return the values of the page: the experiments, and the one that is shown."""
+    del source
+    problems: list[str] = []
+    folders: list[Path] = []
+    for path in results.paths:
+        try:
+            folders += folders_of_results(Path(path))
+        except PolicySchedError as error:
+            problems.append(str(error))
+    names = [str(folder) for folder in folders]
+    chosen = query.get("of") or (names[0] if len(names) == 1 else "")
+    if chosen and chosen not in names:
+        raise Missing(f"there are no results in {chosen[:200]}")
+    report = None
+    if chosen:
+        try:
+            report = stored_report(Path(chosen))
+        except PolicySchedError as error:
+            problems.append(str(error))
+    listed = [Section("", [_list(folders, problems)])] if len(folders) != 1 and not chosen else []
+    return {
+        "heading": "Experiments" if report is None else report.name,
+        "up": PATH if chosen and len(names) > 1 else "",
+        "problems": problems,
+        "sections": listed if report is None else sections(report),
+    }
+
+
+def _list(folders: Sequence[Path], problems: list[str]) -> Table:
+    rows: list[Sequence[Value]] = []
+    for folder in folders:
+        try:
+            report = stored_report(folder)
+        except PolicySchedError as error:
+            problems.append(str(error))
+            continue
+        variants = by_variant(report.results)
+        seeds = {task.seed for task, _ in report.results}
+        rows.append(
+            [
+                Text(report.name, address(PATH, of=folder)),
+                f"{len(report.results):,}",
+                f"{len(variants):,}",
+                f"{len(seeds):,}",
+                str(folder),
+            ]
+        )
+    heads = ("Runs", "Variants", "Seeds")
+    columns = [Column("Experiment"), *(Column(head, number=True) for head in heads)]
+    empty = "no folder has results: policy-sched sweep writes them"
+    return Table("Experiments", [*columns, Column("Folder")], rows, empty=empty, sortable=True)
+
+
+def sections(report: SweepReport) -> list[Section]:
+    """Return everything about one experiment."""
+    measures = {measure.name: measure for measure in report.spec.measures}
+    return [
+        Section("", [_facts(report)]),
+        *_compared(report, measures),
+        *_pictures(report),
+        _summary(report),
+        *_failures(report),
+    ]
+
+
+def _facts(report: SweepReport) -> Facts:
+    seeds = {task.seed for task, _ in report.results}
+    facts = [
+        Fact("runs", f"{len(report.results):,}"),
+        Fact("variants", f"{len(by_variant(report.results)):,}"),
+        Fact("seeds", f"{len(seeds):,}"),
+    ]
+    if report.failures:
+        facts.append(Fact("runs without a result", Text(f"{len(report.failures):,}", tone="bad")))
+    return Facts(facts, big=True)
+
+
+def _compared(report: SweepReport, measures: dict[str, Measure]) -> list[Section]:
+    rows: list[Sequence[Value]] = []
+    first = ""
+    for baseline, variant, name, pairs, found in comparisons(report.spec, report.results):
+        first = baseline
+        interval = found.difference
+        words = verdict_text(found, measures[name], pairs)
+        rows.append(
+            [
+                variant,
+                named(measures[name]),
+                number_text(found.old),
+                number_text(found.new),
+                signed(interval.mean),
+                f"{signed(interval.low)} .. {signed(interval.high)}",
+                Badge(words, _TONES.get(words, "dim")),
+            ]
+        )
+    if not rows:
+        return []
+    heads = (first, "mean", "difference", "95 % interval")
+    columns = [
+        Column("Variant"),
+        Column("Measure"),
+        *(Column(head, number=True) for head in heads),
+        Column("Says"),
+    ]
+    note = "Pairs of runs with the same seed are compared; an interval that contains 0 is noise."
+    table = Table(f"Differences from {first}, over equal seeds", columns, rows, note, sortable=True)
+    return [Section("Paired differences", [table])]
+
+
+def _pictures(report: SweepReport) -> list[Section]:
+    """Return a chart for each measure that has curves, and bars for the others."""
+    variants = by_variant(report.results)
+    curved = curve_names(report.spec) if report.spec.curve is not None else []
+    found: list[Block] = []
+    for measure in report.spec.measures:
+        if measure.name in curved:
+            found.append(_curve(report, measure))
+            continue
+        bars = []
+        for variant, runs in variants.items():
+            values = values_of(runs, measure.name)
+            if values:
+                mean = distribution(values).mean
+                bars.append(Bar(variant, [Part("mean", mean)], number_text(mean)))
+        if bars:
+            found.append(Bars(f"{named(measure)}: means", bars))
+    return [Section("Measures", found, beside=True)] if found else []
+
+
+def _curve(report: SweepReport, measure: Measure) -> Chart:
+    by_x = {
+        variant: {x: distribution(values) for x, values in points(runs, measure.name)}
+        for variant, runs in by_variant(report.results).items()
+    }
+    x = sorted({at for found in by_x.values() for at in found})
+    series = [
+        Series(
+            variant,
+            [found[at].median if at in found else None for at in x],
+            [found[at].p25 if at in found else None for at in x],
+            [found[at].p75 if at in found else None for at in x],
+        )
+        for variant, found in by_x.items()
+    ]
+    note = "median, and 25 to 75 % of the runs"
+    return Chart(
+        f"curve-{measure.name}", named(measure), axis_label(report.spec), x, series, note=note
+    )
+
+
+def _summary(report: SweepReport) -> Section:
+    rows: list[Sequence[Value]] = []
+    for variant, runs in by_variant(report.results).items():
+        for measure in report.spec.measures:
+            values = values_of(runs, measure.name)
+            if values:
+                one = distribution(values)
+                numbers = (one.mean, one.median, one.p25, one.p75)
+                rows.append([variant, named(measure), f"{one.count}", *map(number_text, numbers)])
+    heads = ("Runs", "Mean", "Median", "25 %", "75 %")
+    columns = [
+        Column("Variant"),
+        Column("Measure"),
+        *(Column(head, number=True) for head in heads),
+    ]
+    table = Table("Every measure over the seeds", columns, rows, sortable=True)
+    return Section("All measures", [table])
+
+
+def _failures(report: SweepReport) -> list[Section]:
+    if not report.failures:
+        return []
+    texts = [f"{task.variant}, seed {task.seed}: {why}" for task, why in report.failures[:MOST]]
+    if len(report.failures) > MOST:
+        texts.append(f"and {counted(len(report.failures) - MOST, 'more run')}")
+    return [Section("Runs without a result", [Prose(texts, points=True)])]
+
+
+PAGE: Final = Page(PATH, "Experiments", "experiments.html", view, section=PATH, needs="results")

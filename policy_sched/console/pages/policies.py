@@ -1,0 +1,227 @@
+"""The policies: the loaded set, its files with problems in place, and what each rule does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from policy_sched.console.pages.page import Query, Results, View, address
+from policy_sched.console.sources import Source
+from policy_sched.console.trials import Hits, SourceText, source_texts
+from policy_sched.errors import Diagnostic
+from policy_sched.model import counted, datetime_of
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.models import PLUGIN_POINTS
+from policy_sched.profiles.reload import PolicyStore, Result
+from policy_sched.web import (
+    Badge,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Problem,
+    Prose,
+    Section,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from policy_sched.web import (
+    Source as SourceBlock,
+)
+
+HASH: Final = 12
+"""Hexadecimal digits that are shown of a hash."""
+PROBLEMS: Final = 50
+"""Problems that are shown."""
+EDIT: Final = "/policies/edit"
+
+
+def view(source: Source, query: Query, results: Results) -> View:
+    """Return the values of the page."""
+    del query, results
+    store = source.store
+    problems = [*store.status.problems, *store.current.warnings]
+    texts = source_texts(store.files)
+    return {
+        "sections": [
+            _state(store, fallback=source.status.fallback),
+            *_problems(problems),
+            _profiles(store.current.plans),
+            _policies(store.current.plans),
+        ],
+        "files": files(texts, problems),
+        "edit": EDIT,
+    }
+
+
+def _state(store: PolicyStore, *, fallback: bool) -> Section:
+    current, status = store.current, store.status
+    broken = "the files have errors; the default profile decides"
+    state = (
+        Badge(broken if fallback else "the last reload was refused", "bad")
+        if status.refused_at
+        else Badge("in force", "good")
+    )
+    facts = [
+        Fact("state", state),
+        Fact("generation", f"{current.generation:,}"),
+        Fact("content hash", Text(current.content_hash[:HASH], code=True)),
+        Fact("in force since", _time(status.loaded_at)),
+        Fact("files last valid", _time(status.succeeded_at)),
+    ]
+    if status.refused_at:
+        facts.append(Fact("refused", Text(_time(status.refused_at), tone="bad")))
+    reloads = ", ".join(f"{count:,} {result}" for result, count in _counted(status.counts) if count)
+    facts.append(Fact("reloads", reloads or "none"))
+    blocks: list[Block] = [Facts(facts)]
+    if status.restart:
+        waiting = f"These settings take effect after a restart: {', '.join(status.restart)}."
+        blocks.append(Prose([Text(waiting, tone="warn")]))
+    return Section("The set in force", blocks)
+
+
+def _counted(counts: dict[Result, int]) -> Iterable[tuple[str, int]]:
+    return ((str(result), count) for result, count in counts.items())
+
+
+def _time(nanoseconds: int) -> str:
+    return datetime_of(nanoseconds).strftime("%Y-%m-%d %H:%M:%S UTC") if nanoseconds else "never"
+
+
+def _problems(found: Sequence[Diagnostic]) -> list[Section]:
+    if not found:
+        return []
+    shown: list[Block] = [Problem.of(one, edit_href(one)) for one in found[:PROBLEMS]]
+    if len(found) > PROBLEMS:
+        shown.append(Prose([f"and {counted(len(found) - PROBLEMS, 'more problem')}"]))
+    return [Section("Problems", shown)]
+
+
+def edit_href(one: Diagnostic) -> str:
+    """Return the address of the editor at a problem."""
+    return address(EDIT, file=one.file, line=one.line)
+
+
+def _profiles(plans: Sequence[CompiledPlan]) -> Section:
+    rows: list[Sequence[Value]] = [
+        [
+            ready.plan.scheduler_name,
+            Text(ready.content_hash[:HASH], code=True),
+            f"{len(ready.plan.plugins):,}",
+            f"{len(_own(ready)):,}",
+        ]
+        for ready in plans
+    ]
+    columns = [
+        Column("Profile"),
+        Column("Hash"),
+        Column("Plugins", number=True),
+        Column("Of these, your policies", number=True),
+    ]
+    return Section("Profiles", [Table("Profiles of the set in force", columns, rows)])
+
+
+def _own(ready: CompiledPlan) -> list[str]:
+    return [name for name in ready.plan.policies if name not in PLUGIN_POINTS]
+
+
+def _policies(plans: Sequence[CompiledPlan]) -> Section:
+    rows: list[Sequence[Value]] = [
+        [
+            name,
+            ready.plan.scheduler_name,
+            Text(ready.hashes[name].whole[:HASH], code=True),
+            ", ".join(point for point, names in ready.plan.points.items() if _in(name, names)),
+            _weight(ready, name),
+        ]
+        for ready in plans
+        for name in _own(ready)
+    ]
+    columns = [
+        Column("Policy"),
+        Column("Profile"),
+        Column("Hash"),
+        Column("Extension points"),
+        Column("Weight", number=True),
+    ]
+    empty = "only the default profile decides"
+    return Section(
+        "Policies", [Table("Policies beside the default ones", columns, rows, "", empty)]
+    )
+
+
+def _in(name: str, enabled: Iterable[tuple[str, int]]) -> bool:
+    return any(name == one for one, _ in enabled)
+
+
+def _weight(ready: CompiledPlan, name: str) -> str:
+    weight = next((w for one, w in ready.plan.points.get("score", ()) if one == name), None)
+    return "" if weight is None else str(weight)
+
+
+def files(texts: Sequence[SourceText], problems: Sequence[Diagnostic]) -> list[dict[str, object]]:
+    """Return each file with its problems in place, and the address of the editor."""
+    return [
+        {
+            "href": address(EDIT, file=one.path),
+            "path": one.path,
+            "problem": one.problem,
+            "source": SourceBlock(one.path, one.text, _marks(one.path, problems), folded=True),
+        }
+        for one in texts
+    ]
+
+
+def _marks(path: str, problems: Iterable[Diagnostic]) -> dict[int, Badge]:
+    found: dict[int, Badge] = {}
+    for one in problems:
+        if one.file == path and one.line not in found:
+            tone: Tone = "bad" if one.severity == "error" else "warn"
+            found[one.line] = Badge(f"{one.code}: {one.message}", tone)
+    return found
+
+
+def hits_sections(hits: Hits) -> list[Section]:
+    """Return what each policy and rule applied to."""
+    rows: list[Sequence[Value]] = []
+    for one in hits.policies:
+        errors: Value = Text(f"{one.failed:,}: {one.error}", tone="bad") if one.failed else ""
+        rows.append(
+            [
+                Text(one.policy, note=f"of {one.profile}"),
+                f"{one.matched:,}",
+                _number(one.rejected),
+                _number(one.scored),
+                errors,
+            ]
+        )
+        rows += [
+            [
+                Text(f"{one.policy}: {rule.rule}", tone="dim"),
+                f"{rule.pods:,}",
+                f"{rule.nodes:,}",
+                "",
+                "",
+            ]
+            for rule in one.rules
+        ]
+    columns = [
+        Column("Policy or rule"),
+        Column(
+            "Pods", number=True, note="that it applies to, or for which the rule rejects a node"
+        ),
+        Column("Nodes rejected", number=True, note="for one of the pods"),
+        Column("Nodes scored above 0", number=True, note="for one of the pods"),
+        Column("Errors"),
+    ]
+    pods, nodes = counted(hits.pods, "pending pod"), counted(hits.nodes, "node")
+    note = f"{pods} on {nodes}, decided one after the other; each rule counts as if it were alone."
+    empty = "there is no policy beside those of the default profile"
+    table = Table("Hits of policies and rules", columns, rows, note, empty)
+    return [Section("What each rule does", [table])]
+
+
+def _number(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"

@@ -1,0 +1,211 @@
+"""The editor of policies and what it asks: checks, completions, trials, patches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from policy_sched.console.pages.page import Page, Query, Results, View, address
+from policy_sched.console.pages.policies import EDIT, hits_sections
+from policy_sched.console.pages.policies import view as policies_view
+from policy_sched.console.pages.trial_result import sections
+from policy_sched.console.sources import Source
+from policy_sched.console.trials import (
+    EDITOR_PROCESS,
+    MOST_SEEDS,
+    TRIAL_PROCESS,
+    Asked,
+    EditorQuestion,
+    HitsQuestion,
+    TrialQuestion,
+    checked_edits,
+    cluster_of,
+    now_of,
+    patch,
+    place_of_new,
+    source_texts,
+)
+from policy_sched.errors import PolicySchedError
+from policy_sched.source import MAX_POLICY_BYTES
+from policy_sched.web import Prose, Section, Text, environment
+
+ASKED: Final[tuple[Asked, ...]] = ("check", "complete", "hover")
+NEW: Final = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: MyPolicy}
+spec:
+  filter:
+  - expression: node.labels[?"example.com/reserved"].orValue("no") != "yes"
+    message: node(s) were reserved
+  score:
+    expression: 100 - percent(node.podCount, 100)
+"""
+"""The text that a new file begins with."""
+
+
+def view(source: Source, query: Query, results: Results) -> View:
+    """Return the values of the page: the files with their texts, and which one is shown."""
+    del results
+    texts = source_texts(source.store.files)
+    return {
+        "cluster": source.status.name,
+        "data": {
+            "files": [{"path": one.path, "text": one.text} for one in texts if not one.problem],
+            "file": query.get("file"),
+            "line": query.number("line", 0),
+        },
+    }
+
+
+def fragment(found: list[Section]) -> web.Response:
+    """Return sections as a part of a page."""
+    template = environment("policy_sched.console").get_template("sections.html")
+    return web.Response(text=template.render(sections=found), content_type="text/html")
+
+
+def refused(error: PolicySchedError) -> web.Response:
+    """Return why there is no result, as a part of a page."""
+    return fragment([Section("No result", [Prose([Text(str(error), tone="bad")])])])
+
+
+async def body(request: web.Request) -> dict[str, Any]:
+    """Return the JSON object of a request. Raises HTTPException for anything else."""
+    if request.method != "POST":
+        raise web.HTTPMethodNotAllowed(request.method, ["POST"])
+    try:
+        found = json.loads(await request.text())
+    except (ValueError, RecursionError):
+        raise web.HTTPBadRequest(text="the body is not JSON") from None
+    if not isinstance(found, dict):
+        raise web.HTTPBadRequest(text="the body is not an object")
+    return found
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name, "")
+    if not isinstance(value, str) or len(value) > MAX_POLICY_BYTES:
+        raise web.HTTPBadRequest(text=f"{name} is not a text, or too long")
+    return value
+
+
+def _number(found: Mapping[str, Any], name: str, default: int) -> int:
+    value = found.get(name, default)
+    if not isinstance(value, int) or not 0 <= value < 1 << 30:
+        raise web.HTTPBadRequest(text=f"{name} is not a number")
+    return value
+
+
+def _edits(source: Source, found: Mapping[str, Any]) -> dict[str, str]:
+    edits = found.get("edits", {})
+    if not isinstance(edits, dict) or not all(isinstance(one, str) for one in edits.values()):
+        raise web.HTTPBadRequest(text="edits are not texts by path")
+    try:
+        return checked_edits(source.store.files, edits)
+    except PolicySchedError as error:
+        raise web.HTTPBadRequest(text=str(error)) from None
+
+
+async def ask(source: Source | None, request: web.Request) -> web.Response:
+    """Answer a question of the editor: check, complete or hover."""
+    del source
+    found = await body(request)
+    asked = next((one for one in ASKED if one == found.get("asked")), None)
+    if asked is None:
+        raise web.HTTPBadRequest(text=f"asked is one of {', '.join(ASKED)}")
+    question = EditorQuestion(
+        asked,
+        _text(found, "path"),
+        _text(found, "text"),
+        _number(found, "line", 0),
+        _number(found, "character", 0),
+    )
+    try:
+        return web.json_response(await request.app[EDITOR_PROCESS].ask(question))
+    except PolicySchedError as error:
+        return web.Response(status=503, text=str(error))
+
+
+async def new_file(source: Source | None, request: web.Request) -> web.Response:
+    """Return where a new file would be, and what it begins with."""
+    assert source is not None, "the page needs a cluster"
+    found = await body(request)
+    try:
+        path = place_of_new(source.store.files, _text(found, "name"))
+    except PolicySchedError as error:
+        return web.Response(status=400, text=str(error))
+    known = found.get("known")
+    if Path(path).exists() or (isinstance(known, list) and path in known):
+        return web.Response(status=400, text=f"{path} exists already")
+    return web.json_response({"path": path, "text": NEW})
+
+
+async def attempt(source: Source | None, request: web.Request) -> web.Response:
+    """Decide with the edited policies beside those in force, and return what differs."""
+    assert source is not None, "the page needs a cluster"
+    found = await body(request)
+    edits = _edits(source, found)
+    seeds = min(max(1, _number(found, "seeds", 1)), MOST_SEEDS)
+    store = source.store
+    question = TrialQuestion(
+        store.files,
+        edits,
+        await cluster_of(source, request.app),
+        store.current.plans,
+        tuple(range(seeds)),
+        now_of(source),
+    )
+    try:
+        trial = await request.app[TRIAL_PROCESS].ask(question)
+    except PolicySchedError as error:
+        return refused(error)
+    return fragment(sections(trial, address(EDIT, file=_text(found, "file"))))
+
+
+async def download(source: Source | None, request: web.Request) -> web.Response:
+    """Return the edits as a patch."""
+    assert source is not None, "the page needs a cluster"
+    found = await body(request)
+    text = patch(source.store.files, _edits(source, found))
+    headers = {"Content-Disposition": 'attachment; filename="policies.patch"'}
+    return web.Response(
+        body=text.encode("utf-8", "surrogatepass"), content_type="text/x-patch", headers=headers
+    )
+
+
+async def hits(source: Source | None, request: web.Request) -> web.Response:
+    """Return what each policy and rule in force applies to."""
+    assert source is not None, "the page needs a cluster"
+    objects = await cluster_of(source, request.app)
+    question = HitsQuestion(source.store.current.plans, objects, now=now_of(source))
+    try:
+        return fragment(hits_sections(await request.app[TRIAL_PROCESS].ask(question)))
+    except PolicySchedError as error:
+        return refused(error)
+
+
+POLICIES: Final = Page(
+    "/policies",
+    "Policies",
+    "policies.html",
+    policies_view,
+    section="/policies",
+    actions={"/policies/hits": hits},
+)
+EDITOR: Final = Page(
+    EDIT,
+    "",
+    "edit.html",
+    view,
+    section="/policies",
+    actions={
+        "/policies/editor": ask,
+        "/policies/new": new_file,
+        "/policies/try": attempt,
+        "/policies/patch": download,
+    },
+)

@@ -1,0 +1,166 @@
+"""Try it: edited policies decide the pending pods of a cluster beside those in force.
+
+It is `policy-sched diff` over policies that are in no file yet: the same functions compile, decide
+and compare, so the numbers are the same. Nothing is applied.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from policy_sched.console.trials.edits import edited
+from policy_sched.console.trials.questions import Question
+from policy_sched.diff import PolicyDiff, compare_placements, compare_seeds
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.manifests import set_creation_times
+from policy_sched.model import ApiObject, PodInfo
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.format import differences
+from policy_sched.profiles.reload import PolicyFiles, PolicySet, compiled_set
+from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
+from policy_sched.simulate import (
+    Application,
+    Applied,
+    Retry,
+    TimelineResult,
+    play,
+    run_queue,
+    waits,
+)
+
+MOST_SEEDS: Final = 30
+"""Seeds with which a trial decides at most."""
+
+
+def packed(objects: Sequence[ApiObject]) -> bytes:
+    """Return the objects of a cluster as a question carries them."""
+    return pickle.dumps(list(objects), pickle.HIGHEST_PROTOCOL)
+
+
+@lru_cache(maxsize=1)
+def _unpacked(objects: bytes) -> list[ApiObject]:
+    """Return the objects of a cluster; those of the last question are kept."""
+    found: list[ApiObject] = pickle.loads(objects)  # noqa: S301  # from this program itself
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result of a trial: problems of the edited files, or what both sets do.
+
+    ``found`` is None if a problem is an error. ``pending``: the pods that both decided.
+    """
+
+    problems: tuple[Diagnostic, ...]
+    found: PolicyDiff | None = None
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialQuestion(Question[Trial]):
+    """What would edited policies do on a cluster?
+
+    ``files`` are in force, with ``plans`` if they were compiled; ``edits`` are the new texts by
+    path; ``objects`` are a packed cluster. ``seeds``: those that break ties, one or several.
+    """
+
+    files: PolicyFiles
+    edits: Mapping[str, str]
+    objects: bytes
+    plans: tuple[CompiledPlan, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    now: int = EPOCH
+
+    def answer(self) -> Trial:
+        """Compile the edited files, decide with both sets, and compare."""
+        objects = _unpacked(self.objects)
+        pending = sum(map(waits, objects))
+        with edited(self.files, self.edits) as copy:
+            try:
+                new = compiled_set(copy.files)
+            except PolicyError as error:
+                return Trial(copy.renamed(error.diagnostics), pending=pending)
+            config = None if new.config is None else copy.text(new.config)
+            new = replace(new, config=config, warnings=copy.renamed(new.warnings))
+        old = self._old()
+        placements = (
+            compare_placements(old.plans, new.plans, objects, self.seeds[0], self.now)
+            if len(self.seeds) == 1
+            else compare_seeds(old.plans, new.plans, objects, self.seeds, now=self.now)
+        )
+        found = PolicyDiff(
+            replace(old, plans=()), replace(new, plans=()), differences(old, new), placements
+        )
+        return Trial(tuple(new.warnings), found, pending)
+
+    def _old(self) -> PolicySet:
+        """Return the set in force; its files may have changed since."""
+        try:
+            found = compiled_set(self.files)
+        except PolicyError:
+            if not self.plans:
+                raise
+            config = self.files.config if isinstance(self.files.config, str) else None
+            return PolicySet(config, self.plans, {})
+        return replace(found, plans=self.plans) if self.plans else found
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What each policy in force applied to among the pending pods of a cluster."""
+
+    pods: int
+    nodes: int
+    policies: tuple[Applied, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HitsQuestion(Question[Hits]):
+    """To which pods and nodes does each policy and rule apply?"""
+
+    plans: tuple[CompiledPlan, ...]
+    objects: bytes
+    seed: int = 0
+    now: int = EPOCH
+
+    def answer(self) -> Hits:
+        """Decide every pending pod as `policy-sched simulate` does, and count."""
+        objects = _unpacked(self.objects)
+        set_creation_times(objects, self.now)
+        scheduler = assemble(self.plans, seed=self.seed, objects=objects, now=lambda: self.now)
+        infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+        application = Application(scheduler, self.plans, by_rule=True)
+        run = run_queue(scheduler, infos, _unwatched)
+        return Hits(len(infos), run.nodes, application.report(infos))
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineQuestion(Question[TimelineResult]):
+    """What happens on a cluster over virtual time?
+
+    ``until``: nanoseconds after the start, None for the whole.
+    """
+
+    plans: tuple[CompiledPlan, ...]
+    objects: bytes
+    seed: int = 0
+    until: int | None = None
+    retry: Retry = "Backoff"
+
+    def answer(self) -> TimelineResult:
+        """Simulate as `policy-sched simulate --timeline` does."""
+        return play(
+            _unpacked(self.objects),
+            self.plans,
+            seed=self.seed,
+            until=self.until,
+            retry=self.retry,
+        )
+
+
+def _unwatched(_more: int) -> None:
+    """Show no progress."""

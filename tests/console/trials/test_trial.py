@@ -1,0 +1,192 @@
+"""Trying edited policies: the numbers of `diff` and `simulate`, problems, and limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+from policy_sched.console.trials.edits import source_texts
+from policy_sched.console.trials.questions import Answering, Question
+from policy_sched.console.trials.trial import (
+    HitsQuestion,
+    TimelineQuestion,
+    Trial,
+    TrialQuestion,
+    packed,
+)
+from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.manifests import load, with_claims
+from policy_sched.profiles.reload import Limits, PolicyFiles
+from policy_sched.simulate import expand
+from tests.console.files import put
+from tests.profiles.policy_texts import keeping
+from tests.shown import ROOT
+
+CLUSTER = str(ROOT / "policies" / "example-cluster" / "manifests")
+
+
+def cluster() -> bytes:
+    """Return the example cluster as a question carries it."""
+    return packed(with_claims(expand(load([CLUSTER], None).objects)))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    """Return what a command prints as JSON."""
+    run([*words, "-o", "json"])
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> PolicyFiles:
+    """One policy in a directory of its own."""
+    text = (ROOT / "policies" / "gpu-bin-packing" / "policy.yaml").read_text()
+    put(tmp_path / "old" / "policy.yaml", text)
+    return PolicyFiles(None, (str(tmp_path / "old"),))
+
+
+def stricter(files: PolicyFiles) -> dict[str, str]:
+    """Return an edit after which nodes with GPUs are closed to other pods."""
+    (one,) = source_texts(files)
+    return {one.path: one.text.replace("podsWithoutGpu: Avoid", "podsWithoutGpu: Forbid")}
+
+
+@pytest.mark.parametrize("seeds", [(0,), (3,), (0, 1, 2)])
+def test_a_trial_is_what_diff_prints(
+    files: PolicyFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str], seeds: tuple[int, ...]
+) -> None:
+    """Moves, causes, counts and measures are those of `policy-sched diff` over two directories."""
+    edits = stricter(files)
+    put(tmp_path / "new" / "policy.yaml", *edits.values())
+    words = ["diff", str(tmp_path / "old"), str(tmp_path / "new"), "--cluster", CLUSTER]
+    words += ["--seed", str(seeds[0]), "--seeds", str(len(seeds)), "--workers", "1"]
+    trial = TrialQuestion(files, edits, cluster(), seeds=seeds).answer()
+    assert trial.found is not None
+    assert json.loads(json.dumps(trial.found.document())) == printed(capsys, *words)
+    assert trial.problems == ()
+
+
+def test_hits_are_what_simulate_counts(
+    files: PolicyFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Matched pods and rejected nodes are those of `simulate`; rules come in their order."""
+    hits = HitsQuestion(files.compile().plans, cluster()).answer()
+    (one,) = hits.policies
+    summary = printed(capsys, "simulate", CLUSTER, "--policies", str(files.policies[0]))["summary"]
+    assert isinstance(summary, dict)
+    (shown,) = summary["policies"]
+    assert (one.policy, one.matched, one.pods) == (
+        shown["policy"],
+        shown["matched"],
+        shown["pods"],
+    )
+    assert (one.rejected, one.scored) == (shown["rejected"], shown["scored"])
+    assert [(rule.pods, rule.nodes) for rule in one.rules] == [(0, 0)]
+    assert (hits.pods, hits.nodes) == (summary["pods"], summary["nodes"])
+
+
+def test_each_rule_is_counted_as_if_it_were_alone(tmp_path: Path) -> None:
+    """A rule that another one hides has its own numbers."""
+    path = tmp_path / "policy.yaml"
+    text = keeping("Mine", 'node.name == "nowhere"')
+    put(path, text.replace("  filter:\n", "  filter:\n  - expression: 'false'\n"))
+    hits = HitsQuestion(PolicyFiles(None, (str(path),)).compile().plans, cluster()).answer()
+    (one,) = hits.policies
+    assert [(rule.pods, rule.nodes) for rule in one.rules] == 2 * [(one.pods, one.nodes)]
+
+
+def test_a_timeline_is_what_simulate_plays(
+    files: PolicyFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The result is that of `simulate --timeline`."""
+    result = TimelineQuestion(files.compile().plans, cluster(), seed=2).answer()
+    words = ["simulate", CLUSTER, "--policies", str(files.policies[0]), "--timeline", "--seed", "2"]
+    assert json.loads(json.dumps(result.document())) == printed(capsys, *words)
+
+
+def test_problems_of_an_edit_are_those_of_check(files: PolicyFiles) -> None:
+    """A broken policy is not decided; its problems have line, column and source."""
+    (one,) = source_texts(files)
+    broken = one.text.replace("variables.wanted.size()", "variables.wantd.size()")
+    trial = TrialQuestion(files, {one.path: broken}, cluster()).answer()
+    assert trial.found is None
+    assert {found.file for found in trial.problems} == {one.path}
+    assert all(found.source_line and found.line > 1 for found in trial.problems)
+
+
+def test_a_broken_file_on_disk_is_compared_with_the_set_in_force(files: PolicyFiles) -> None:
+    """After a refused reload an edit is tried against what decides, not against the file."""
+    plans, edits = files.compile().plans, stricter(files)
+    (path,) = edits
+    expected = TrialQuestion(files, edits, cluster()).answer()
+    put(Path(path), keeping("Mine", "nod"))
+    trial = TrialQuestion(files, edits, cluster(), plans).answer()
+    assert trial.found is not None
+    assert expected.found is not None
+    assert trial.found.document() == expected.found.document()
+    with pytest.raises(PolicyError):
+        TrialQuestion(files, edits, cluster()).answer()
+
+
+@dataclass(frozen=True)
+class Endless(Question[Trial]):
+    """A question whose answer never comes."""
+
+    def answer(self) -> Trial:
+        """Go on for ever."""
+        while True:
+            pass
+
+
+@dataclass(frozen=True)
+class Huge(Question[Trial]):
+    """A question whose answer needs too much memory."""
+
+    def answer(self) -> Trial:
+        """Ask for a terabyte."""
+        bytes(1 << 40)
+        return Trial(())
+
+
+@pytest.fixture(scope="module")
+def answering() -> Iterator[Answering]:
+    """A process with narrow limits."""
+    found = Answering(Limits(3, 2**30))
+    yield found
+    found.close()
+
+
+def test_another_process_gives_the_same_answer(files: PolicyFiles, answering: Answering) -> None:
+    """A trial in the process has every number of one in this process, and refusals come back."""
+    question = TrialQuestion(files, stricter(files), cluster())
+    here, there = question.answer(), asyncio.run(answering.ask(question))
+    assert here.found is not None
+    assert there.found is not None
+    assert there.found.document() == here.found.document()
+    put(Path(source_texts(files)[0].path), keeping("Mine", "nod"))
+    with pytest.raises(PolicyError, match="nod"):
+        answering.wait_for(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (Endless(), "more than 3 seconds of processor time"),
+        (Huge(), "more than 1024 MiB of memory"),
+    ],
+)
+def test_what_goes_beyond_a_limit_is_said_and_the_next_question_is_answered(
+    files: PolicyFiles, answering: Answering, question: Question[Trial], words: str
+) -> None:
+    """Hostile text ends at most the process that reads it."""
+    with pytest.raises(PolicySchedError, match=words):
+        answering.wait_for(question)
+    trial = answering.wait_for(TrialQuestion(files, {}, cluster()))
+    assert trial.found is not None
+    assert not trial.found.differences
