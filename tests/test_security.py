@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.main import VERBS, run
+from policy_sched.cli.app import VERBS
+from policy_sched.cli.main import run
 from policy_sched.client.kube.auth.credentials import Trust, tls_context
 from policy_sched.client.kube.rest import client as api
 from policy_sched.client.kube.rest import decoding as lines

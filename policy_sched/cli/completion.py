@@ -25,7 +25,7 @@ def completion(
     shell
         bash, zsh or fish.
     """
-    from policy_sched.cli.main import app  # noqa: PLC0415  main finds this verb by its name
+    from policy_sched.cli.app import app  # noqa: PLC0415  main finds this verb by its name
 
     script = app.generate_completion(prog_name="policy-sched", shell=shell)
     sys.stdout.write(_with_files(script, shell).rstrip("\n") + "\n")

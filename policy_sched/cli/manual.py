@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, cast, get_args, get_type_hints
 
-from policy_sched.cli.main import VERBS
+from policy_sched.cli.app import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework import POINTS, SchedulerHooks
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from policy_sched.cli.app import VERBS, app
 from policy_sched.cli.input.paths import MisspeltOptionError
-from policy_sched.cli.main import VERBS, app, run
+from policy_sched.cli.main import run
 from policy_sched.profiles.load.document import files_of_ours
 from tests.shown import ROOT, page
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.main import VERBS, run
+from policy_sched.cli.app import VERBS
+from policy_sched.cli.main import run
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.main import VERBS, run
+from policy_sched.cli.app import VERBS
+from policy_sched.cli.main import run
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,11 +130,12 @@ def test_closed_streams_are_as_good_as_empty_ones(streams: str, code: int) -> No
 
 
 OURS = """
-import policy_sched.cli.main as cli
+import policy_sched.cli.app as cli
+from policy_sched.cli.main import main
 def app(arguments):
     raise {}
 cli.app = app
-cli.main()
+main()
 """
 
 
@@ -149,10 +151,11 @@ def test_a_scheduler_that_starts_is_not_ended_by_later_signals(
     The suite may have been started by nohup, which leaves SIGHUP ignored: it is set to its default.
     """
     script = (
-        "import os, signal, sys; import policy_sched.cli.main as cli; "
+        "import os, signal, sys; import policy_sched.cli.app as cli; "
+        "from policy_sched.cli.main import main; "
         f"signal.signal(signal.{asked}, signal.SIG_DFL); "
         f"cli.app = lambda _: os.kill(os.getpid(), signal.{asked}); "
-        f"sys.argv[1:] = ['{verb}']; cli.main()"
+        f"sys.argv[1:] = ['{verb}']; main()"
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (finished.returncode, finished.stderr) == (code, b"")

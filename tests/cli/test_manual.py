@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli import manual
-from policy_sched.cli.main import VERBS
+from policy_sched.cli.app import VERBS
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.pod_table import PodTable

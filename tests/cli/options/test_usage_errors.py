@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.cli.main import VERBS, run
+from policy_sched.cli.app import VERBS
+from policy_sched.cli.main import run
 
 
 @pytest.mark.parametrize(
