@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Final, TypeAlias
 
@@ -73,11 +73,13 @@ class ClusterEvent:
     resource: EventResource
     action: ActionType
     name: str = ""
+    label: str = field(init=False, compare=False, repr=False)
+    """The metric label, such as ``NodeAdd``; several actions at once are joined by ``|``."""
 
-    @property
-    def label(self) -> str:
-        """The metric label, such as ``NodeAdd``; several actions at once are joined by ``|``."""
-        return self.name or self.resource.value + action_label(self.action)
+    def __post_init__(self) -> None:
+        """Make the label, which is read for each change of the cluster."""
+        label = self.name or self.resource.value + action_label(self.action)
+        object.__setattr__(self, "label", label)
 
     @property
     def wildcard(self) -> bool:

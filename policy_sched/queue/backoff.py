@@ -119,6 +119,8 @@ class Backoff:
 
     def next_end(self) -> int | None:
         """Return when the first pod can be taken out by `pop_complete`; None without pods."""
+        if not self._rejected and not self._errors:
+            return None
         first = (heap.peek() for heap in (self._rejected, self._errors))
         ends = [self.ends(queued) + WINDOW for queued in first if queued is not None]
         return min(ends, default=None)

@@ -58,7 +58,7 @@ class Bindings:
         uid, wait = binding.attempt.queued.info.uid, binding.wait
         assert wait is not None, "an attempt is set aside because it waits"
         self._bindings[uid] = binding
-        wait.wake = partial(self._ready.__setitem__, uid, None)
+        wait.wake = partial(self._wake, uid)
         deadline = wait.deadline
         if deadline is not None:
             heapq.heappush(self._deadlines, (deadline, next(self._tickets), uid))
@@ -66,6 +66,9 @@ class Bindings:
             if not self._polled:
                 self._asked_at, self._asked_changes = now, self._changes()
             self._polled[uid] = None
+
+    def _wake(self, uid: str) -> None:
+        self._ready[uid] = None
 
     def take(self, uid: str) -> Binding | None:
         """Remove an attempt, if it waits: it resumes or is cancelled."""
@@ -78,7 +81,7 @@ class Bindings:
 
     def due(self, now: int) -> list[Binding]:
         """Take out those for which there may be an answer at `now`."""
-        uids = dict(self._ready)
+        uids, self._ready = self._ready, {}
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
             uids[heapq.heappop(deadlines)[2]] = None
@@ -87,8 +90,7 @@ class Bindings:
         ):
             self._asked_at, self._asked_changes = now, self._changes()
             uids |= self._polled
-        found = (self.take(uid) for uid in uids)
-        return [binding for binding in found if binding is not None]
+        return [binding for uid in uids if (binding := self.take(uid)) is not None]
 
     def has_answer(self) -> bool:
         """Return whether an attempt was woken."""

@@ -223,10 +223,12 @@ class Scheduler:
         if self.cache.time_to_live:
             for pod in self.cache.expire(now):
                 self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
-        outcomes = []
-        while self._bindings:
-            self.handle.waiting_pods.ask_again()
-            due = self._bindings.due(now)
+        outcomes: list[Outcome] = []
+        bindings, waiting_pods = self._bindings, self.handle.waiting_pods
+        while bindings:
+            if waiting_pods.pods:
+                waiting_pods.ask_again()
+            due = bindings.due(now)
             if not due:
                 break
             for binding in due:
@@ -234,6 +236,10 @@ class Scheduler:
                 if ended is not None:
                     outcomes.append(self._end(binding, ended))
         return outcomes
+
+    def has_answer(self) -> bool:
+        """Return whether an attempt that waits was woken, for which `run_due` is called then."""
+        return self._bindings.has_answer()
 
     def next_wakeup(self) -> int | None:
         """Return when `run_due` has something to do, in nanoseconds since 1970; None: never."""

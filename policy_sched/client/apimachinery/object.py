@@ -44,7 +44,8 @@ def _second(seconds: int) -> str:
 
 def micro_timestamp(ns: int) -> str:
     """Return metav1.MicroTime's text: microseconds."""
-    return (EPOCH + timedelta(microseconds=ns // 1000)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    seconds, rest = divmod(ns, SECOND)
+    return f"{_second(seconds)[:-1]}.{rest // 1000:06d}Z"
 
 
 def parsed(text: str) -> int:

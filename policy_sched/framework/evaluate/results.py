@@ -270,6 +270,12 @@ class PluginScores:
             return self.part
         return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
 
+    def weighted_at(self, rows: NDArray[np.intp]) -> Scores:
+        """Return the plugin's part of the total in some rows."""
+        if self.part is not None:
+            return self.part[rows]
+        return self.raw[rows] * self.hook.weight
+
     def snapshot(self) -> PluginScores:
         """Return a copy-on-write copy."""
         self.shared = True
@@ -303,7 +309,7 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
         if self.note is not None:
             plugins = {plugin: [part] * rows.size for plugin, part in self.note.items()}
         else:
-            plugins = {one.hook.plugin: one.weighted()[rows].tolist() for one in self.plugins}
+            plugins = {one.hook.plugin: one.weighted_at(rows).tolist() for one in self.plugins}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
@@ -324,7 +330,7 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     def summary(self, row: int) -> Scoring:
         """Return a copy of one row's scores by plugin."""
         rows = np.array([row], np.intp)
-        note = {one.hook.plugin: int(one.weighted()[rows][0]) for one in self.plugins}
+        note = {one.hook.plugin: one.weighted_at(rows).item(0) for one in self.plugins}
         return replace(self.restricted(row), plugins=(), note=note)
 
 
@@ -357,7 +363,7 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         if self.scoring is None:
             return np.empty(0, np.intp)
         total = self.scoring.total
-        return np.flatnonzero(total == total.max())
+        return (total == np.maximum.reduce(total)).nonzero()[0]
 
     def snapshot(self) -> Evaluation:
         """Return a copy that later changes of the table do not affect."""

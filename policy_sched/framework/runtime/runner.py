@@ -111,6 +111,11 @@ class PointResult(msgspec.Struct, frozen=True):
 _LET_IN: Final = (POINTS["pre_enqueue"].name, Code.SUCCESS.value)
 _SUCCESS: Final = PointResult()
 _SKIPPED: Final = PointResult(SKIP, answer=SKIP)
+_EMPTY: Final = {
+    point: ((row.name, row.all_skip.value), _SKIPPED if row.all_skip is Code.SKIP else _SUCCESS)
+    for point, row in POINTS.items()
+}
+"""The labels and the result of a point without plugins."""
 
 
 class Runner:
@@ -138,13 +143,15 @@ class Runner:
         ``hooks``: the plugins to run, in this order; None: all of the point. Raises PluginError if
         one breaks, unless the point's rule makes that an answer.
         """
-        row, recorder = POINTS[point], self.recorder
+        recorder = self.recorder
         if hooks is None:
             hooks = self.hooks[point]
         if not hooks:
+            labels, result = _EMPTY[point]
             if recorder is not None:
-                recorder.points[row.name, row.all_skip.value].append(0.0)
-            return _SKIPPED if row.all_skip is Code.SKIP else _SUCCESS
+                recorder.points[labels].append(0.0)
+            return result
+        row = POINTS[point]
         if recorder is None:
             return self._combined(row, hooks, args)
         return self._measured(row, hooks, args, recorder.timer())
@@ -358,12 +365,12 @@ class Runner:
         recorder = self.recorder
         if recorder is not None:
             took = recorder.timer() - start
-            recorder.points[POINTS[point].name, code.value].append(took)
+            recorder.points[POINTS[point].name, code].append(took)
 
     def waited(self, code: Code, seconds: float) -> None:
         """Record how long a pod waited for Permit, by result."""
         if self.recorder is not None:
-            self.recorder.waits[(code.value,)].append(seconds)
+            self.recorder.waits[(code,)].append(seconds)
 
     def sample(self, wanted: bool) -> None:
         """Turn the measuring of single plugins on or off."""
@@ -380,7 +387,7 @@ class Runner:
         finally:
             took = recorder.timer() - start
             if POINTS[point].measured:
-                recorder.plugins[hook.plugin, POINTS[point].name, code.value].append(took)
+                recorder.plugins[hook.plugin, POINTS[point].name, code].append(took)
         return answer
 
 

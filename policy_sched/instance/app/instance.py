@@ -216,9 +216,10 @@ class Instance(ABC):
         over, threaded = self._slice(), in_event_loop()
         if self.stopping and not self._abandoned:
             self._abandon()
+        self._run_due()
         while True:
-            for late in scheduler.run_due():
-                self._decided(late, late=True)
+            if scheduler.has_answer():
+                self._run_due()
             if self.stopping or not begin or decided >= PODS_PER_STEP or (decided and over()):
                 break
             attempt = scheduler.pop()
@@ -233,6 +234,10 @@ class Instance(ABC):
                 break
             decided += self._execute(attempt, chosen)
         return decided
+
+    def _run_due(self) -> None:
+        for late in self.scheduler.run_due():
+            self._decided(late, late=True)
 
     def _finish_decision(self, attempt: Attempt, future: Future[Choice]) -> bool:
         """Execute the worker's decision; return False while it is not complete."""

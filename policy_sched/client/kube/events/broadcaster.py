@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
@@ -67,8 +67,7 @@ class Reference(msgspec.Struct, frozen=True, gc=False):
         return {**plain, "resourceVersion": version} if version else plain
 
 
-@dataclass(frozen=True, slots=True)
-class EventKey:
+class EventKey(msgspec.Struct, frozen=True, gc=False):
     """An event about an object; the note is what may differ within a series."""
 
     regarding: Reference
@@ -77,8 +76,21 @@ class EventKey:
     action: str
     controller: str
     instance: str
-    note: str = field(compare=False)
+    note: str
     related: Reference | None = None
+
+    @property
+    def series(self) -> tuple[object, ...]:
+        """What the events of a series have in common."""
+        return (
+            self.regarding,
+            self.type,
+            self.reason,
+            self.action,
+            self.controller,
+            self.instance,
+            self.related,
+        )
 
 
 @dataclass(slots=True)
@@ -118,7 +130,7 @@ class EventSeries:
     """All events of late, at most so many."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._series: OrderedDict[EventKey, _Series] = OrderedDict()
+        self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
         self._most = most
 
     def __len__(self) -> int:
@@ -126,11 +138,12 @@ class EventSeries:
 
     def say(self, key: EventKey, now: int) -> Write | None:
         """Record an event; return what is to be written now, if anything. ``now``: wall time."""
-        known = self._series.get(key)
+        same = key.series
+        known = self._series.get(same)
         if known is None:
-            known = self._series[key] = _Series(key, now, now)
+            known = self._series[same] = _Series(key, now, now)
             return known.write()
-        self._series.move_to_end(key)
+        self._series.move_to_end(same)
         known.count += 1
         known.last = now
         return known.write() if known.count == 2 else None

@@ -47,7 +47,7 @@ def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
     again = series.say(said("", "p0"), WALL + 5)
     assert again is not None
     assert list(series.finish(WALL + 5)) == [None, None]
-    assert {one.regarding.name for one in series._series} == {"p0", "p3", "p4"}
+    assert {one.key.regarding.name for one in series._series.values()} == {"p0", "p3", "p4"}
     assert list(series.finish(WALL + 4 + FINISH)) == [None]
     assert list(series.finish(WALL + 5 + FINISH)) == [None]
     (last,) = series.finish(WALL + 6 + FINISH)
@@ -82,7 +82,7 @@ def test_a_series_is_written_when_it_ends_and_from_time_to_time() -> None:
                 writer.say(said(note))
             await writer.drained()
             assert counts(here) == [("POST", 1), ("PATCH", 2)]
-            writer._series._series[said("x")].count = 7
+            writer._series._series[said("x").series].count = 7
             here.wall.ns += FINISH + 1
             task = asyncio.create_task(writer.run())
             await until(here, 3)
