@@ -11,11 +11,13 @@ for an idempotent one on a connection that was kept and that the server has clos
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from typing import Any, Final
 
 import aiohttp
 import msgspec
+from aiohappyeyeballs import start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from yarl import URL
 
@@ -91,7 +93,6 @@ class _Connection(asyncio.Protocol):
         """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        keep_alive(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
         """Parse; nothing may come while no request is under way."""
@@ -250,13 +251,16 @@ class Connections:
         timeout = asyncio.timeout_at(min(until, loop.time() + self._connect_within))
         try:
             async with timeout:
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(context, self._longest),
-                    host,
-                    port,
-                    happy_eyeballs_delay=STAGGER,
-                    **options,
-                )
+                addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                sock = await start_connection(addresses, happy_eyeballs_delay=STAGGER, interleave=1)
+                try:
+                    keep_alive(sock)
+                    _, connection = await loop.create_connection(
+                        lambda: _Connection(context, self._longest), sock=sock, **options
+                    )
+                except BaseException:
+                    sock.close()
+                    raise
         except TimeoutError as error:
             if not timeout.expired():  # the system's own
                 raise cannot_connect(sending, host, port, error) from None
