@@ -363,7 +363,8 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         if self.scoring is None:
             return np.empty(0, np.intp)
         total = self.scoring.total
-        return (total == np.maximum.reduce(total)).nonzero()[0]
+        rows: NDArray[np.intp] = (total == np.maximum.reduce(total)).nonzero()[0]
+        return rows
 
     def snapshot(self) -> Evaluation:
         """Return a copy that later changes of the table do not affect."""
