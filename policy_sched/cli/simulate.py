@@ -14,6 +14,7 @@ from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
+from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
@@ -32,8 +33,11 @@ from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.simulate import (
     Application,
     never_placed,
+    node_usages,
     play,
+    run_page,
     run_queue,
+    timeline_page,
     waits,
 )
 
@@ -54,6 +58,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     until: str | None = None,
     retry: Literal["backoff", "at-once"] = "backoff",
     now: str | None = None,
+    report: str | None = None,
 ) -> int:
     """Decide every pending pod as kube-scheduler would, over all nodes, and print the placements.
 
@@ -91,8 +96,12 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         at once, whenever something happens, all of them in the order of the queue.
     now
         The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+    report
+        Write the result as one HTML file, too: what has no node and why, the nodes; with --timeline
+        queue, utilisation and waiting times as curves (needs jinja2, the extra console).
     """
     require_files(paths)
+    require_report(report)
     files = (policy or PolicyFlags()).files()
     if retry != "backoff" and not timeline:
         raise PolicySchedError("--retry goes with --timeline")
@@ -103,8 +112,16 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     plans, warnings = read_policies(files)
     write_diagnostics([*problems, *warnings], sys.stderr)
     act = partial(_played, times, retry) if timeline else partial(_decided, times.now)
-    everywhere = act(objects, plans, seed, output)
+    everywhere = act(objects, plans, seed, _Form(output, report))
     return FAILED if fail_on and not everywhere else OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """In which form the result is printed, and the file of its report."""
+
+    output: Output
+    report: str | None
 
 
 def _decided(
@@ -112,7 +129,7 @@ def _decided(
     objects: Sequence[ApiObject],
     plans: Sequence[CompiledPlan],
     seed: int,
-    output: Output,
+    form: _Form,
 ) -> bool:
     """Decide all pods once, print the placements, and return whether every pod has a node."""
     scheduler = assemble(plans, seed=seed, objects=objects, now=now)
@@ -122,10 +139,12 @@ def _decided(
     with progress("deciding", len(infos)) as advance:
         run = run_queue(scheduler, infos, advance)
     run = replace(run, policies=application.report(infos))
-    if output == "wide":
+    if form.report is not None:
+        write_page(form.report, run_page(run, node_usages(scheduler.cache.nodes)))
+    if form.output == "wide":
         write_lines(run.text_lines(wide=True))
     else:
-        write_report(run, output)
+        write_report(run, form.output)
     print(run.speed_line(), file=sys.stderr)
     return run.placed == len(run.placements)
 
@@ -136,11 +155,11 @@ def _played(
     objects: Sequence[ApiObject],
     plans: Sequence[CompiledPlan],
     seed: int,
-    output: Output,
+    form: _Form,
 ) -> bool:
     """Simulate virtual time, print the result, and return whether every pod had a node."""
-    if output not in ("table", "json", "jsonl"):
-        raise PolicySchedError(f"--timeline prints table, json or jsonl, not {output}")
+    if form.output not in ("table", "json", "jsonl"):
+        raise PolicySchedError(f"--timeline prints table, json or jsonl, not {form.output}")
     with progress("deciding", sum(waits(one) for one in objects)) as advance:
         result = play(
             objects,
@@ -151,7 +170,9 @@ def _played(
             advance=advance,
         )
     result = replace(result, bucket=times.bucket)
-    write_report(result, output)
+    if form.report is not None:
+        write_page(form.report, timeline_page(result))
+    write_report(result, form.output)
     print(result.speed_line(), file=sys.stderr)
     return not never_placed(result)
 

@@ -11,15 +11,18 @@ from policy_sched.simulate.one_shot import (
     explain_after_queue,
     explain_now,
     explain_queued,
+    node_usages,
     resource_names,
     run_queue,
     turned_away,
     waiting_with,
 )
+from policy_sched.simulate.page import policies_section, run_page
 from policy_sched.simulate.report import (
     Allocation,
     Application,
     Applied,
+    NodeUsage,
     RuleHits,
     Run,
     applied_text,
@@ -27,6 +30,7 @@ from policy_sched.simulate.report import (
     policy_lines,
 )
 from policy_sched.simulate.timeline import Retry, Timeline, play, waits
+from policy_sched.simulate.timeline_page import timeline_charts, timeline_page
 from policy_sched.simulate.timeline_result import (
     Buckets,
     PodTimeline,
@@ -49,6 +53,7 @@ __all__ = [
     "Applied",
     "Buckets",
     "ExpansionError",
+    "NodeUsage",
     "PodTimeline",
     "Retry",
     "RuleHits",
@@ -71,11 +76,16 @@ __all__ = [
     "is_trace",
     "load_traces",
     "never_placed",
+    "node_usages",
     "play",
+    "policies_section",
     "policy_document",
     "policy_lines",
     "resource_names",
+    "run_page",
     "run_queue",
+    "timeline_charts",
+    "timeline_page",
     "turned_away",
     "victims_of",
     "waiting_by_priority",

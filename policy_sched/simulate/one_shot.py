@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from policy_sched.client import Done, MemoryClient
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.explain import Explanation, explain
-from policy_sched.framework import Handle, WaitingPod
+from policy_sched.framework import Handle, WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
 from policy_sched.model import (
     Condition,
@@ -44,7 +44,14 @@ from policy_sched.scheduler import (
     Preempt,
     Scheduler,
 )
-from policy_sched.simulate.report import Allocation, Applied, PodPlacement, Preemption, Run
+from policy_sched.simulate.report import (
+    Allocation,
+    Applied,
+    NodeUsage,
+    PodPlacement,
+    Preemption,
+    Run,
+)
 
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
 
@@ -252,14 +259,17 @@ def _preemption(pod: PodInfo, decision: Preempt) -> Preemption:
 
 
 def _reasons(outcome: Outcome) -> tuple[str, ...]:
-    """Return the reasons that the summary counts for a pod: each once."""
+    """Return the reasons that the summary counts for a pod: each once, that of most nodes first."""
     decision = outcome.decision
     if decision is None or isinstance(decision, Bind) or decision.diagnosis is None:
         return (outcome.message,)
     diagnosis = decision.diagnosis
-    statuses = [diagnosis.pre_filter] if diagnosis.pre_filter else diagnosis.statuses.values()
-    reasons = {reason for status in statuses for reason in status.reasons}
-    return tuple(sorted(reasons)) or (outcome.message,)
+    found: Counter[str] = Counter()
+    statuses = {diagnosis.pre_filter: 1} if diagnosis.pre_filter else tally(diagnosis.statuses)
+    for status, nodes in statuses.items():
+        for reason in status.reasons:
+            found[reason] += nodes
+    return tuple(sorted(found, key=lambda one: (-found[one], one))) or (outcome.message,)
 
 
 def _placement(
@@ -289,6 +299,24 @@ def allocations(scheduler: Scheduler) -> Iterator[Allocation]:
     for name in resource_names(table):
         requested = table.pod_total if name == "pods" else table.total_requested(name)
         yield Allocation(name, requested, table.total_allocatable(name))
+
+
+def node_usages(table: NodeTable) -> list[NodeUsage]:
+    """Return what is requested of each node, in the order of their names."""
+    columns = {
+        name: (
+            table.lookup(("requested", name)).values.tolist(),
+            table.lookup(("allocatable", name)).values.tolist(),
+        )
+        for name in resource_names(table)
+        if name != "pods"
+    }
+    found = []
+    for node, row in sorted(table.row_of.items()):
+        amounts = {name: (used[row], given[row]) for name, (used, given) in columns.items()}
+        had = {name: pair for name, pair in amounts.items() if pair[1] > 0}
+        found.append(NodeUsage(node, len(table.pods_on(row)), had))
+    return found
 
 
 def resource_names(table: NodeTable) -> list[str]:

@@ -211,7 +211,7 @@ class PodPlacement:
     """The decision for one pod: its node, or why it has none.
 
     ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None if
-    nothing was scored. ``reasons``: kube-scheduler's reasons, each once, for the summary.
+    nothing was scored. ``reasons``: kube-scheduler's reasons, each once, that of most nodes first.
     """
 
     pod: str
@@ -245,6 +245,26 @@ class Allocation:
     def percent(self) -> float:
         """Requested share of the allocatable amount, in per cent; 0 if nothing is allocatable."""
         return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
+
+    @property
+    def amounts(self) -> tuple[str, str]:
+        """The requested and the allocatable amount as text."""
+        name = self.resource
+        return quantity_text(name, self.requested), quantity_text(name, self.allocatable)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """A node, its pods, and by resource what is requested and allocatable, in milli for cpu."""
+
+    node: str
+    pods: int
+    amounts: Mapping[str, tuple[int, int]]
+
+    def share(self, resource: str) -> float | None:
+        """Return the requested share of a resource, None if the node has none of it."""
+        requested, allocatable = self.amounts.get(resource, (0, 0))
+        return requested / allocatable if allocatable else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +316,13 @@ class Run:
         yield from table(rows if wide else [(*row[:2], row[-1]) for row in rows])
 
     def summary_lines(self) -> Iterator[str]:
-        """Yield the summary as text, with the decisions per second."""
-        total = len(self.placements)
-        yield f"{self.placed:,} of {counted(total, 'pod')} placed on {counted(self.nodes, 'node')}"
+        """Yield the summary as text."""
+        yield self.placed_text()
         if self.unschedulable_by:
             yield ""
             yield "Unschedulable pods by reason:"
             width = len(str(max(self.unschedulable_by.values())))
-            for reason, count in _by_count(self.unschedulable_by):
+            for reason, count in by_count(self.unschedulable_by):
                 yield f"  {count:>{width}}  {reason}"
         if self.preemptions:
             yield ""
@@ -321,13 +340,18 @@ class Run:
         if self.allocation:
             yield ""
             yield "Allocation:"
-            amounts = [_amounts(one) for one in self.allocation]
+            amounts = [one.amounts for one in self.allocation]
             first, second = (max(map(len, column)) for column in zip(*amounts, strict=True))
             rows = [
                 ("", a.resource, f"{used:>{first}} of {given:>{second}}", f"{a.percent:.1f} %")
                 for a, (used, given) in zip(self.allocation, amounts, strict=True)
             ]
             yield from table(rows, (3,), gap="  ")
+
+    def placed_text(self) -> str:
+        """Return how many pods have a node."""
+        pods = counted(len(self.placements), "pod")
+        return f"{self.placed:,} of {pods} placed on {counted(self.nodes, 'node')}"
 
     def document(self) -> Document:
         """Return placements and summary as plain data; amounts are in the scheduler's units."""
@@ -338,7 +362,7 @@ class Run:
                 "pods": len(self.placements),
                 "placed": self.placed,
                 "unschedulable": len(self.placements) - self.placed,
-                "unschedulableByReason": dict(_by_count(self.unschedulable_by)),
+                "unschedulableByReason": dict(by_count(self.unschedulable_by)),
                 "policies": policy_document(self.policies),
                 "preemptions": [
                     {"pod": p.pod, "node": p.node, "victims": list(p.victims)}
@@ -346,8 +370,8 @@ class Run:
                 ],
                 "allocation": {
                     a.resource: {
-                        "requested": _amount(a, a.requested),
-                        "allocatable": _amount(a, a.allocatable),
+                        "requested": a.amounts[0],
+                        "allocatable": a.amounts[1],
                         "percent": round(a.percent, 2),
                     }
                     for a in self.allocation
@@ -403,16 +427,9 @@ def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
     ]
 
 
-def _by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+def by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    """Return names with their counts, the highest first."""
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _amount(allocation: Allocation, amount: int) -> str:
-    return quantity_text(allocation.resource, amount)
-
-
-def _amounts(allocation: Allocation) -> tuple[str, str]:
-    return _amount(allocation, allocation.requested), _amount(allocation, allocation.allocatable)
 
 
 def _text(value: int | None) -> str:

@@ -117,17 +117,15 @@ class TimelineResult:
     def text_lines(self) -> Iterator[str]:
         """Yield the result as text."""
         lost = never_placed(self)
-        pods, nodes = len(self.lives), self.nodes
-        placed, on = f"{pods - len(lost):,}", counted(nodes, "node")
-        yield f"{placed} of {counted(pods, 'pod')} placed on {on}"
+        yield self.placed_text()
         yield f"  makespan      {duration_text(self.end - self.start)}"
         yield f"  attempts      {sum(life.attempts for life in self.lives)}"
         yield f"  preemptions   {len(self.evictions)}, of {counted(victims_of(self), 'pod')}"
         yield f"  longest queue {max(self.pending.values, default=0)}"
         yield ""
-        yield from _waiting_lines(self)
+        yield from _upper(waiting_rows(self))
         yield ""
-        yield from _bucket_lines(Buckets.of(self), self)
+        yield from _upper(bucket_rows(Buckets.of(self), self))
         if self.policies:
             yield ""
             yield from policy_lines(self.policies)
@@ -144,6 +142,11 @@ class TimelineResult:
             yield ""
             yield "Never placed:"
             yield from _shortened([f"  {life.pod}  {life.message}" for life in lost])
+
+    def placed_text(self) -> str:
+        """Return how many pods had a node."""
+        pods, lost = len(self.lives), len(never_placed(self))
+        return f"{pods - lost:,} of {counted(pods, 'pod')} placed on {counted(self.nodes, 'node')}"
 
     def document(self) -> Document:
         """Return the result as plain data; amounts are quantities."""
@@ -309,8 +312,15 @@ SHOWN: Final = 10
 """Evictions and pods without a node that the text lists; JSON has all of them."""
 
 
-def _waiting_lines(result: TimelineResult) -> Iterator[str]:
-    rows = [["WAITING", "PODS", "P50", "P90", "P99", "MAX"]]
+def _upper(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table whose headings are in capitals; all columns but the first are numbers."""
+    head, *others = rows
+    yield from table([[name.upper() for name in head], *others], range(1, len(head)))
+
+
+def waiting_rows(result: TimelineResult) -> list[list[str]]:
+    """Return headings and rows of waiting times: of all pods, and by priority."""
+    rows = [["Waiting", "Pods", "p50", "p90", "p99", "Max"]]
     found = waiting_by_priority(result)
     named = {f"priority {priority}": waiting for priority, waiting in found.items()}
     if len(named) != 1:
@@ -318,12 +328,18 @@ def _waiting_lines(result: TimelineResult) -> Iterator[str]:
     for name, w in named.items():
         times = (duration_text(time) for time in (w.p50, w.p90, w.p99, w.longest))
         rows.append([name, str(w.pods), *times])
-    yield from table(rows, range(1, len(rows[0])))
+    return rows
 
 
-def _bucket_lines(buckets: Buckets, result: TimelineResult) -> Iterator[str]:
-    shown = [name for name in buckets.percent if any(result.allocatable[name].values)]
-    rows = [["FROM", "QUEUE", "RUNNING", *(name.rpartition("/")[2].upper() for name in shown)]]
+def shown_resources(buckets: Buckets, result: TimelineResult) -> list[str]:
+    """Return the resources of which nodes have any."""
+    return [name for name in buckets.percent if any(result.allocatable[name].values)]
+
+
+def bucket_rows(buckets: Buckets, result: TimelineResult) -> list[list[str]]:
+    """Return headings and rows of the intervals."""
+    shown = shown_resources(buckets, result)
+    rows = [["From", "Queue", "Running", *(name.rpartition("/")[2] for name in shown)]]
     for i, start in enumerate(buckets.edges[:-1].tolist()):
         rows.append(
             [
@@ -333,7 +349,18 @@ def _bucket_lines(buckets: Buckets, result: TimelineResult) -> Iterator[str]:
                 *(f"{buckets.percent[name][i]:.1f} %" for name in shown),
             ]
         )
-    yield from table(rows, range(1, len(rows[0])))
+    return rows
+
+
+def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[Waiting]:
+    """Return the waiting times of the pods that were bound between neighbouring edges."""
+    bound = [life for life in result.lives if life.bound is not None]
+    times = np.array([life.bound for life in bound], np.int64)
+    places = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, edges.size - 2)
+    within: list[list[PodTimeline]] = [[] for _ in range(edges.size - 1)]
+    for life, place in zip(bound, places.tolist(), strict=True):
+        within[place].append(life)
+    return [Waiting.of(lives) for lives in within]
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:

@@ -24,7 +24,8 @@ TABLE_ROWS: Final = 60
 """Rows of the table below a chart, at most."""
 _STEPS: Final = (1, 2, 2.5, 5, 10)
 _DURATIONS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
-                     43200, 86400, 172800, 604800)  # fmt: skip
+                     43200, 86400, 172800, 604800, 1209600, 2419200, 4838400,
+                     9676800, 31536000)  # fmt: skip
 
 Kind = Literal["number", "duration"]
 
@@ -49,7 +50,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Curves over one axis. ``kind``: what x is, a number or seconds.
+    """Curves over one axis. ``kind``: what x is, a number or seconds; values in s are durations.
 
     ``name`` is the chart's name in the page. ``stepped``: a value holds until the next one.
     ``high``: where the y axis ends, at least.
@@ -76,17 +77,24 @@ class Chart:
             "xName": self.x_name,
             "series": [{"name": one.name, **_curves(one)} for one in self.series],
             "unit": self.unit,
+            "whole": self.whole,
             "kind": self.kind,
             "stepped": self.stepped,
             "high": self.high,
         }
 
     @property
+    def whole(self) -> bool:
+        """Whether all values are whole numbers, so that the lines of the grid should be."""
+        values = (v for one in self.series for v in one.values if v is not None)
+        return all(math.isfinite(v) and v == int(v) for v in values)
+
+    @property
     def y_ticks(self) -> list[Tick]:
         """Return the lines of the grid across, from 0 up."""
         step, top = self._scale
         return [
-            Tick(_y(i * step, top), number_text(i * step)) for i in range(round(top / step) + 1)
+            Tick(_y(i * step, top), self.value_text(i * step)) for i in range(round(top / step) + 1)
         ]
 
     @property
@@ -96,12 +104,15 @@ class Chart:
             return []
         low, high = self.x[0], self.x[-1]
         wide = (high - low) / 6
-        step = next((s for s in _DURATIONS if s >= wide), _step(wide))
-        step = step if self.kind == "duration" else _step(wide)
+        step = _duration_step(wide) if self.kind == "duration" else _step(wide)
         first = math.ceil(low / step - 1e-9)
         last = math.floor(high / step + 1e-9)
         label = seconds_text if self.kind == "duration" else number_text
         return [Tick(self._x(i * step), label(i * step)) for i in range(first, last + 1)]
+
+    def value_text(self, value: float) -> str:
+        """Return a value as text: seconds as a duration."""
+        return seconds_text(value) if self.unit == "s" else number_text(value)
 
     def path(self, series: Series) -> str:
         """Return the curve as the data of an SVG path."""
@@ -114,7 +125,7 @@ class Chart:
                 continue
             at, y = self._x(x), _y(value, top)
             if not drawing:
-                parts.append(f"M{at} {y}")
+                parts.append(f"M{at} {y}h0")  # a point that is alone is a dot
             elif self.stepped:
                 parts.append(f"H{at}V{y}")
             else:
@@ -144,13 +155,15 @@ class Chart:
     def table(self) -> Table:
         """Return the values as a table, of long curves every so many."""
         every = max(1, math.ceil(len(self.x) / TABLE_ROWS))
-        unit = f" ({self.unit})" if self.unit else ""
+        unit = f" ({self.unit})" if self.unit and self.unit != "s" else ""
         columns = [Column(self.x_name), *(Column(f"{s.name}{unit}", True) for s in self.series)]
         label = seconds_text if self.kind == "duration" else number_text
         rows: list[list[Value]] = []
         for i in range(0, len(self.x), every):
             values = [one.values[i] for one in self.series]
-            rows.append([label(self.x[i]), *("" if v is None else number_text(v) for v in values)])
+            rows.append(
+                [label(self.x[i]), *("" if v is None else self.value_text(v) for v in values)]
+            )
         more = f"every {every}th of {len(self.x)} values" if every > 1 else ""
         return Table(self.title, columns, rows, more=more)
 
@@ -160,7 +173,8 @@ class Chart:
         curves = [curve for one in self.series for curve in (one.values, one.high)]
         values = [v for curve in curves for v in curve if v is not None]
         top = max([*filter(math.isfinite, values), self.high, 0.0]) or 1.0
-        step = _step(top / 4)
+        step = _duration_step(top / 4) if self.unit == "s" else _step(top / 4)
+        step = max(1.0, math.ceil(step)) if self.whole else step
         return step, step * math.ceil(top / step - 1e-9)
 
     def _x(self, value: float) -> float:
@@ -185,6 +199,11 @@ def _curves(one: Series) -> dict[str, list[float | None]]:
 
 def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
+
+
+def _duration_step(least: float) -> float:
+    """Return the next round length of time, in seconds, that is at least so much."""
+    return next((step for step in _DURATIONS if step >= least), _step(least))
 
 
 def _step(least: float) -> float:

@@ -69,7 +69,7 @@ Block: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with what is below it. ``folded``: shown on demand, and on paper."""
+    """A heading with what is below it; ``beside``: in columns where there is room."""
 
     title: str
     blocks: Sequence[Block]
@@ -79,7 +79,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A page: its heading, the answer in a sentence, and sections.
+    """A page: its heading, the answer in a sentence, the main numbers, and sections.
 
     ``kind`` says what is reported ("explain"), ``tone`` whether that is good.
     """
@@ -90,3 +90,4 @@ class Summary:
     kind: str = ""
     tone: Tone = ""
     remarks: Sequence[str] = ()
+    facts: Facts | None = None

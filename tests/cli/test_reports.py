@@ -76,6 +76,85 @@ def test_explain_shows_scores_by_plugin(capsys: pytest.CaptureFixture[str], file
     assert "gpu-2 beats general-1 by 32: NodeResourcesFit +31" in page.text
 
 
+def test_simulate_shows_what_has_no_node_and_the_nodes(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """The summary's numbers: reasons, allocation, and every placement."""
+    page, found = reported(capsys, file, "simulate", CLUSTER)
+    text = printed(capsys, "simulate", CLUSTER)
+    summary = found["summary"]
+    assert page.headings[0] == (1, "6 of 8 pods placed on 6 nodes")
+    assert page.headings[0][1] in text
+    reasons = dict(page.table("By every reason").rows[1:])
+    assert reasons == {k: str(v) for k, v in summary["unschedulableByReason"].items()}
+    assert [row[0] for row in page.table("By the reason that most nodes").rows[1:]] == [
+        "Insufficient nvidia.com/gpu", "node(s) didn't match Pod's node affinity/selector",
+    ]  # fmt: skip
+    assert page.table("Over all nodes").rows[1:] == [
+        [name, one["requested"], one["allocatable"], f"{one['percent']:.1f} %"]
+        for name, one in summary["allocation"].items()
+    ]
+    pods = [(one["pod"], one["node"] or "-") for one in found["placements"]]
+    assert [(row[0], row[1]) for row in page.table("In the order").rows[1:]] == pods
+    messages = {row[0]: row[3] for row in page.table("Messages").rows[1:]}
+    assert messages == {one["pod"]: one["message"] for one in found["placements"] if one["message"]}
+
+
+def test_the_use_of_nodes_adds_up_to_the_allocation(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """Each node is there with its pods, as a row and as a cell."""
+    page, found = reported(capsys, file, "simulate", CLUSTER)
+    nodes = page.table("The fullest nodes first")
+    assert len(nodes.rows) - 1 == found["summary"]["nodes"]
+    total = sum(int(row[1]) for row in nodes.rows[1:])
+    assert str(total) == found["summary"]["allocation"]["pods"]["requested"]
+    cells = [a for tag, a in page.elements if tag == "span" and "u" in (a.get("class") or "")[:1]]
+    assert len(cells) == found["summary"]["nodes"]
+    assert "gpu-2: 6 pods, cpu 12 of 64" in " ".join(a["title"] or "" for a in cells)
+
+
+AFTERNOON = """\
+- {kind: Node, apiVersion: v1, metadata: {name: n1}, status: {allocatable: {cpu: "2", pods: "20"}}}
+- {kind: Pod, apiVersion: v1, metadata: {name: train, creationTimestamp: "2026-03-02T13:00:00Z",
+   annotations: {policysched.dev/duration: 2h}},
+   spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]}}
+- {kind: Pod, apiVersion: v1, metadata: {name: web, creationTimestamp: "2026-03-02T14:00:00Z",
+   annotations: {policysched.dev/duration: 1h}},
+   spec: {priority: 10, containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}}
+- {kind: Pod, apiVersion: v1, metadata: {name: huge, creationTimestamp: "2026-03-02T14:00:00Z"},
+   spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "100"}}}]}}
+"""
+
+
+def test_a_timeline_shows_curves_and_what_was_never_placed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path
+) -> None:
+    """Intervals, waiting times and preemptions are those that the text and JSON have."""
+    items = "\n".join(f"  {line}" for line in AFTERNOON.splitlines())
+    path = tmp_path / "afternoon.yaml"
+    path.write_text(f"apiVersion: v1\nkind: List\nitems:\n{items}\n", encoding="utf-8")
+    command = ["simulate", str(path), "--timeline", "--bucket", "30m"]
+    page, found = reported(capsys, file, *command)
+    text = printed(capsys, *command)
+    assert page.headings[0] == (1, "2 of 3 pods placed on 1 node")
+    for title in ("The longest queue", "From creation to a node"):
+        for row in page.table(title).rows[1:]:
+            assert " ".join(row) in text
+    assert len(page.table("The longest queue").rows) - 1 == len(found["buckets"])
+    queue = [str(one["queue"]) for one in found["buckets"]]
+    assert page.column("Queue", "longest queue (pods)")[:-1] == queue
+    cpu = [one["resources"]["cpu"]["percent"] for one in found["buckets"]]
+    shown = page.column("Requested share of what is allocatable", "cpu (%)")[:-1]
+    assert [float(one) for one in shown] == pytest.approx(cpu, rel=1e-3)
+    assert page.table("Pods that evict others").rows[1:] == [
+        ["1h00m", "default/web", "n1", "default/train"]
+    ]
+    assert [row[0] for row in page.table("In order of arrival").rows[1:]] == ["default/huge"]
+    charts = [a["data-chart"] for tag, a in page.elements if tag == "figure" and "data-chart" in a]
+    assert charts == ["queue", "running", "utilisation", "waits", "evictions"]
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [

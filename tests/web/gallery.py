@@ -54,6 +54,7 @@ def gallery(name: str = "worker") -> Summary:
         ],
         kind="explain",
         remarks=[name],
+        facts=facts(name),
     )
 
 

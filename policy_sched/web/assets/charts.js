@@ -1,7 +1,8 @@
 // Puts an interactive chart in the place of each still picture of curves. Runs again for content that htmx brings.
 "use strict";
 (() => {
-  const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+  const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2419200, 4838400, 9676800, 31536000];
+  const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000];
   const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
   const HEIGHT = 240;
   const drawn = new Map();
@@ -33,11 +34,14 @@
     const label = data.kind === "duration" ? seconds : number;
     const x = Object.assign({}, axis, { values: (_, splits) => splits.map(label), space: 70 });
     if (data.kind === "duration") x.incrs = SECONDS;
-    const y = Object.assign({}, axis, { values: (_, splits) => splits.map(number), size: 60 });
+    const amount = data.unit === "s" ? seconds : number;
+    const y = Object.assign({}, axis, { values: (_, splits) => splits.map(amount), size: 60 });
+    if (data.unit === "s") y.incrs = SECONDS;
+    else if (data.whole) y.incrs = WHOLE;
     const paths = data.stepped ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
     const series = data.series.map((one, index) => ({
-      label: one.name, stroke: colour("--c" + (index % 8)), width: 2, paths, points: { show: data.x.length < 30 },
-      value: (_, value) => value === null || value === undefined ? "–" : number(value) + (data.unit ? " " + data.unit : ""),
+      label: one.name, stroke: colour("--c" + (index % 8)), width: 2, paths, points: { show: !data.stepped && one.values.filter((value) => value !== null).length < 60, size: 5 },
+      value: (_, value) => value === null || value === undefined ? "–" : data.unit === "s" ? seconds(value) : number(value) + (data.unit ? " " + data.unit : ""),
     }));
     const bands = [];
     data.series.forEach((one, index) => {
