@@ -15,6 +15,7 @@ from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import MaxCostLimit, moment, policy_set_path
+from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
@@ -31,6 +32,8 @@ from policy_sched.diff import (
     SeedsDiff,
     compare_placements,
     compare_seeds,
+    diff_page,
+    shadow_page,
     summarize,
 )
 from policy_sched.errors import PolicySchedError
@@ -104,6 +107,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     shadow: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     on: ClusterFlags | None = None,
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
+    report: str | None = None,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     fail_on: Literal["regression"] | None = None,
 ) -> int:
@@ -126,6 +130,9 @@ def diff(  # noqa: PLR0913  # the options of the verb
     max_cost_limit
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
         policy may let its rules cost; a policy that asks for more is refused.
+    report
+        Write the comparison as one HTML file, too: pods that lose, gain and change their node, ties
+        apart, and the measures of both (needs jinja2, the extra console).
     output
         text; json: the same bytes for the same input; markdown: a comment on a pull request.
     fail_on
@@ -133,13 +140,14 @@ def diff(  # noqa: PLR0913  # the options of the verb
         --seeds, if fewer pods are placed and the interval tells that from noise.
     """
     on = on or ClusterFlags()
+    require_report(report)
     if shadow:
         if old or on.given():
             given = "OLD, NEW" if old else on.given()[0]
             raise PolicySchedError(f"--shadow does not go together with {given}")
         if output == "markdown":
             raise PolicySchedError("--shadow prints text or json, not markdown")
-        return _shadow(shadow, output, fails=fail_on is not None)
+        return _shadow(shadow, output, report, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
     now = EPOCH if on.now is None else moment(on.now)
@@ -148,7 +156,10 @@ def diff(  # noqa: PLR0913  # the options of the verb
     before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
     objects = on.objects()
     placements = None if objects is None else _placements(before, after, objects, on, now)
-    write_report(PolicyDiff(before, after, differences(before, after), placements), output)
+    found = PolicyDiff(before, after, differences(before, after), placements)
+    if report is not None:
+        write_page(report, diff_page(found))
+    write_report(found, output)
     return FAILED if fail_on and _worse(placements) else OK
 
 
@@ -165,11 +176,13 @@ def _placements(
     return compare_seeds(old.plans, new.plans, objects, seeds, each, now)
 
 
-def _shadow(paths: Sequence[str], output: str, *, fails: bool) -> int:
+def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: bool) -> int:
     require_files(paths)
     found = summarize(paths)
     for place in found.broken:
         print(f"{place}: left out, it is no whole record", file=sys.stderr)
+    if report is not None:
+        write_page(report, shadow_page(found))
     write_report(found, output)
     worse = _worse(found.placements) or found.results[Result.ERROR] > 0
     return FAILED if fails and worse else OK

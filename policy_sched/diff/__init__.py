@@ -4,6 +4,7 @@ Compares the results of `simulate` for two sets of policies, and summarises shad
 of policy files are compared in profiles/format.
 """
 
+from policy_sched.diff.page import diff_page, placement_sections, shadow_page
 from policy_sched.diff.placement_diff import (
     PLACED,
     Cause,
@@ -38,10 +39,13 @@ __all__ = [
     "causes_text",
     "compare_placements",
     "compare_seeds",
+    "diff_page",
     "mean_text",
     "means_of_causes",
     "measure_row",
+    "placement_sections",
     "seeds_text",
+    "shadow_page",
     "sides",
     "summarize",
     "worst_first",

@@ -17,8 +17,10 @@ from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
     KINDS,
     ONE_SEED,
+    answer_text,
     applied_lines,
     causes_text,
+    fate_text,
     mean_text,
     means_of_causes,
     measure_row,
@@ -90,7 +92,7 @@ def _configuration(side: PolicySet) -> str:
 def differences(found: Sequence[Difference]) -> Iterator[str]:
     """Yield the differences between the policy sets."""
     if not found:
-        yield "The policy sets are the same."
+        yield SAME
     for one in found[:DIFFERENCES]:
         yield f"- {code(one.where)}"
         yield ""
@@ -134,12 +136,8 @@ def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
 
 
 def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
-    counts, causes = found.counts, causes_text(found)
-    yield (
-        f"**{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
-        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
-        f"{counts['schedulable']:,} schedulable**" + (f" ({causes})" if causes else "")
-    )
+    causes = causes_text(found)
+    yield f"**{answer_text(found)}**" + (f" ({causes})" if causes else "")
     yield ""
     moves = worst_first(found.moves)
     for move in moves[:NAMED]:
@@ -176,8 +174,7 @@ def _with_seeds(found: SeedsDiff) -> Iterator[str]:
     if fates:
         yield ""
     for one in fates[:NAMED]:
-        more = "fewer" if one.change < 0 else "more"
-        yield f"- {code(one.pod)}: placed with {counted(abs(one.change), f'{more} seed')}"
+        yield f"- {code(one.pod)}: placed with {fate_text(one)}"
     if len(fates) > NAMED:
         yield f"- and {len(fates) - NAMED:,} more"
 
@@ -189,6 +186,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
     yield from (f"| {' | '.join(row)} |" for row in rows)
 
 
+SAME: Final = "The policy sets are the same."
 NOT_COMPARED: Final = (
     "No profile enables a policy that differs: the placements do not show the difference."
 )
@@ -210,9 +208,12 @@ class PolicyDiff:
 
     def text_lines(self) -> Iterator[str]:
         """Yield the differences as text."""
-        yield from self._configuration_lines()
+        lines = list(self.configuration_lines())
+        yield from lines
+        if lines:
+            yield ""
         if not self.differences:
-            yield "The policy sets are the same."
+            yield SAME
         for one in self.differences:
             yield one.where
             for mark, text in (("-", one.old), ("+", one.new)):
@@ -224,7 +225,7 @@ class PolicyDiff:
                 yield ""
             yield from _placement_lines(self.placements)
 
-    def _configuration_lines(self) -> Iterator[str]:
+    def configuration_lines(self) -> Iterator[str]:
         """Yield the configuration that enables policies, if any, and the policies left out."""
         if self.old.config is None and self.new.config is None:
             return
@@ -235,7 +236,6 @@ class PolicyDiff:
                 yield f"{name}: {side.config} decides which policies are enabled"
             if side.idle:
                 yield f"  not enabled, and not compared on a cluster: {', '.join(side.idle)}"
-        yield ""
 
     def document(self) -> Document:
         """Return the differences as plain data."""

@@ -11,6 +11,7 @@ from policy_sched.diff.placement_diff import (
     Measure,
     Move,
     PlacementDiff,
+    PodDifference,
     SeedsDiff,
     Side,
 )
@@ -33,11 +34,7 @@ CAUSES: Final = {
 
 def seeds_lines(found: SeedsDiff) -> Iterator[str]:
     """Yield the comparison as text."""
-    run = found.runs[0]
-    pods, nodes = counted(run.pods, "pod"), counted(run.nodes, "node")
-    yield f"{pods} on {nodes}, with {counted(len(found.seeds), 'seed')}: {seeds_text(found.seeds)}"
-    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
-    yield f"{moved} move, {lost} become unschedulable, {won} schedulable (means)"
+    yield from seeds_answer(found)
     causes = means_of_causes(found)
     if causes:
         yield f"  of these, {causes}"
@@ -46,12 +43,26 @@ def seeds_lines(found: SeedsDiff) -> Iterator[str]:
     yield from seeds_table(found.measures)
 
 
+def seeds_answer(found: SeedsDiff) -> tuple[str, str]:
+    """Return what was compared, and how many pods move on average."""
+    run = found.runs[0]
+    pods, nodes = counted(run.pods, "pod"), counted(run.nodes, "node")
+    seeds = f"{counted(len(found.seeds), 'seed')}: {seeds_text(found.seeds)}"
+    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
+    moves = f"{moved} move, {lost} become unschedulable, {won} schedulable (means)"
+    return f"{pods} on {nodes}, with {seeds}", moves
+
+
+def fate_text(one: PodDifference) -> str:
+    """Return with how many more or fewer seeds a pod has a node."""
+    return counted(abs(one.change), f"{'fewer' if one.change < 0 else 'more'} seed")
+
+
 def _fates(found: SeedsDiff) -> Iterator[str]:
     """Yield the pods that are placed with fewer seeds, or with more."""
     fates = found.fates
     for one in fates[:NAMED]:
-        more = "fewer" if one.change < 0 else "more"
-        yield f"  {one.pod}: placed with {counted(abs(one.change), f'{more} seed')}"
+        yield f"  {one.pod}: placed with {fate_text(one)}"
     if len(fates) > NAMED:
         yield f"  and {len(fates) - NAMED:,} more"
 
@@ -153,12 +164,7 @@ def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
 
 def placement_lines(found: PlacementDiff) -> Iterator[str]:
     """Yield the moved pods and the change of the cluster, as text."""
-    counts = found.counts
-    yield (
-        f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
-        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
-        f"{counts['schedulable']:,} schedulable"
-    )
+    yield answer_text(found)
     causes = causes_text(found)
     if causes:
         yield f"  of these, {causes}"
@@ -170,6 +176,16 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
     yield ""
     rows = [("", "OLD", "NEW"), *sides(found.old, found.new)]
     yield from table(rows, (1, 2), gap="  ")
+
+
+def answer_text(found: PlacementDiff) -> str:
+    """Return how many pods move, and become unschedulable or schedulable."""
+    counts = found.counts
+    return (
+        f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
+        f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
+        f"{counts['schedulable']:,} schedulable"
+    )
 
 
 def worst_first(moves: Sequence[Move]) -> list[Move]:

@@ -64,24 +64,37 @@ class ShadowSummary:
 
     def text_lines(self) -> Iterator[str]:
         """Yield the summary as text."""
-        yield f"pods of {self.scheduler}, {_time(self.since)} to {_time(self.until)}"
-        yield f"OLD is what {self.scheduler} did, NEW what profile {self.profile} would have done"
+        yield from self.head_lines()
         yield ""
         yield from placement_lines(self.placements)
-        causes = [
-            *(f"{count:>3}  {name} rejects the node" for name, count in _top(self.rejections)),
-            *(f"{count:>3}  {name} prefers another node" for name, count in _top(self.preferences)),
-        ]
+        causes = self.causes()
         if causes:
             yield ""
             yield "Why pods would be elsewhere:"
-            yield from (f"  {line}" for line in causes)
+            yield from (f"  {count:>3}  {why}" for why, count in causes)
+        for line in self.left_out():
+            yield ""
+            yield line
+
+    def head_lines(self) -> Iterator[str]:
+        """Yield what was compared."""
+        yield f"pods of {self.scheduler}, {_time(self.since)} to {_time(self.until)}"
+        yield f"OLD is what {self.scheduler} did, NEW what profile {self.profile} would have done"
+
+    def causes(self) -> list[tuple[str, int]]:
+        """Return why pods would be elsewhere, with the number of pods."""
+        return [
+            *((f"{name} rejects the node", count) for name, count in _top(self.rejections)),
+            *((f"{name} prefers another node", count) for name, count in _top(self.preferences)),
+        ]
+
+    def left_out(self) -> Iterator[str]:
+        """Yield which pods are not compared."""
         for result, what in (
             (Result.UNDECIDED, f"{self.scheduler} did not respond to"),
             (Result.ERROR, "could not be decided"),
         ):
             if self.results[result]:
-                yield ""
                 yield f"Left out: {counted(self.results[result], 'pod')} that {what}"
 
     def document(self) -> Document:

@@ -32,13 +32,17 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text of several lines. ``marks``: by line, from 1, a tone and a remark."""
+    """A text of several lines. ``marks``: by line, from 1, a tone and a remark.
+
+    ``folded``: it is shown on demand, and on paper; ``numbered``: its lines have numbers.
+    """
 
     component: ClassVar[str] = "source"
     caption: str
     text: str
     marks: Mapping[int, Badge] = field(default_factory=dict)
     folded: bool = False
+    numbered: bool = True
 
     @property
     def lines(self) -> list[tuple[int, str, Badge | None]]:

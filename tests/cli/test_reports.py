@@ -155,6 +155,56 @@ def test_a_timeline_shows_curves_and_what_was_never_placed(
     assert charts == ["queue", "running", "utilisation", "waits", "evictions"]
 
 
+def test_diff_shows_which_pods_move_ties_apart(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """Every move is in one table, and the measures are those of the text."""
+    nodes = "40*cpu=8,memory=32Gi"
+    command = ["diff", "default", "gpu-bin-packing", "--cluster", CLUSTER, "--nodes", nodes]
+    page, found = reported(capsys, file, *command)
+    text = printed(capsys, *command)
+    placements = found["placements"]
+    titles = ("Pods that lose", "Pods that gain", "Pods that change", "Pods that move by chance")
+    shown = {
+        (row[0], row[1], row[2])
+        for table in page.tables
+        if table.title.startswith(titles)
+        for row in table.rows[1:]
+    }
+    assert shown == {(m["pod"], m["old"] or "-", m["new"] or "-") for m in placements["moves"]}
+    chance = [row[0] for row in page.table("Pods that move by chance").rows[1:]]
+    assert chance == [m["pod"] for m in placements["moves"] if m["cause"] == "tie"]
+    for row in page.table("Measures of both sides").rows[1:]:
+        assert " ".join(row[:3]) in text
+    assert "8 pods on 46 nodes: 6 move, 0 become unschedulable, 1 schedulable" in page.text
+    assert "GpuBinPacking matched 8 of 8 pods" in page.text
+    assert "+ weight 1" in page.text
+
+
+def test_diff_with_seeds_shows_means_and_intervals(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """The table of measures is that of the text; pods that lose come first."""
+    command = ["diff", "gpu-bin-packing", "default", "--cluster", CLUSTER, "--seeds", "3"]
+    page, found = reported(capsys, file, *command)
+    text = printed(capsys, *command)
+    rows = page.table("Means over the seeds").rows[1:]
+    assert [row[0] for row in rows] == [one["name"] for one in found["placements"]["measures"]]
+    assert all(" ".join(row).strip() in text for row in rows)
+    fates = page.table("Pods with a node in more or fewer").rows[1:]
+    assert fates == [["research/train-large", "3 fewer seeds"]]
+
+
+def test_diff_without_a_cluster_shows_the_policies_alone(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    """Equal sets are the same, and no placement is claimed."""
+    page, found = reported(capsys, file, "diff", "default", "default")
+    assert not found["differences"]
+    assert "The policy sets are the same." in page.text
+    assert page.tables == []
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [

@@ -23,6 +23,7 @@ from policy_sched.instance.shadow.log import (
     Side,
     Start,
 )
+from tests.web.reading import Page
 
 BOTH = {"cpu": 4000, "pods": 10}
 START = Start(
@@ -227,3 +228,26 @@ def test_wrong_usage_is_reported(
     named = [str(tmp_path / one) if one.isupper() else one for one in arguments]
     assert run(["diff", *named]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_report_shows_what_the_text_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was compared, why pods would be elsewhere, and each pod that moves."""
+    log, file = write(tmp_path / "log", START, MOVES, SAME, LOST, WON, SLOW), tmp_path / "a.html"
+    assert run(["diff", "--shadow", log, "--report", str(file)]) == 0
+    page = Page(file.read_text(encoding="utf-8"))
+    text = " ".join(capsys.readouterr().out.split())
+    for line in (
+        "OLD is what default-scheduler did, NEW what profile ours would have done",
+        "4 pods on 2 nodes: 1 move, 1 become unschedulable, 1 schedulable",
+        "Left out: 1 pod that default-scheduler did not respond to",
+    ):
+        assert line in text
+        assert line in page.text
+    assert page.table("The plugin that decides").rows[1:] == [
+        ["Kept rejects the node", "1"],
+        ["X prefers another node", "1"],
+    ]
+    assert page.table("Pods that lose their node").rows[1:] == [["default/lost", "a", "0/2"]]
+    assert page.table("Pods that change their node").rows[1:] == [["default/moves", "a", "b"]]
