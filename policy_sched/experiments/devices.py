@@ -41,29 +41,31 @@ def with_devices(loaded: Loaded, objects: Sequence[ApiObject]) -> list[ApiObject
         return list(objects)
     found: list[ApiObject] = []
     for one in objects:
-        if isinstance(one, Node):
-            count = _count(loaded, one, devices)
-            named = {f"{devices.resource}-{i}": str(devices.size) for i in range(count)}
-            status = replace(
-                one.status,
-                allocatable={**one.status.allocatable, **named},
-                capacity={**one.status.capacity, **named},
-            )
-            found.append(replace(one, status=status))
-        else:
+        if not isinstance(one, Node):
             found.append(one)
+            continue
+        count = _count(one, devices)
+        if count is None:
+            amount = one.status.allocatable.get(devices.resource)
+            message = f"node {one.metadata.name} has {amount} of {devices.resource}"
+            hint = f"at most {MOST} devices of {devices.size}"
+            loaded.problem(("spec", "cluster", "devices"), BAD_VALUE, message, hint)
+            return list(objects)
+        named = {f"{devices.resource}-{i}": str(devices.size) for i in range(count)}
+        status = replace(
+            one.status,
+            allocatable={**one.status.allocatable, **named},
+            capacity={**one.status.capacity, **named},
+        )
+        found.append(replace(one, status=status))
     return found
 
 
-def _count(loaded: Loaded, node: Node, devices: CountedDevices) -> int:
+def _count(node: Node, devices: CountedDevices) -> int | None:
+    """Return how many devices a node has; None if that is no number of them."""
     amount = node.status.allocatable.get(devices.resource)
     count, rest = divmod(units(devices.resource, amount) if amount else 0, devices.size)
-    if rest or count > MOST:
-        message = f"node {node.metadata.name} has {amount} of {devices.resource}"
-        hint = f"at most {MOST} devices of {devices.size}"
-        loaded.problem(("spec", "cluster", "devices"), BAD_VALUE, message, hint)
-        return 0
-    return count
+    return None if rest or count > MOST else count
 
 
 def compiled_devices(loaded: Loaded, variant: CompiledVariant) -> Expression | None:
@@ -79,7 +81,12 @@ def compiled_devices(loaded: Loaded, variant: CompiledVariant) -> Expression | N
         return None
     if name is None:
         message = f"nothing says which devices pods of {variant.name} get"
-        hint = f"devices names a policy with a variable `devices`: {', '.join(variant.policies)}"
+        known = [
+            key
+            for key, one in variant.policies.items()
+            if any(variable.name == "devices" for variable in one.variables)
+        ]
+        hint = f"devices names a policy with a variable `devices`: {', '.join(known) or 'none has'}"
         loaded.problem(variant.changes.at, BAD_VALUE, message, hint)
         return None
     source = source_of(loaded, variant, name, at)

@@ -5,9 +5,6 @@ Everything is read once, by the process that starts the runs; workers get it as 
 
 from __future__ import annotations
 
-import csv
-import io
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.errors import PolicySchedError, Severity
 from policy_sched.experiments.devices import with_devices
 from policy_sched.experiments.reading import Loaded
+from policy_sched.experiments.tables import has_columns, orders_of, read_table
 from policy_sched.manifests import decode_object, fill_in, load, with_claims
-from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod
-from policy_sched.profiles.models import BAD_VALUE, WRONG_TYPE, Path, did_you_mean
+from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInfo
+from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, Path, did_you_mean
 from policy_sched.simulate import (
     ExpansionError,
     expand,
@@ -30,11 +28,9 @@ from policy_sched.simulate import (
     load_traces,
     waits,
 )
-from policy_sched.source import decode_text, read_bytes
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Second 0 of a table."""
-SEED: Final = "${seed}"
 _MOST: Final = 100_000_000
 
 
@@ -52,20 +48,6 @@ class Inputs:
     others: tuple[ApiObject, ...] = ()
     arrivals: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A CSV file: its path, its header, and its rows."""
-
-    file: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def column(self, name: str) -> tuple[str, ...]:
-        """Return the cells of a column."""
-        place = self.columns.index(name)
-        return tuple(row[place] for row in self.rows)
 
 
 def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
@@ -96,134 +78,64 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
     ranks: Mapping[str, tuple[int, ...]] = {}
     if arrivals is not None and arrivals.file is not None:
         at = ("spec", "workload", "arrivals")
-        orders = _orders(loaded, arrivals.file, arrivals.column, at, seeds, len(pods))
+        orders = orders_of(loaded, arrivals.file, arrivals.column, at, seeds, len(pods))
     if tie.file is not None:
-        ranks = _orders(loaded, tie.file, tie.column, ("spec", "tieBreak"), seeds, len(nodes))
+        ranks = orders_of(loaded, tie.file, tie.column, ("spec", "tieBreak"), seeds, len(nodes))
         for column, found in ranks.items():
             if sorted(found) != list(range(len(nodes))):
                 message = f"column {column} does not have every node once"
-                loaded.problem(("spec", "tieBreak", "file"), BAD_VALUE, message)
+                hint = f"a row for each of the {len(nodes)} nodes: its number, from 0"
+                loaded.problem(("spec", "tieBreak", "file"), BAD_VALUE, message, hint)
     said = {one.severity for one in loaded.diagnostics[before:]}
     if Severity.ERROR in said:
         return None
-    missing = Severity.WARNING in said
-    if not missing and not nodes:
-        loaded.problem(("spec", "cluster"), BAD_VALUE, "no node is in the files", on_key=True)
-    if not missing and not pods:
-        hint = "pods with spec.nodeName are there already"
-        loaded.problem(
-            ("spec", "workload"), BAD_VALUE, "no pod waits for a node", hint, on_key=True
-        )
-    if not nodes or not pods:
+    if Severity.WARNING not in said:
+        _check_objects(loaded, nodes, pods)
+    if not nodes or not pods or not loaded.sound:
         return None
     return Inputs(tuple(cluster), tuple(pods), tuple(others), orders, ranks)
 
 
-def computed_params(loaded: Loaded) -> dict[str, dict[str, Any]]:
-    """Return the parameters of policies that come from tables, by policy and name."""
-    found: dict[str, dict[str, Any]] = {}
-    for i, one in enumerate(loaded.spec.computed):
-        at: Path = ("spec", "computed", i)
-        table = read_table(loaded, one.file, (*at, "file"))
-        if table is None or not _has_columns(loaded, table, one.by, (*at, "by")):
-            continue
-        columns = [table.column(name) for name in one.by]
-        counts = Counter(zip(*columns, strict=True))
-        value = _groups(counts, one.by, one.cover)
-        found.setdefault(one.policy, {})[one.param] = value
-    return found
-
-
-def _groups(
-    counts: Counter[tuple[str, ...]], by: Sequence[str], cover: float
-) -> list[dict[str, Any]]:
-    """Return the kinds of rows that cover enough of them, the most frequent first."""
-    whole = counts.total()
-    kinds = [(count, tuple(_number(cell) for cell in cells)) for cells, count in counts.items()]
-    kinds.sort(key=lambda one: tuple(map(_sortable, (one[0], *one[1]))), reverse=True)
-    kept: list[tuple[int, tuple[Any, ...]]] = []
-    covered = 0
-    for kind in kinds:
-        if covered * 100 >= cover * whole:
-            break
-        kept.append(kind)
-        covered += kind[0]
-    return [
-        {
-            **dict(zip(by, cells, strict=True)),
-            "count": count,
-            "share": (count / whole) / (covered / whole),
-        }
-        for count, cells in kept
-    ]
-
-
-def _number(cell: str) -> int | str:
-    return int(cell) if cell.removeprefix("-").isdecimal() else cell
-
-
-def _sortable(value: int | str) -> tuple[int, int, str]:
-    return (0, value, "") if isinstance(value, int) else (1, 0, value)
-
-
-def read_table(loaded: Loaded, reference: str, path: Path) -> Table | None:
-    """Read a CSV file that the experiment names; None if something is wrong with it."""
-    file = loaded.file(reference, path)
-    if file is None:
-        return None
-    try:
-        text = decode_text(file, read_bytes(file))
-    except (OSError, EOFError, zlib.error) as error:
-        loaded.problem(path, BAD_VALUE, f"{reference} cannot be read: {error}")
-        return None
-    if isinstance(text, Diagnostic):
-        loaded.diagnostics.append(text)
-        return None
-    rows = [tuple(row) for row in csv.reader(io.StringIO(text)) if row]
-    if not rows:
-        loaded.problem(path, BAD_VALUE, f"{reference} is empty", "the first line is a header")
-        return None
-    for i, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            message = f"{len(row)} cells, where the header has {len(rows[0])}"
-            loaded.diagnostics.append(Diagnostic(file, i + 1, 1, WRONG_TYPE, message))
-            return None
-    return Table(file, rows[0], tuple(rows[1:]))
-
-
-def _has_columns(loaded: Loaded, table: Table, names: Sequence[str], path: Path) -> bool:
-    missing = [(i, name) for i, name in enumerate(names) if name not in table.columns]
-    for i, name in missing:
-        known = ", ".join(table.columns)
-        hint = did_you_mean(name, table.columns) or f"columns: {known}"
-        loaded.problem((*path, i) if len(names) > 1 else path, BAD_VALUE, f"no column {name}", hint)
-    return not missing
-
-
-def _orders(
-    loaded: Loaded, reference: str, column: str, at: Path, seeds: Sequence[int], count: int
-) -> dict[str, tuple[int, ...]]:
-    """Return the numbers in the columns that the seeds need."""
-    table = read_table(loaded, reference, (*at, "file"))
-    if table is None:
-        return {}
-    found: dict[str, tuple[int, ...]] = {}
-    for name in dict.fromkeys(column.replace(SEED, str(seed)) for seed in seeds):
-        if not _has_columns(loaded, table, [name], (*at, "column")):
-            continue
-        cells = table.column(name)
-        end = next((i for i, cell in enumerate(cells) if not cell.strip()), len(cells))
-        wrong = next((i for i, cell in enumerate(cells[:end]) if not _is_below(cell, count)), None)
-        if wrong is not None:
-            message = f'column {name}: "{cells[wrong]}" is not a whole number below {count}'
-            loaded.diagnostics.append(Diagnostic(table.file, wrong + 2, 1, BAD_VALUE, message))
-            continue
-        found[name] = tuple(map(int, cells[:end]))
-    return found
-
-
-def _is_below(cell: str, count: int) -> bool:
-    return cell.isascii() and cell.isdecimal() and len(cell) < 12 and int(cell) < count
+def _check_objects(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
+    """Check that there are nodes and pods, each once, and the resources that are named."""
+    spec = loaded.spec
+    if not nodes:
+        hint = 'generate: ["10*cpu=4,memory=32Gi"] makes some'
+        loaded.problem(("spec", "cluster"), BAD_VALUE, "no node is in the files", hint, on_key=True)
+    if not pods:
+        hint = "pods with spec.nodeName are there already"
+        loaded.problem(
+            ("spec", "workload"), BAD_VALUE, "no pod waits for a node", hint, on_key=True
+        )
+    for what, objects, key in (("nodes", nodes, "cluster"), ("pods", pods, "workload")):
+        times = Counter((one.metadata.namespace, one.metadata.name) for one in objects)
+        twice = next((name for name, count in times.items() if count > 1), None)
+        if twice is not None:
+            names = "/".join(filter(None, twice)) if what == "pods" else twice[1]
+            message = f"{times[twice]} {what} are called {names}"
+            at: Path = ("spec", key)
+            hint = "names differ"
+            if key == "workload" and spec.workload.rows is not None:
+                at, hint = (*at, "rows", "pod"), "${row.number} makes names that differ"
+            loaded.problem(at, DUPLICATE, message, hint, on_key=True)
+    known = sorted({name for node in nodes for name in node.status.allocatable})
+    arrivals, curve = spec.workload.arrivals, spec.curve
+    named: dict[Path, str | None] = {
+        ("spec", "measures", i, "allocation"): one.allocation for i, one in enumerate(spec.measures)
+    }
+    named["spec", "curve", "arrived"] = None if curve is None else curve.arrived
+    if arrivals is not None and arrivals.inflate is not None:
+        place = ("spec", "workload", "arrivals", "inflate", "resource")
+        named[place] = arrivals.inflate.resource
+        if pods and not any(PodInfo.of(pod).requests.get(named[place] or "") for pod in pods):
+            hint = "pods are drawn until they request enough of it"
+            loaded.problem(place, BAD_VALUE, f"no pod requests {named[place]}", hint)
+    for path, name in named.items():
+        if name is not None and nodes and name not in known:
+            hint = did_you_mean(name, known) or f"resources: {', '.join(known)}"
+            loaded.problem(
+                path, BAD_VALUE, f"no node has {name or 'a resource without a name'}", hint
+            )
 
 
 def _objects(loaded: Loaded, references: Sequence[str], at: Path) -> list[ApiObject]:
@@ -257,7 +169,7 @@ def _of_rows(loaded: Loaded) -> list[ApiObject]:
     loaded.data["rows"] = [table.file]
     times = {"submit": rows.submit, "duration": rows.duration}
     for key, name in times.items():
-        if name is not None and not _has_columns(loaded, table, [name], (*at, key)):
+        if name is not None and not has_columns(loaded, table, [name], (*at, key)):
             return []
     names = _row_names(rows.pod)
     unknown = sorted(names.difference((*table.columns, "number")))
@@ -296,7 +208,8 @@ def _pod_of(loaded: Loaded, cells: Mapping[str, str], number: int, at: Path) -> 
     line = f"row {number + 1} of {rows.file}"
     if problems or not isinstance(pod, Pod):
         message = f"{line}: {problems[0] if problems else 'this is no pod'}"
-        loaded.problem((*at, "pod"), BAD_VALUE, message, on_key=True)
+        hint = 'for example pod: {metadata: {name: "job-${row.number}"}, spec: ...}'
+        loaded.problem((*at, "pod"), BAD_VALUE, message, hint, on_key=True)
         return None
     fill_in(pod)
     seconds: dict[str, float] = {}
@@ -309,7 +222,7 @@ def _pod_of(loaded: Loaded, cells: Mapping[str, str], number: int, at: Path) -> 
             seconds[key] = -1
         if not 0 <= seconds[key] < _MOST:
             message = f'{line}: "{cells[column]}" is no number of seconds'
-            loaded.problem((*at, key), BAD_VALUE, message)
+            loaded.problem((*at, key), BAD_VALUE, message, "a number that is not negative")
             return None
     return _timed(pod, seconds)
 

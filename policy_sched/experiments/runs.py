@@ -20,7 +20,6 @@ import msgspec
 from policy_sched.cluster import Cache
 from policy_sched.experiments.devices import Devices
 from policy_sched.experiments.inputs import (
-    SEED,
     START,
     Inputs,
     ranked,
@@ -37,6 +36,7 @@ from policy_sched.experiments.measures import (
     rounded,
     with_rounded_points,
 )
+from policy_sched.experiments.tables import SEED
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Node, Pod, PodInfo

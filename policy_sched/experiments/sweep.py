@@ -17,19 +17,20 @@ from typing import Any, Final
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic
 from policy_sched.experiments.devices import compiled_devices
+from policy_sched.experiments.documents import load_experiment, of_document
 from policy_sched.experiments.inputs import (
-    SEED,
     Inputs,
-    computed_params,
     each_seed,
     read_inputs,
 )
 from policy_sched.experiments.measures import compiled_measures
-from policy_sched.experiments.reading import Loaded, load_experiment, of_document
+from policy_sched.experiments.reading import Loaded
 from policy_sched.experiments.runs import RunVariant
+from policy_sched.experiments.tables import SEED, computed_params
 from policy_sched.experiments.variants import (
     Changes,
     CompiledVariant,
+    check_search,
     compiled_variant,
     compiled_variants,
 )
@@ -160,6 +161,8 @@ def prepared(loaded: Loaded) -> Sweep | None:
     for variant in variants:
         compiled_measures(loaded, variant)
         compiled_devices(loaded, variant)
+    if loaded.sound:
+        check_search(loaded, variants, computed)
     if not loaded.sound or inputs is None:
         return None
     sweep = Sweep(loaded, inputs, seeds, {}, [], _hash_of_data(loaded), computed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +24,13 @@ from policy_sched.experiments.results import Store, Table
 from policy_sched.experiments.running import run_tasks
 from policy_sched.experiments.statistics import Paired, Significance, paired
 from policy_sched.experiments.sweep import Sweep
-from policy_sched.experiments.variants import Changes, CompiledVariant, axis_changes, base_changes
+from policy_sched.experiments.variants import (
+    Changes,
+    CompiledVariant,
+    axis_changes,
+    base_changes,
+    is_whole,
+)
 from policy_sched.experiments.words import number_text, signed, verdict_text
 from policy_sched.model import counted
 from policy_sched.profiles.models import Measure, SearchAxis
@@ -221,26 +227,12 @@ class Tuning:
         changes = self.base
         for i, axis in enumerate(self._sweep.spec.search):
             name = axis_name(axis)
-            value = _suggested(trial, name, axis, whole=self._is_whole(axis))
+            value = _suggested(
+                trial, name, axis, whole=is_whole(axis, self._sweep.variants.values())
+            )
             values[name] = value
             changes = axis_changes(axis, value, ("spec", "search", i)).over(changes)
         return values, changes
-
-    def _is_whole(self, axis: SearchAxis) -> bool:
-        """Return whether the values of an axis are whole numbers."""
-        if axis.weight is not None:
-            return True
-        plugin, *path = str(axis.param).split(".")
-        for variant in self._sweep.variants.values():
-            for plan in variant.plans:
-                source = plan.plan.policies.get(plugin)
-                if source is not None:
-                    value: Any = source.params
-                    for step in path:
-                        value = value.get(step) if isinstance(value, Mapping) else None
-                    return isinstance(value, int) and not isinstance(value, bool)
-        numbers = (axis.least, axis.most, axis.step)
-        return all(number is None or float(number).is_integer() for number in numbers)
 
     def _judged(self, trial: Trial) -> Winner:
         """Return a winner with its comparison on the seeds held back."""

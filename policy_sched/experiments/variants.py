@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.experiments.reading import NOT_REPEATABLE, Loaded, axis_name
@@ -28,8 +29,10 @@ from policy_sched.profiles.models import (
     BAD_VALUE,
     DEFAULT_PLUGINS,
     KIND,
+    UNKNOWN_KEY,
     UNKNOWN_PLUGIN,
     Path,
+    SearchAxis,
     Variant,
     did_you_mean,
 )
@@ -40,6 +43,13 @@ _HEAD: Final = {
     "apiVersion": API_VERSION,
     "kind": KIND,
 }
+_ARGUMENT: Final = re.compile(
+    r"profiles\[(\d+)\]\.pluginConfig\[(\d+)\](?:\.args)?((?:\.\w+|\[\d+\])*)"
+)
+"""The path of an argument in a configuration."""
+_PREFIX: Final = re.compile(r"^profiles\[\d+\]\S*: ")
+_IN_QUOTES: Final = re.compile(r'"profiles\[\d+\]\.pluginConfig\[\d+\]\.args\.([^"]*)"')
+_STEP: Final = re.compile(r"\w+")
 _POLICY_OF_NONE: Final = "default"
 
 
@@ -48,7 +58,7 @@ class Changes:
     """What decides in a variant, before it is compiled: files, params and weights.
 
     ``at``: where the experiment says most of it. ``places``: where it sets params and weights, by
-    plugin.
+    "params" or "weights" and plugin.
     """
 
     config: str | None = None
@@ -58,7 +68,7 @@ class Changes:
     at: Path = ("spec",)
     devices: str | None = None
     devices_at: Path = ("spec",)
-    places: Mapping[str, Path] = field(default_factory=dict)
+    places: Mapping[tuple[str, str], Path] = field(default_factory=dict)
 
     def over(self, other: Changes) -> Changes:
         """Return the changes of both; these count where both say something."""
@@ -88,6 +98,14 @@ class CompiledVariant:
     def content_hash(self) -> str:
         """What decides, in 64 characters: variants that decide alike have the same."""
         return content_hash([plan.content_hash for plan in self.plans])
+
+
+class HasPlans(Protocol):
+    """A variant that is compiled."""
+
+    @property
+    def plans(self) -> tuple[CompiledPlan, ...]:
+        """What decides, by profile."""
 
 
 def compiled_variants(
@@ -128,7 +146,7 @@ def compiled_variant(
     compilation = files.compile()
     for problem in compilation.problems:
         if problem.file in (_DATA, "<configuration>"):
-            _blame(loaded, changes, problem)
+            _blame(loaded, changes, problem, files.config)
         elif problem not in loaded.diagnostics:
             loaded.diagnostics.append(problem)
     if compilation.failed:
@@ -140,15 +158,53 @@ def compiled_variant(
     return CompiledVariant(name, axes, changes, plans, {**others, **enabled})
 
 
+def check_search(
+    loaded: Loaded,
+    variants: Sequence[CompiledVariant],
+    computed: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Compile the first variant with each value, or both ends, of what a search may change."""
+    base = base_changes(loaded)
+    for i, axis in enumerate(loaded.spec.search):
+        at: Path = ("spec", "search", i)
+        tried: list[tuple[str | int, Any]] = list(enumerate(axis.values))
+        whole = is_whole(axis, variants)
+        for key in ("least", "most") if not axis.values else ():
+            limit = getattr(axis, key)
+            tried.append((key, int(limit) if whole and float(limit).is_integer() else limit))
+        for step, value in tried:
+            path = (*at, "values", step) if isinstance(step, int) else (*at, step)
+            changes = axis_changes(axis, value, path).over(base)
+            compiled_variant(loaded, axis_name(axis), {}, changes, computed)
+
+
+def is_whole(axis: SearchAxis, variants: Iterable[HasPlans]) -> bool:
+    """Return whether the values of an axis are whole numbers."""
+    if axis.weight is not None:
+        return True
+    plugin, *path = str(axis.param).split(".")
+    for variant in variants:
+        for plan in variant.plans:
+            source = plan.plan.policies.get(plugin)
+            if source is not None:
+                value: Any = source.params
+                for step in path:
+                    value = value.get(step) if isinstance(value, Mapping) else None
+                return isinstance(value, int) and not isinstance(value, bool)
+    numbers = (axis.least, axis.most, axis.step)
+    return all(number is None or float(number).is_integer() for number in numbers)
+
+
 def axis_changes(axis: Any, value: Any, at: Path) -> Changes:
     """Return what an axis changes with a value."""
     if axis.weight is not None:
         weight = value if isinstance(value, int) and not isinstance(value, bool) else -1
-        return Changes(weights={axis.weight: weight}, at=at, places={axis.weight: at})
+        places = {("weights", axis.weight): at}
+        return Changes(weights={axis.weight: weight}, at=at, places=places)
     plugin, *names = str(axis.param).split(".")
     for name in reversed(names):
         value = {name: value}
-    return Changes(params={plugin: value}, at=at, places={plugin: at})
+    return Changes(params={plugin: value}, at=at, places={("params", plugin): at})
 
 
 def _combinations(loaded: Loaded) -> Iterator[tuple[str, dict[str, Any], Changes]]:
@@ -184,8 +240,11 @@ def _changes(loaded: Loaded, variant: Variant, at: Path) -> Changes:
     found = [
         loaded.policy_path(one, (*at, "policies", i)) for i, one in enumerate(variant.policies)
     ]
-    places: dict[str, Path] = {name: (*at, "params", name) for name in variant.params}
-    places.update({name: (*at, "weights", name) for name in variant.weights})
+    places: dict[tuple[str, str], Path] = {
+        (section, name): (*at, section, name)
+        for section in ("params", "weights")
+        for name in getattr(variant, section)
+    }
     return Changes(
         config=path,
         policies=tuple(one for one in found if one is not None),
@@ -257,8 +316,9 @@ def _set_weight(
 ) -> None:
     """Set the weight at score where the configuration has it, or else there."""
     if not 0 <= weight < 2**31:
-        at = changes.places.get(plugin, changes.at)
-        loaded.problem(at, BAD_VALUE, f"weight of {plugin}", "a whole number that is not negative")
+        at = changes.places.get(("weights", plugin), changes.at)
+        message, hint = f"this is no weight of {plugin}", "a whole number that is not negative"
+        loaded.problem(at, BAD_VALUE, message, hint)
         return
     plugins = profile["plugins"] = dict(profile.get("plugins") or {})
     score = plugins["score"] = dict(plugins.get("score") or {})
@@ -274,16 +334,45 @@ def _set_weight(
     listed.append({"name": plugin, "weight": weight})
 
 
-def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic) -> None:
-    """Note a problem of what the experiment changes, at the plugin that it names."""
+def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object) -> None:
+    """Note a problem of what the experiment changes, where it says so.
+
+    ``config``: the configuration with the changes, which is what the problem is of.
+    """
     text = f"{problem.message} {problem.context}"
-    named = [name for name in changes.places if name in text]
-    at = changes.places[max(named, key=len)] if named else changes.at
-    hint = problem.hint
-    if problem.code == UNKNOWN_PLUGIN and named:
+    argument = _ARGUMENT.search(text)
+    at, hint = changes.at, problem.hint
+    if argument is not None and isinstance(config, dict):
+        profile = config["profiles"][int(argument[1])]
+        plugin = profile["pluginConfig"][int(argument[2])]["name"]
+        at = _place_of_argument(loaded, changes, plugin, argument[3])
+    else:
+        named = [key for key in changes.places if re.search(rf"\b{re.escape(key[1])}\b", text)]
+        if named:
+            plugin = max(named, key=lambda key: len(key[1]))
+            at = changes.places[plugin]
+    if problem.code == UNKNOWN_PLUGIN and (argument is not None or at is not changes.at):
         known = [*plugin_points(), *(n for n, _ in DEFAULT_PLUGINS)]
-        hint = did_you_mean(named[0], known) or hint
-    loaded.problem(at, problem.code, problem.message, hint)
+        hint = did_you_mean(str(plugin), known) or hint
+    if at[1:2] in (("matrix",), ("search",)) and problem.code in (UNKNOWN_KEY, UNKNOWN_PLUGIN):
+        axis = getattr(loaded.spec, str(at[1]))[at[2]]
+        at = (*at[:3], "param" if axis.weight is None else "weight")
+    message = _IN_QUOTES.sub(r'"\1"', _PREFIX.sub("", problem.message))
+    on_key = problem.code == UNKNOWN_KEY and at[1] not in ("matrix", "search", "computed")
+    loaded.problem(at, problem.code, message, hint, on_key=on_key)
+
+
+def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: str) -> Path:
+    """Return where the experiment sets an argument. ``inside``: its path, as in ``.a.b[0]``."""
+    steps: list[str | int] = [
+        int(step) if step.isdecimal() else step for step in _STEP.findall(inside)
+    ]
+    if not steps or steps[0] not in changes.params.get(plugin, {}):
+        for i, one in enumerate(loaded.spec.computed):
+            if one.policy == plugin and steps[:1] in ([], [one.param]):
+                return ("spec", "computed", i, "param")
+    at = changes.places.get(("params", plugin), changes.at)
+    return (*at, *steps) if at[-2:-1] == ("params",) else at
 
 
 def _refuse_outsiders(loaded: Loaded, changes: Changes, plans: Sequence[CompiledPlan]) -> None:

@@ -372,8 +372,10 @@ def _parsed(text: str) -> tuple[int, dict[str, str]]:
     for part in found[2].split(","):
         name, _, amount = part.partition("=")
         try:
-            parse(amount)
+            negative = parse(amount).sign() < 0
         except ValueError as error:
             raise PolicySchedError(f'--nodes "{text}": {part!r}: {error}') from None
+        if negative:
+            raise PolicySchedError(f'--nodes "{text}": {part!r} is negative')
         amounts[name] = amount
     return int(found[1]), amounts

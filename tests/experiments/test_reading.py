@@ -59,6 +59,116 @@ WRONG = {
     ),
     "axis": ({"matrix": [{"weight": "NodeResourcesFit"}]}, "at least one value", ""),
     "figure": ({"figures": [{"kind": "Bars", "measures": ["cpus"]}]}, "no measure cpus", "'cpu'"),
+    "negative nodes": ({"cluster.generate": ["4*cpu=-8"]}, "'cpu=-8' is negative", ""),
+    "equal pods": (
+        {"workload.rows.pod": {"metadata": {"name": "one"}}}, "16 pods are called", "row.number",
+    ),
+    "a part of a device": (
+        {"cluster.devices": {"resource": "cpu", "size": 3000}}, "node-0001 has 8 of cpu", "3000",
+    ),
+    "no policy of devices": (
+        {"cluster.devices": {"resource": "cpu", "size": 1000}}, "which devices", "none has",
+    ),
+    "no unit": ({"workload.arrivals": {"every": 5}}, "every: expected a string", ""),
+    "column of no table": ({"workload.arrivals": {"column": "a"}}, "there is no table", "file"),
+    "column of no ranks": ({"tieBreak": {"column": "a"}}, "there is no table", "file"),
+    "retry": ({"workload.retry": "AtOnce"}, "no time passes", "arrivals.every"),
+    "nothing inflated": (
+        {"workload.arrivals": {"inflate": {"resource": "cpu", "percent": 0}}}, "greater than 0", "",
+    ),
+    "endless inflation": (
+        {"workload.arrivals": {"inflate": {"resource": "cpu", "percent": float("inf")}}},
+        "at most 100,000",
+        "percent: 130",
+    ),
+    "inflation without requests": (
+        {"workload.arrivals": {"inflate": {"resource": "memory", "percent": 50}}},
+        "no pod requests memory",
+        "",
+    ),
+    "allocation of nothing": (
+        {"measures": [{"name": "m", "allocation": "cpus"}]}, "no node has cpus", "'cpu'",
+    ),
+    "arrived nothing": ({"curve": {"arrived": "gpus"}}, "no node has gpus", "resources: cpu"),
+    "step": ({"curve": {"pods": True, "step": float("nan")}}, "greater than 0", "step: 1"),
+    "small step": ({"curve": {"pods": True, "step": 1e-9}}, "at least 0.001", "step: 1"),
+    "column of tables": (
+        {"measures": [{"name": "x", "pods": "Placed"}]}, "has a column of this name", "another",
+    ),
+    "axis like a column": (
+        {"matrix": [{"name": "seed", "weight": "NodeResourcesFit", "values": [1]}]},
+        "has a column of this name",
+        "another",
+    ),
+    "axis of no plugin": (
+        {"matrix": [{"weight": "NodeResourcFit", "values": [1]}]}, "matrix[0].weight", "Fit'?",
+    ),
+    "axis of no parameter": (
+        {"matrix": [{"param": "NodeResourcesFit.typ", "values": [1]}]},
+        'matrix[0].param: unknown field "typ"',
+        "known fields",
+    ),
+    "no weight": (
+        {"matrix": [{"weight": "NodeResourcesFit", "values": [1, 1.5]}]}, "values[1]", "whole",
+    ),
+    "search of no plugin": (
+        {"search": [{"weight": "Nope", "least": 1, "most": 3}]}, "search[0].weight: plugin", "",
+    ),
+    "search of no value": (
+        {"search": [{"param": "NodeResourcesFit.scoringStrategy.type", "values": ["Leest"]}]},
+        "search[0].values[0]: Unsupported value",
+        "",
+    ),
+    "search of no weight": (
+        {"search": [{"weight": "NodeResourcesFit", "least": -1, "most": 3}]}, "no weight", "",
+    ),
+    "search by no step": (
+        {"search": [{"weight": "NodeResourcesFit", "least": 1, "most": 3, "step": 0}]},
+        "greater than 0",
+        "step: 1",
+    ),
+    "search twice": (
+        {"search": [{"weight": "NodeResourcesFit", "values": [1], "most": 3}]},
+        "there are values already",
+        "leave out",
+    ),
+    "argument": (
+        {"base": {"params": {"NodeResourcesFit": {"scoringStrategi": {}}}}},
+        'params.NodeResourcesFit.scoringStrategi: unknown field "scoringStrategi"',
+        "did you mean",
+    ),
+    "computed for nothing": (
+        {"computed": [{"policy": "P", "param": "p", "file": "pods.csv", "by": []}]},
+        "at least one column",
+        "name the columns",
+    ),
+    "computed of nothing": (
+        {"computed": [{"policy": "P", "param": "p", "file": "pods.csv", "by": "cpu", "cover": 0}]},
+        "greater than 0 and at most 100",
+        "",
+    ),
+    "negative seed": ({"seeds": {"first": -1, "count": 2}}, "-1 is less than the minimum", ""),
+    "taken": ({"parameters": {"seed": 1}}, "${seed} stands for something else", "of a run"),
+    "named base": ({"base": {"name": "b"}}, "the base is no variant", "name the variants"),
+    "no name": ({"variants": [{"name": ""}]}, "a variant has a name", "name: packed"),
+    "no such policy": ({"base": {"policies": ["gangs"]}}, "shipped policy gangs", "'gang'"),
+    "a file for each seed": (
+        {"workload.arrivals": {"file": "order-${seed}.csv"}}, "No such file", "picks a column",
+    ),
+    "curve of times": (
+        {
+            "workload.arrivals": None,
+            "measures": [{"name": "w", "time": "Waiting"}],
+            "figures": [{"kind": "Curve", "measures": ["w"]}],
+        },
+        "w has one value for a run",
+        "Bars",
+    ),
+    "rounded times": (
+        {"workload.arrivals": None, "measures": [{"name": "w", "time": "Waiting", "decimals": 1}]},
+        "it is for values at events",
+        "leave it out",
+    ),
     "standard input": ({"workload.rows.file": "-"}, "could not be repeated", "standard input"),
 }  # fmt: skip
 
@@ -73,6 +183,56 @@ def test_a_mistake_has_a_place_and_a_fix(name: str, tmp_path: Path) -> None:
     assert hits, [one.render() for one in found]
     assert hits[0].file == str(tmp_path / "experiment.yaml")
     assert hits[0].line > 1 or name == "missing seeds"
+
+
+TABLES = {
+    "ragged": ("n,1,2\n0,1\n", 2, "2 cells, where the header has 3"),
+    "empty column": ("n,1,2\n0,1,\n", 1, "column 2 is empty"),
+    "number of no pod": ("n,1,2\n0,1,1\n1,16,2\n", 3, '"16" is not a whole number below 16'),
+    "equal columns": ("1,1,2\n0,0,0\n", 1, "two columns are called 1"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_mistake_in_a_table_has_its_line(name: str, tmp_path: Path) -> None:
+    """What is wrong with a table of arrivals is reported at its line, with what would mend it."""
+    text, line, message = TABLES[name]
+    (tmp_path / "order.csv").write_text(text, encoding="utf-8")
+    (found,) = problems(tmp_path, {"workload.arrivals": {"file": "order.csv"}})
+    assert message in found.message
+    assert (found.file, found.line) == (str(tmp_path / "order.csv"), line)
+    assert found.hint
+
+
+def test_missing_columns_of_seeds_are_one_mistake(tmp_path: Path) -> None:
+    """A table without columns for some of the seeds is named once, with all of them."""
+    (tmp_path / "order.csv").write_text("n,1\n0,1\n", encoding="utf-8")
+    changes = {"workload.arrivals": {"file": "order.csv"}, "seeds": [1, 2, 3]}
+    (found,) = problems(tmp_path, changes)
+    assert "order.csv has no columns 2, 3" in found.message
+    assert found.hint == "its columns: n, 1"
+
+
+def test_mistakes_beside_one_of_shape_are_reported(tmp_path: Path) -> None:
+    """An unknown key hides no other mistake, and nothing is reported twice because of it."""
+    changes: dict[str, Any] = {"mesures": [], "seeds": [1, 1], "measures": None}
+    found = problems(tmp_path, {**changes, "curve": {"pods": True, "step": 0}})
+    texts = sorted(one.message for one in found)
+    assert [text.partition(":")[0] for text in texts if text.startswith("spec.")] == [
+        "spec.curve.step", "spec.measures", "spec.seeds[1]",
+    ]  # fmt: skip
+    assert any("spec.mesures" in text for text in texts)
+    assert len(texts) == 4
+
+
+def test_a_number_may_be_a_name(tmp_path: Path) -> None:
+    """A parameter that looks like a number is a text where the experiment needs one."""
+    (tmp_path / "1e3").write_text("name,cpu\na,1\n", encoding="utf-8")
+    changes = {"parameters": {"pods": 7}, "workload.rows.file": "${pods}"}
+    file = tiny(tmp_path, changes)
+    (found,) = read_sweep(file)[1]
+    assert "7: No such file" in found.message
+    assert read_sweep(file, {"pods": str(tmp_path / "1e3")})[1] == []
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class SearchAxis(Document):
 class SeedRange(Document):
     """Seeds that follow each other."""
 
-    first: int = 0
+    first: Annotated[int, Field(ge=0)] = 0
     """The first one."""
     count: Annotated[int, Field(ge=1, le=100_000)]
     """How many there are."""

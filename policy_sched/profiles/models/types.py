@@ -52,8 +52,10 @@ def parse_duration(text: str) -> int:
 
 
 def _duration(value: object) -> object:
-    """Read text as a duration; leave anything else to the type check."""
-    return parse_duration(value) if isinstance(value, str) else value
+    """Read text as a duration; a number would have no unit."""
+    if not isinstance(value, str):
+        raise ValueError("must be a duration such as 500ms, 15s or 10m")  # noqa: TRY004 - pydantic reads it
+    return parse_duration(value)
 
 
 Duration = Annotated[

@@ -1,0 +1,155 @@
+"""Reads the document of an Experiment, with values for its parameters.
+
+Theory of operation. Texts hold ${NAME} for an entry of ``spec.parameters``; these are put in before
+the document is validated, and problems point at the text that holds them. ${seed} and ${row.COLUMN}
+are left for later. Every problem is collected; nothing raises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+
+from policy_sched.errors import Diagnostic
+from policy_sched.experiments.checks import check_model
+from policy_sched.experiments.reading import (
+    LATER,
+    NAME,
+    UNREADABLE,
+    Loaded,
+    parameters_of,
+    value_at,
+)
+from policy_sched.profiles.load import DocumentPosition, read_documents, read_experiment
+from policy_sched.profiles.models import (
+    EXPERIMENT_KIND,
+    UNKNOWN_KEY,
+    WRONG_TYPE,
+    Experiment,
+    Path,
+    Problem,
+    did_you_mean,
+    path_text,
+)
+from policy_sched.source import Marked, diagnostic
+
+
+def load_experiment(
+    path: str, given: Mapping[str, str] | None = None
+) -> tuple[Loaded | None, list[Diagnostic]]:
+    """Read the one Experiment of a file; ``given`` are values for its parameters.
+
+    Returns None and the problems if there is none.
+    """
+    documents, problems = read_documents(FilePath(path))
+    if problems:
+        return None, problems
+    chosen = [one for one in documents if _is_experiment(one.value)] or documents
+    if len(chosen) != 1:
+        message = f"the file holds {len(chosen)} experiments; one is read at a time"
+        return None, [Diagnostic(path, 1, 1, UNREADABLE, message, "write each to a file")]
+    return of_document(chosen[0], given)
+
+
+def _is_experiment(value: object) -> bool:
+    return isinstance(value, dict) and value.get("kind") == EXPERIMENT_KIND
+
+
+def of_document(
+    marked: Marked, given: Mapping[str, str] | None = None
+) -> tuple[Loaded | None, list[Diagnostic]]:
+    """Read a document as an Experiment, and check what its model cannot say."""
+    place = DocumentPosition(marked.file.path, marked)
+    problems: list[Problem] = []
+    value = _with_parameters(marked.value, given or {}, problems)
+    model, shape = _read(value, marked, given or {})
+    found = place.diagnostics([*problems, *shape])
+    found += list(_unused(marked, given or {}))
+    if model is None:
+        return None, found
+    folder = FilePath(marked.file.path).parent
+    broken = tuple(one.path for one in (*problems, *shape))
+    loaded = Loaded(model, place, folder, given or {}, broken=broken, diagnostics=found)
+    check_model(loaded)
+    return loaded, loaded.diagnostics
+
+
+def _read(
+    value: Any, marked: Marked, given: Mapping[str, str]
+) -> tuple[Experiment | None, list[Problem]]:
+    """Read a document; a parameter that is a number is a text where a text is needed."""
+    model, shape = read_experiment(value, marked)
+    again = False
+    for one in shape:
+        text, number = value_at(marked.value, one.path), value_at(value, one.path)
+        name = NAME.fullmatch(text) if isinstance(text, str) else None
+        if name and one.code == WRONG_TYPE and isinstance(number, int | float):
+            known = given.get(name[1], json.dumps(number))
+            value_at(value, one.path[:-1])[one.path[-1]] = known
+            again = True
+    if not again:
+        return model, shape
+    other, problems = read_experiment(value, marked)
+    return (other, problems) if len(problems) < len(shape) else (model, shape)
+
+
+def _unused(marked: Marked, given: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yield a problem for each --set whose parameter the experiment does not have."""
+    known = parameters_of(marked.value)
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"it has {', '.join(known) or 'none'}"
+            message = f'--set {name}: the experiment has no parameter "{name}"'
+            span = marked.key_span(("spec",))
+            yield diagnostic(marked.file, span, UNKNOWN_KEY, message, hint=hint)
+
+
+def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Problem]) -> Any:
+    """Return a document with values for ${NAME}; a default may name parameters before it."""
+    known = parameters_of(value)
+    values: dict[str, Any] = {}
+    for name, default in known.items():
+        at = ("spec", "parameters", name)
+        text = given.get(name, default)
+        own = isinstance(text, str) and name not in given
+        values[name] = _text_with(text, at, values, problems) if own else text
+
+    def put_in(one: Any, path: Path) -> Any:
+        if path == ("spec", "parameters"):
+            return values
+        if isinstance(one, dict):
+            return {key: put_in(item, (*path, key)) for key, item in one.items()}
+        if isinstance(one, list):
+            return [put_in(item, (*path, i)) for i, item in enumerate(one)]
+        return _text_with(one, path, values, problems) if isinstance(one, str) else one
+
+    return put_in(value, ())
+
+
+def _text_with(text: str, path: Path, values: Mapping[str, Any], problems: list[Problem]) -> Any:
+    names = [name for name in NAME.findall(text) if not LATER.fullmatch(name)]
+    for name in names:
+        if name not in values:
+            hint = did_you_mean(name, values) or "spec.parameters names and defaults them"
+            message = f"{path_text(path)}: there is no parameter ${{{name}}}"
+            problems.append(Problem(path, UNKNOWN_KEY, message, hint))
+            return text
+    if len(names) == 1 and text == f"${{{names[0]}}}":
+        value = values[names[0]]
+        return _scalar(value) if isinstance(value, str) else value
+    for name in names:
+        text = text.replace(f"${{{name}}}", str(values[name]))
+    return text
+
+
+def _scalar(text: str) -> Any:
+    """Return a text as YAML reads it, if that is a number or a boolean."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
