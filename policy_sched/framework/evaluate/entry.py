@@ -111,7 +111,7 @@ class Entry:
             names,
             Explanations(len(self.fixed)),
             None if ok else pre_filter.status,
-            pre_filter.skipped,
+            dry_run.skipped,
             pre_filter.narrowed_by,
             hooks,
         )
@@ -186,9 +186,15 @@ class Entry:
         """Work out the total of all rows from the plugins' parts."""
         scoring = self.result.scoring
         assert scoring is not None, "it was scored"
-        self.total[:] = 0
+        total, first = self.total, True
         for plugin in scoring.plugins:
-            self.total += plugin.weighted()
+            if first:
+                np.copyto(total, plugin.weighted())
+                first = False
+            else:
+                total += plugin.weighted()
+        if first:
+            total[:] = 0
         if feasible.size < len(self.total):
             closed = np.ones(len(self.total), np.bool_)
             closed[feasible] = False

@@ -28,9 +28,9 @@ class FilterDryRun:
     ``node_by_node``: a plugin reads more than the evaluated row, so the overlay of one node must be
     removed before another is evaluated. ``by_state``: such plugins learn of pods that come and go
     by AddPod and RemovePod alone; where these change nothing that a plugin keeps in the state, its
-    answer is as before, whatever else is tried out. ``key``: the signature of the pods that get
-    these answers, None where only this one does. ``pipeline``: the hash of the policies that the
-    filters belong to.
+    answer is as before, whatever else is tried out. ``skipped``: the plugins that the attempt left
+    out. ``key``: the signature of the pods that get these answers, None where only this one does.
+    ``pipeline``: the hash of the policies that the filters belong to.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class FilterDryRun:
         key: Key | None = None,
     ) -> None:
         self.key = key
+        self.skipped = skipped
         self.pipeline = runner.pipeline.content_hash
         self._runner = runner
         self._filters = tuple(filters)

@@ -7,7 +7,8 @@ whose table of changes says which one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias, cast
+from dataclasses import dataclass
+from typing import Final, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -40,16 +41,44 @@ from policy_sched.framework.evaluate.results import (
     Scoring,
 )
 from policy_sched.framework.evaluate.row_functions import RowFunctionCache, RowFunctions
-from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.framework.runtime import Hook, Hooks, Runner
 from policy_sched.model import PodInfo
 
 #: Below this share of feasible rows they are gathered first instead of scoring every row.
 GATHER_BELOW: Final = 0.25
 MAX_NODE_SCORE: Final = 100
 _NONE: Final[frozenset[str]] = frozenset()
-_Filters: TypeAlias = tuple[tuple[Hook, ...], list[Scope], list[int], FilterDryRun]
-"""Filters, the scope of each, the places of those that read more than static fields, and what
-runs them again on hypothetical pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """The filters that are not skipped.
+
+    ``moving``: the places of those that read more than static fields. ``dry_run`` runs them again
+    on hypothetical pods.
+    """
+
+    plugins: tuple[Hook, ...]
+    scopes: list[Scope]
+    moving: list[int]
+    dry_run: FilterDryRun
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """The hooks of the plugins that have anything to do with a pod.
+
+    ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:
+    the others, and ``scores_nothing`` those of them with PreScore. ``wide_pre_filter``,
+    ``wide_pre_score``: the hooks whose answer may depend on the cluster.
+    """
+
+    hooks: Hooks
+    pre_filter: tuple[Hook, ...]
+    idle: frozenset[str]
+    scores_nothing: frozenset[str]
+    wide_pre_filter: tuple[Hook, ...]
+    wide_pre_score: tuple[Hook, ...]
 
 
 class Passes:
@@ -67,8 +96,10 @@ class Passes:
             for plugin, signature in runner.pipeline.signatures.items()
             if plugin in filtering and signature.keys and not signature.fields
         ]
-        self._filters_by_skips: dict[frozenset[str], _Filters] = {}
-        self._wide_by_idle: dict[frozenset[str], tuple[tuple[Hook, ...], tuple[Hook, ...]]] = {}
+        self._filters_by_skips: dict[tuple[frozenset[str], frozenset[str]], _Filters] = {}
+        self._busy_by_idle: dict[frozenset[str], _Busy] = {}
+        self._functions: dict[tuple[frozenset[str], frozenset[str]], RowFunctions | None] = {}
+        self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
     def take_over(self, before: Passes) -> None:
         """Keep the static results of plugins that have not changed since `before`."""
@@ -82,21 +113,27 @@ class Passes:
         ``key``: the signature of the pods that share it, None where none do.
         """
         state = CycleState()
-        entry = self._filter_all(state, pod, key, nominated)
+        busy = self._busy(_NONE if key is None else self._idle(pod))
+        entry = self._filter_all(state, pod, key, nominated, busy)
         if entry.result.rejection is None:
             if nominated is not None:
                 self._override(entry, pod)
-            self.score_all(entry, pod)
+            self.score_all(entry, pod, busy)
         return entry
 
     def _filter_all(
-        self, state: CycleState, pod: PodInfo, key: Key | None, nominated: NominatedPods | None
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        key: Key | None,
+        nominated: NominatedPods | None,
+        busy: _Busy,
     ) -> Entry:
         runner, table = self._runner, self._table
         version = table.journal.version
         fixed = self._static_results.rows().copy()
-        found = runner.run("pre_filter", state, pod)
-        plugins, scopes, moving, dry_run = self._filters(found.skipped)
+        found = runner.run("pre_filter", state, pod, hooks=busy.pre_filter)
+        filters = self._filters(found.skipped, busy.idle)
         rejected = found.status.code is not Code.SUCCESS
         rows: Rows = None
         if rejected:
@@ -109,11 +146,10 @@ class Passes:
             outside[rows] = False
             fixed[outside] = OUTSIDE
         entry = Entry(fixed, nominated, version)
-        idle = _NONE if key is None else self._idle(pod)
-        dry_run = dry_run.for_signature(key)
-        entry.publish(state, plugins, found, dry_run, table.names, runner.without(idle))
-        entry.wide_pre_filter, entry.wide_pre_score = self._wide(idle)
-        entry.scopes, entry.moving = scopes, moving
+        dry_run = filters.dry_run.for_signature(key)
+        entry.publish(state, filters.plugins, found, dry_run, table.names, busy.hooks)
+        entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score
+        entry.scopes, entry.moving = filters.scopes, filters.moving
         if not rejected:
             runner.measure("filter", self._ask_filters, entry, pod, rows)
         return entry
@@ -129,23 +165,32 @@ class Passes:
                 idle.append(plugin)
         return frozenset(idle)
 
-    def _filters(self, skipped: frozenset[str]) -> _Filters:
-        """Return the filters without those that were skipped."""
-        found = self._filters_by_skips.get(skipped)
+    def _filters(self, skips: frozenset[str], idle: frozenset[str]) -> _Filters:
+        """Return the filters without those that skip, and without idle ones, which would."""
+        found = self._filters_by_skips.get((skips, idle))
         if found is None:
+            skipped = skips | idle
             plugins = self._runner.active("filter", skipped)
             scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
             moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
             dry_run = FilterDryRun(self._runner, plugins, skipped)
-            found = self._filters_by_skips[skipped] = plugins, scopes, moving, dry_run
+            found = _Filters(plugins, scopes, moving, dry_run)
+            self._filters_by_skips[skips, idle] = found
         return found
 
-    def _wide(self, idle: frozenset[str]) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
-        """Return the PreFilter and PreScore plugins whose answer may depend on the cluster."""
-        found = self._wide_by_idle.get(idle)
+    def _busy(self, idle: frozenset[str]) -> _Busy:
+        """Return the plugins that have anything to do with a pod."""
+        found = self._busy_by_idle.get(idle)
         if found is None:
             hooks, scope = self._runner.without(idle), self._runner.pipeline.scope
-            found = self._wide_by_idle[idle] = (
+            scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
+            silent = idle - {hook.plugin for hook in self._runner.hooks["post_filter"]}
+            pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in silent]
+            found = self._busy_by_idle[idle] = _Busy(
+                hooks,
+                tuple(pre_filter),
+                idle,
+                idle & scoring,
                 tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
                 tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
             )
@@ -180,19 +225,19 @@ class Passes:
             dry_run = found.filtering.filter_dry_run
             entry.override(nominated.rejections(dry_run, found.state, pod, there), rows)
 
-    def score_all(self, entry: Entry, pod: PodInfo) -> None:
-        """Score all feasible rows.
+    def score_all(self, entry: Entry, pod: PodInfo, busy: _Busy | None = None) -> None:
+        """Score all feasible rows; ``busy``: the plugins that have to do with the pod, None: all.
 
         As upstream does not score where there is no choice, a plugin that fails then does no harm.
         """
         result = entry.result
-        feasible = result.filtering.feasible_rows()
+        feasible = self._feasible(entry.first)
         entry.result = replace(result, scoring=None, broken=None)
         entry.moving_scores, entry.wide_scores, entry.row_functions = [], False, None
         if not feasible.size:
             return
         try:
-            self._score_rows(entry, pod, feasible)
+            self._score_rows(entry, pod, feasible, busy or self._busy(_NONE))
         except PluginError as error:
             if feasible.size == 1:
                 scoring = Scoring.of_one(feasible.item(), len(entry.fixed))
@@ -200,31 +245,42 @@ class Passes:
             else:
                 entry.result = replace(result, scoring=None, broken=error)
 
-    def _score_rows(self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp]) -> None:
+    def _feasible(self, first: Codes) -> NDArray[np.intp]:
+        """Return the feasible rows, which may be shared by evaluations."""
+        if first.any():
+            return (first == FEASIBLE).nonzero()[0]
+        if self._everywhere.size != first.size:
+            self._everywhere = np.arange(first.size)
+            self._everywhere.flags.writeable = False
+        return self._everywhere
+
+    def _score_rows(
+        self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp], busy: _Busy
+    ) -> None:
         runner, result = self._runner, entry.result
         state = result.state
         state.write(Feasible(feasible))
-        found = runner.run("pre_score", state, pod)
+        found = runner.run("pre_score", state, pod, hooks=busy.hooks["pre_score"])
+        skipped = found.skipped | busy.scores_nothing
         if found.status.code is not Code.SUCCESS:
             status = found.status
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
         plugins = tuple(
             [
                 PluginScores(hook, self._normalizers.get(hook.plugin), runner)
-                for hook in runner.active("score", found.skipped)
+                for hook in runner.active("score", skipped)
             ]
         )
         entry.moving_scores = [one for one in plugins if one.scope is Scope.NODE]
         entry.wide_scores = any(one.scope > Scope.NODE for one in plugins)
         entry.total = np.zeros(len(entry.fixed), np.int64)
-        scoring = Scoring(read_only(entry.total), plugins, found.skipped)
+        scoring = Scoring(read_only(entry.total), plugins, skipped)
         entry.result = replace(result, scoring=scoring)
         runner.measure("score", self._ask_scores, entry, pod, feasible)
         entry.row_functions = self._functions_of_rows(entry)
 
     def _functions_of_rows(self, entry: Entry) -> RowFunctions | None:
         """Return what updates rows that stay feasible; None where plugins run one by one."""
-        moving = [entry.result.filtering.plugins[i] for i in entry.moving]
         if (
             entry.nominated is not None
             or entry.wide_scores
@@ -233,7 +289,14 @@ class Passes:
             return None
         if any(one.part is not None for one in entry.moving_scores):
             return None  # it is normalised
-        return self._row_functions.of(moving, [one.hook for one in entry.moving_scores])
+        filtering, scoring = entry.result.filtering, entry.result.scoring
+        assert scoring is not None, "it was scored"
+        key = filtering.skipped, scoring.skipped or _NONE
+        if key not in self._functions:
+            moving = [filtering.plugins[i] for i in entry.moving]
+            scores = [one.hook for one in entry.moving_scores]
+            self._functions[key] = self._row_functions.of(moving, scores)
+        return self._functions[key]
 
     def _ask_scores(self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp]) -> None:
         scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
