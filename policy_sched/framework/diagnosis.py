@@ -93,11 +93,12 @@ class StatusTable:
 class Rejections(Mapping[int, Status]):
     """Statuses by row, ascending. ``numbers``: by row of the node table, not to be changed."""
 
-    __slots__ = ("_statuses", "_tally", "numbers")
+    __slots__ = ("_counts", "_statuses", "_tally", "numbers")
 
     def __init__(self, numbers: NDArray[np.intp], table: StatusTable) -> None:
         self.numbers = numbers
         self._statuses = table.statuses
+        self._counts: dict[int, int] | None = None
         self._tally: dict[Status, int] | None = None
 
     def __getitem__(self, row: int) -> Status:
@@ -120,15 +121,26 @@ class Rejections(Mapping[int, Status]):
     def tally(self) -> Mapping[Status, int]:
         """Return how many rows have each status."""
         if self._tally is None:
-            counts = np.bincount(self.numbers)
-            counts[NOTHING] = 0
-            self._tally = {self._statuses[i]: int(counts[i]) for i in np.flatnonzero(counts)}
+            statuses = self._statuses
+            self._tally = {statuses[i]: count for i, count in self._counted().items()}
         return self._tally
+
+    def _counted(self) -> dict[int, int]:
+        """Return how many rows have each number."""
+        if self._counts is None:
+            counts = np.bincount(self.numbers).tolist()
+            self._counts = {i: count for i, count in enumerate(counts) if count and i != NOTHING}
+        return self._counts
 
     def rows_with(self, code: Code) -> NDArray[np.intp]:
         """Return the rows whose status has this code, ascending, shape (k,)."""
-        has = np.array([status.code is code for status in self._statuses])
-        has[NOTHING] = False
+        found = [i for i in self._counted() if self._statuses[i].code is code]
+        if not found:
+            return np.empty(0, np.intp)
+        if len(found) == 1:
+            return np.flatnonzero(self.numbers == found[0])
+        has = np.zeros(len(self._statuses), np.bool_)
+        has[found] = True
         return np.flatnonzero(has[self.numbers])
 
 

@@ -119,11 +119,13 @@ class Entry:
 
     def combine(self) -> None:
         """Work out ``first`` from all plugins' codes."""
-        first = self.fixed.copy()
-        for index, codes in enumerate(self.codes):
+        first = self.first
+        np.copyto(first, self.fixed)
+        for number, codes in enumerate(self.codes, start=1):
             if codes is not None and codes.any():
-                first[(codes != 0) & (first == FEASIBLE)] = index + 1
-        self.first[:] = self.by_plugins[:] = first
+                # FEASIBLE is 0; a masked assignment takes several times as long.
+                first += ((codes != 0) & (first == FEASIBLE)) * np.int16(number)
+        np.copyto(self.by_plugins, first)
 
     def combine_rows(self, rows: Sequence[int]) -> None:
         """Work out ``first`` of some rows."""

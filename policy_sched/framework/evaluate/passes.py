@@ -248,7 +248,7 @@ class Passes:
     def _feasible(self, first: Codes) -> NDArray[np.intp]:
         """Return the feasible rows, which may be shared by evaluations."""
         if first.any():
-            return (first == FEASIBLE).nonzero()[0]
+            return np.flatnonzero(first == FEASIBLE)
         if self._everywhere.size != first.size:
             self._everywhere = np.arange(first.size)
             self._everywhere.flags.writeable = False

@@ -144,8 +144,10 @@ class Preemption:
             node = self._handle.nodes.names[found.row]
             return PostFilterResult(SUCCESS, node, found.victims)
         counts = tally(found)
-        broken = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
-        errors = list(dict.fromkeys(broken))
+        errors: list[str] = []
+        if any(status.code is Code.ERROR for status in counts):
+            broken = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
+            errors = list(dict.fromkeys(broken))
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             return PostFilterResult(_status(Code.ERROR, text))

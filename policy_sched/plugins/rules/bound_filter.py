@@ -199,12 +199,16 @@ class BoundFilter:
         assert unit is not None, "a filter rejected the rows"
         classes = self._classes[number] if code % 2 else None
         if classes is not None and rows.size >= FEW:
+            n = self.nodes.n
+            most = 2 * rows.size > n  # what is read of all rows need not be gathered
             try:
-                marks = classes(pod, cycle, rows, rows.size)
+                marks = classes(pod, cycle, slice(0, n) if most else rows, n if most else rows.size)
             except (LimitError, OverflowError):
                 pass  # row by row less may be computed
             else:
-                return of_classes(marks, rows, lambda row: self._explain_one(pod, cycle, row, code))
+                return of_classes(
+                    marks, rows, lambda row: self._explain_one(pod, cycle, row, code), whole=most
+                )
         return each(
             self.nodes,
             unit.unit.reads,

@@ -29,12 +29,19 @@ _FACTOR: Final = np.int64(-7046029254386353131)
 _TABLE: Final = 1 << 14
 
 
-def of_classes(marks: Sequence[object], rows: Rows, answer: Callable[[int], T]) -> ByRow[T]:
+def of_classes(
+    marks: Sequence[object], rows: Rows, answer: Callable[[int], T], *, whole: bool = False
+) -> ByRow[T]:
     """Return ``answer`` of each row, called once for rows that no mark tells apart.
 
     ``marks``: arrays with an element for each of the rows, single values, and lists of both.
+    ``whole``: the arrays have an element for each row of the table.
     """
-    numbers, bound = _numbers(marks, rows.size)
+    numbers, bound = _numbers(marks)
+    if not numbers.size:
+        return ByRow([answer(int(rows[0]))], np.zeros(rows.size, np.intp))
+    if whole:
+        numbers = numbers[rows]
     if bound > _TABLE:
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
     else:
@@ -47,9 +54,12 @@ def of_classes(marks: Sequence[object], rows: Rows, answer: Callable[[int], T]) 
     return ByRow([answer(row) for row in rows[first].tolist()], places)
 
 
-def _numbers(marks: Sequence[object], n: int) -> tuple[Numbers, int]:
-    """Return a number for each row, the same where all marks are equal, and a bound of them."""
-    numbers, bound = np.zeros(n, np.int64), 1
+def _numbers(marks: Sequence[object]) -> tuple[Numbers, int]:
+    """Return a number for each row, the same where all marks are equal, and a bound of them.
+
+    No number at all if no mark is an array.
+    """
+    numbers, bound = np.empty(0, np.int64), 1
     for mark in _arrays(marks):
         own, kinds = _number(mark)
         if bound > 1 and bound * kinds > _TABLE:
@@ -58,7 +68,7 @@ def _numbers(marks: Sequence[object], n: int) -> tuple[Numbers, int]:
         if bound * kinds > _TABLE:
             _, own = np.unique(own, return_inverse=True)
             kinds = int(own.max(initial=0)) + 1
-        numbers = own.astype(np.int64) if bound == 1 else numbers * kinds + own
+        numbers = numbers * kinds + own if numbers.size else own.astype(np.int64)
         bound *= kinds
     return numbers, bound
 

@@ -194,9 +194,7 @@ class Picky:
 
 
 @pytest.mark.parametrize(("labels", "runs"), [({}, 0), ({"app": "web"}, 2)])
-def test_a_plugin_without_a_key_for_the_pod_does_not_run(
-    labels: dict[str, str], runs: int
-) -> None:
+def test_a_plugin_without_a_key_for_the_pod_does_not_run(labels: dict[str, str], runs: int) -> None:
     """Nor does it reserve: what it would answer is known for all pods of the signature."""
     cache = Cache()
     cache.add_node(NODES[0])
