@@ -17,7 +17,7 @@ LAYERS = (
     "__main__",
     "cli",
     "console",
-    "bench lsp deploy",
+    "bench lsp deploy snapshot",
     "diff policytest",
     "experiments",
     "simulate",

@@ -46,6 +46,10 @@ VERBS: Final = {
         "policy_sched.cli.fit:fit",
         "Count the replicas of a pod or a gang that fit on a cluster now.",
     ),
+    "snapshot": (
+        "policy_sched.cli.snapshot:snapshot",
+        "Write all that deciding reads of a cluster to one file.",
+    ),
     "eval": (
         "policy_sched.cli.eval:evaluate",
         "Evaluate one expression: its type, its cost, its value on each node.",

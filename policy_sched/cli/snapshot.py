@@ -1,0 +1,139 @@
+"""The verb ``snapshot``: all that deciding reads of a cluster, in one file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from policy_sched.cli.input.cluster_files import read_files
+from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.options.kubeconfig import IN_CLUSTER
+from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics, write_hints
+from policy_sched.cli.output.progress import progress
+from policy_sched.client.kube.auth import in_cluster_config, load, paths_in
+from policy_sched.client.kube.rest import Api, Environment, Settings
+from policy_sched.client.kube.time import Clocks
+from policy_sched.errors import PolicySchedError
+from policy_sched.model import ApiObject
+from policy_sched.snapshot import (
+    SELECTIONS,
+    Collected,
+    Pseudonyms,
+    check_path,
+    collect,
+    reduced,
+    renamed,
+    summary,
+    write_names,
+    write_objects,
+)
+
+LEAST_KEY: Final = 16
+"""Bytes of a key."""
+_READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
+Words = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+
+
+def snapshot(  # noqa: PLR0913  # the options of the verb
+    file: Annotated[str, Parameter(name="FILE.jsonl.gz")],
+    /,
+    *,
+    kubeconfig: str | None = None,
+    cluster: ClusterPaths = (),
+    anonymize: Annotated[bool, Parameter(negative="")] = False,
+    key: str | None = None,
+    keep: Words = (),
+    names: str | None = None,
+    keep_annotation: Words = (),
+) -> int:
+    """Write all that deciding reads of a cluster to one file, which other verbs take as --cluster.
+
+    Lists nodes, pods that have not ended, and the claims, volumes, classes, devices, budgets and
+    owners that decisions depend on. Secrets and config maps are never read. Environment variables,
+    commands, managed fields, messages and annotations that no decision reads are left out.
+
+    Parameters
+    ----------
+    file
+        The file to write. It is replaced if it exists, and only its owner may read it.
+    kubeconfig
+        The cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the pod that the
+        process runs in (in-cluster). The user needs to list what the scheduler reads; nothing is
+        written.
+    cluster
+        Instead of a live cluster: manifests, as in kubectl get -o json, or another snapshot.
+    anonymize
+        Replace names, UIDs, images, and keys and values of labels by pseudonyms under which the
+        same decisions are made. Names of resources, schedulers, drivers, device classes and
+        devices stay, and so does what Kubernetes itself gives.
+    key
+        With --anonymize: a file with a secret of at least 16 bytes; the same key gives the same
+        pseudonyms. Without it a new key is made and not kept.
+    keep
+        With --anonymize: what stays as it is, a pattern such as "nvidia.com/*"; for the names that
+        policies mention.
+    names
+        With --anonymize: a file for the names of the pseudonyms, as JSON. Keep it to yourself.
+    keep_annotation
+        An annotation that stays, for policies that read it.
+    """
+    if (kubeconfig is None) == (not cluster):
+        raise PolicySchedError("snapshot needs either --kubeconfig or --cluster")
+    given = {"--key": key, "--keep": keep, "--names": names}
+    if not anonymize and any(given.values()):
+        alone = ", ".join(name for name, value in given.items() if value)
+        raise PolicySchedError(f"{alone}: only with --anonymize")
+    check_path(file)
+    pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
+    found = _from_files(cluster) if kubeconfig is None else asyncio.run(_from_api(kubeconfig))
+    write_hints(found.notes)
+    objects = reduced(found.objects, keep_annotation)
+    with progress("writing the snapshot"):
+        if pseudonyms is not None:
+            objects = renamed(objects, pseudonyms)
+        size = write_objects(file, objects)
+    if pseudonyms is not None and names is not None:
+        write_names(names, pseudonyms.names)
+    print(f"{file}: {summary(objects)}, {_size(size)}")
+    return OK
+
+
+def _secret(path: str | None) -> bytes:
+    """Return the key of pseudonyms. Raises PolicySchedError for one that is too short."""
+    if path is None:
+        return secrets.token_bytes(32)
+    key = Path(path).read_bytes().strip()
+    if len(key) < LEAST_KEY:
+        raise PolicySchedError(f"{path}: a key has at least {LEAST_KEY} bytes, this one {len(key)}")
+    return key
+
+
+def _from_files(paths: tuple[str, ...]) -> Collected:
+    require_files(paths)
+    found = read_files(paths)
+    write_diagnostics(found.problems, sys.stderr)
+    return Collected(list[ApiObject](found.objects))
+
+
+async def _from_api(kubeconfig: str) -> Collected:
+    clocks = Clocks(time.time_ns, time.monotonic_ns)
+    if kubeconfig == IN_CLUSTER:
+        access = in_cluster_config(os.environ, clocks.monotonic)
+    else:
+        access = load(paths_in(kubeconfig), clocks)
+    environment = Environment(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
+    with progress("reading the cluster", len(SELECTIONS)) as advance:
+        async with Api(access, environment, _READING) as api:
+            return await collect(api, advance)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"

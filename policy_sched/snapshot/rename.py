@@ -1,0 +1,265 @@
+"""Replaces the names in objects by pseudonyms, so that the same decisions are made.
+
+Theory of operation. A table says what each text of each struct is: a name, a key or a map of
+labels, an image, a UID, or a word that stays. Structs are rewritten by functions made from the
+table once for each type. A text that is not in the table cannot be forgotten: making the function
+of its struct fails.
+
+The claim of an ephemeral volume is named after pod and volume, and so is its pseudonym. Pools of
+devices, the slices of a pool, and the topology domains of pod groups are taken in the order of
+their names: their pseudonyms are numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
+
+import msgspec
+from msgspec.structs import replace
+
+from policy_sched.model import (
+    ApiObject,
+    CsiDriver,
+    DeviceClass,
+    Node,
+    Pod,
+    PodGroup,
+    ResourceClaim,
+    ResourceSlice,
+)
+from policy_sched.snapshot.pseudonyms import Pseudonyms
+
+Change = Callable[[Any], Any]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NAMES: Final = _words(
+    """
+    claim_name container_name disk_name generate_name iqn monitors name namespace namespaces
+    node_id node_name nominated_node_name path pd_name persistent_volume_name pod_group_name
+    priority_class_name provider_id resource_claim_name resource_claim_template_name
+    runtime_class_name service_account_name service_name storage_class_name target_portal
+    volume_attributes_class_name volume_handle volume_name
+    """
+)
+_POOLS: Final = frozenset({"pool"})
+_PATHS: Final = frozenset({"disk_uri", "volume_id"})
+_KEYS: Final = frozenset(
+    {"key", "topology_key", "topology_keys", "match_label_keys", "mismatch_label_keys"}
+)
+_VALUES: Final = frozenset({"value", "values"})
+_UIDS: Final = frozenset({"uid", "share_id"})
+_IMAGES: Final = frozenset({"image", "reference", "names"})
+_LABELS: Final = frozenset({"labels", "match_labels", "node_selector", "selector"})
+_STAYS: Final = _words(
+    """
+    access_modes action allocatable allocated_resources allocation_mode api_group api_version
+    architecture attacher attributes binding_conditions binding_failure_conditions capacity
+    completed_indexes completion_mode consumed_capacity container_runtime_version counter_set
+    counters declared_features default device device_class_name disruption_mode
+    distinct_attribute driver effect expression extended_resource_name finalizers host_ip
+    image_id kernel_version kind kubelet_version limits match_attribute max max_unavailable
+    maximum_volume_size message min min_available node_affinity_policy node_taints_policy
+    operating_system operator os_image overhead parameters phase pod_fixed preemption_policy
+    protocol provisioner qos_class reason request request_name requests resource resource_name
+    resource_version restart_policy scheduler_name source status step string type valid_values
+    version volume_binding_mode volume_mode when_unsatisfiable
+    """
+)
+"""Fields whose texts are words of the API, resources, quantities, or what CEL reads of devices."""
+_EXCEPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "CsiNodeDriver": {"name": "stays"},
+    "Device": {"name": "stays"},
+    "CounterSet": {"name": "stays"},
+    "DeviceRequest": {"name": "stays"},
+    "DeviceSubRequest": {"name": "stays"},
+    "NamedReference": {"name": "stays"},
+    "RbdVolume": {"image": "name", "pool": "name"},
+    "ResourcePool": {"name": "pool"},
+    "DeviceCapacity": {"value": "stays"},
+    "Counter": {"value": "stays"},
+    "PodDisruptionBudgetStatus": {"disrupted_pods": "keyed by name"},
+    "ObjectMeta": {"annotations": "annotations"},
+    "ClaimMeta": {"annotations": "annotations"},
+}
+"""What a field of one struct is, where its name is that of something else elsewhere."""
+_NAMED_IN_ANNOTATIONS: Final = frozenset(
+    {
+        "resource.kubernetes.io/pod-claim-name",
+        "volume.beta.kubernetes.io/storage-class",
+        "volume.kubernetes.io/selected-node",
+    }
+)
+
+
+def renamed(objects: Sequence[ApiObject], pseudonyms: Pseudonyms) -> list[ApiObject]:
+    """Return reduced objects with pseudonyms. Raises PolicySchedError."""
+    for one in objects:
+        if isinstance(one, Pod):
+            for volume in one.spec.volumes:
+                if volume.ephemeral is not None:
+                    name = one.metadata.name
+                    pseudonyms.derive(f"{name}-{volume.name}", (name, volume.name))
+    pseudonyms.number(_domains(objects))
+    ranks = _ranks(one for one in objects if isinstance(one, ResourceSlice))
+    rename = _Renaming(pseudonyms, _pools(objects))
+    found: list[ApiObject] = []
+    for one in objects:
+        changed = rename.of(type(one))(one)
+        name = changed.metadata.name
+        if isinstance(one, CsiDriver | DeviceClass):
+            name = one.metadata.name
+        elif isinstance(one, ResourceSlice):
+            name = f"n{ranks[one.metadata.name]}-{name}"
+        found.append(replace(changed, metadata=replace(changed.metadata, name=name)))
+    return found
+
+
+def _domains(objects: Sequence[ApiObject]) -> set[str]:
+    """Return the values of the labels of nodes by which pod groups are placed."""
+    keys = {one.topology_key for one in objects if isinstance(one, PodGroup)} - {""}
+    nodes = (one for one in objects if isinstance(one, Node)) if keys else ()
+    return {v for one in nodes for k, v in one.metadata.labels.items() if k in keys}
+
+
+def _pools(objects: Iterable[ApiObject]) -> dict[str, str]:
+    """Return a number for each pool of devices, in the order of their names."""
+    names: set[str] = set()
+    for one in objects:
+        if isinstance(one, ResourceSlice):
+            names.add(one.spec.pool.name)
+        elif isinstance(one, ResourceClaim):
+            names.update(device.pool for device in one.status.devices)
+            if one.status.allocation is not None:
+                names.update(result.pool for result in one.status.allocation.devices.results)
+    return {name: f"{number:05d}" for number, name in enumerate(sorted(names))}
+
+
+def _ranks(slices: Iterable[ResourceSlice]) -> dict[str, str]:
+    """Return a number for each slice, whose order is that of the names in its pool."""
+    pools: dict[tuple[str, str], list[str]] = {}
+    for one in slices:
+        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one.metadata.name)
+    return {
+        name: f"{rank:05d}" for names in pools.values() for rank, name in enumerate(sorted(names))
+    }
+
+
+class _Renaming:
+    """Makes the function that rewrites structs of a type, once for each type."""
+
+    def __init__(self, pseudonyms: Pseudonyms, pools: Mapping[str, str]) -> None:
+        self._pseudonyms = pseudonyms
+        self._known: dict[type, Change] = {}
+        name, key = pseudonyms.name, pseudonyms.key
+        self._changes: dict[str, Change] = {
+            "name": _each(name),
+            "key": _each(key),
+            "image": _each(pseudonyms.image),
+            "uid": _each(pseudonyms.uid),
+            "path": _each(pseudonyms.path),
+            "pool": lambda given: f"n{pools[given]}-{name(given)}",
+            "labels": lambda given: {key(k): name(v) for k, v in given.items()},
+            "keyed by name": lambda given: {name(k): v for k, v in given.items()},
+            "annotations": self._annotations,
+        }
+
+    def of(self, kind: type) -> Change:
+        """Return the function for a struct's type. Raises TypeError for an unknown text."""
+        found = self._known.get(kind)
+        if found is None:
+            parts: list[tuple[str, Change]] = []
+            # A type may hold itself: its function is known before its parts are.
+            found = self._known[kind] = lambda one: _rewritten(one, parts)
+            for field in msgspec.structs.fields(kind):
+                change = self._field(kind, field.name, field.type)
+                if change is not None:
+                    parts.append((field.name, change))
+        return found
+
+    def _field(self, kind: type, name: str, annotation: Any) -> Change | None:
+        inner, texts = _inside(annotation)
+        what = _meaning(kind.__name__, name, mapped="dict" in texts)
+        if what in self._changes and texts:
+            return _optional(self._changes[what])
+        if inner:
+            change = self.of(inner)
+            if "dict" in texts:
+                return lambda given: {k: change(v) for k, v in given.items()}
+            return _optional(_each(change))
+        if texts and what != "stays":
+            raise TypeError(f"{kind.__name__}.{name}: is it a name?")
+        return None
+
+    def _annotations(self, given: Mapping[str, str]) -> dict[str, str]:
+        name = self._pseudonyms.name
+        return {k: name(v) if k in _NAMED_IN_ANNOTATIONS else v for k, v in given.items()}
+
+
+def _meaning(kind: str, name: str, *, mapped: bool) -> str:
+    """Return what a field is: an entry of the table of changes, "stays", or "" if unknown."""
+    special = _EXCEPTIONS.get(kind, {}).get(name)
+    if special is not None:
+        return special
+    if name in _LABELS and mapped:
+        return "labels"
+    for names, meaning in (
+        (_NAMES | _VALUES, "name"),
+        (_KEYS, "key"),
+        (_UIDS, "uid"),
+        (_IMAGES, "image"),
+        (_PATHS, "path"),
+        (_POOLS, "pool"),
+        (_STAYS, "stays"),
+    ):
+        if name in names:
+            return meaning
+    return ""
+
+
+def _inside(annotation: Any) -> tuple[type | None, frozenset[str]]:
+    """Return the struct that a type holds, and whether it holds texts ("str"), in a map ("dict").
+
+    Where a map has structs the word "dict" is there alone.
+    """
+    origin = get_origin(annotation)
+    if origin in (UnionType, Union):
+        parts = [_inside(part) for part in get_args(annotation) if part is not NoneType]
+        struct = next((inner for inner, _ in parts if inner is not None), None)
+        return struct, frozenset[str]().union(*(texts for _, texts in parts))
+    if origin is tuple:
+        return _inside(get_args(annotation)[0])
+    if origin is dict:
+        inner, _ = _inside(get_args(annotation)[1])
+        return inner, frozenset({"dict"}) if inner else frozenset({"dict", "str"})
+    if origin is not None:  # Annotated
+        return _inside(get_args(annotation)[0])
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation, frozenset()
+    is_text = annotation is str or annotation is Any
+    assert is_text or annotation in (int, bool, float, datetime), annotation
+    return None, frozenset({"str"}) if is_text else frozenset()
+
+
+def _rewritten(one: Any, parts: Iterable[tuple[str, Change]]) -> Any:
+    changes = {}
+    for name, change in parts:
+        old = getattr(one, name)
+        if old:
+            changes[name] = change(old)
+    return replace(one, **changes) if changes else one
+
+
+def _optional(change: Change) -> Change:
+    return lambda given: given if given is None else change(given)
+
+
+def _each(change: Change) -> Change:
+    """Return the change of one thing, or of each in a list."""
+    return lambda given: tuple(map(change, given)) if isinstance(given, tuple) else change(given)
