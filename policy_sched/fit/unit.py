@@ -35,7 +35,10 @@ from policy_sched.model import (
     Job,
     Namespace,
     Node,
+    ObjectMeta,
+    OwnerReference,
     PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
     Pod,
     PodGroup,
     PodStatus,
@@ -75,7 +78,8 @@ class Unit:
         suffix = f"-fit-{number}"
         own = {object_key(one): one.metadata.name + suffix for one in (*self.own, *self.pods)}
         objects = [_renamed(one, own[object_key(one)]) for one in self.own]
-        return objects, [_copy(pod, own) for pod in self.pods]
+        pods = [_copy(pod, own) for pod in self.pods]
+        return [*objects, *(claim for pod in pods for claim in _ephemeral_claims(pod))], pods
 
 
 def unit_of(manifests: Manifests, cluster: Sequence[ApiObject], file: str) -> Unit:
@@ -267,6 +271,30 @@ def _unclaimed(one: ApiObject) -> ApiObject:
 def _renamed(one: ApiObject, name: str) -> ApiObject:
     uid = f"fit/{_namespace(one)}/{name}"
     return replace(one, metadata=replace(one.metadata, name=name, uid=uid))
+
+
+def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    """Yield the claims of a pod's ephemeral volumes, as their controller creates them."""
+    meta = pod.metadata
+    owner = OwnerReference(
+        api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True
+    )
+    for volume in pod.spec.volumes:
+        template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
+        if template is None:
+            continue
+        name = f"{meta.name}-{volume.name}"
+        yield PersistentVolumeClaim(
+            api_version="v1",
+            kind="PersistentVolumeClaim",
+            metadata=ObjectMeta(
+                name=name,
+                namespace=_namespace(pod),
+                uid=f"fit/{_namespace(pod)}/{name}",
+                owner_references=(owner,),
+            ),
+            spec=msgspec.convert(msgspec.to_builtins(template.spec), PersistentVolumeClaimSpec),
+        )
 
 
 Names = Mapping[tuple[str, str, str], str]

@@ -117,6 +117,25 @@ spec:
     assert claim.claim_name == "data-db-0-fit-1"
 
 
+def test_ephemeral_volumes_have_their_claims() -> None:
+    """The claim of an ephemeral volume is made for each copy, and belongs to its pod."""
+    template = "{spec: {storageClassName: fast, resources: {requests: {storage: 1Gi}}}}"
+    text = f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: web}}
+spec:
+  containers: [{{name: c, image: nginx}}]
+  volumes: [{{name: scratch, ephemeral: {{volumeClaimTemplate: {template}}}}}]
+"""
+    (claim,), (pod,) = unit(text).copy(1)
+    assert isinstance(claim, PersistentVolumeClaim)
+    assert claim.metadata.name == "web-fit-1-scratch"
+    assert claim.metadata.owner_references[0].uid == pod.metadata.uid
+    assert claim.spec.storage_class_name == "fast"
+    assert claim.spec.resources.requests == {"storage": "1Gi"}
+
+
 GANG = """
 apiVersion: scheduling.k8s.io/v1alpha2
 kind: PodGroup
