@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from policy_sched.cli.options.console_flags import ConsoleFlags, console_pages
 from policy_sched.cli.options.embedded_api import ApiServerFlags, Serving
 from policy_sched.cli.options.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
@@ -49,6 +50,7 @@ class RunOptions:
     overrides: Overrides
     kubeconfig: str | None = None
     shadow: ShadowOptions | None = None
+    console: int | None = None
 
 
 def run(  # noqa: PLR0913  # the options of the verb
@@ -63,6 +65,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     leader: LeaderFlags | None = None,
     client: ClientFlags | None = None,
     shadow: ShadowFlags | None = None,
+    pages: ConsoleFlags | None = None,
 ) -> int:
     """Schedule continuously, on an embedded cluster or on that of a kubeconfig.
 
@@ -109,6 +112,7 @@ def run(  # noqa: PLR0913  # the options of the verb
         overrides,
         kubeconfig,
         watching,
+        (pages or ConsoleFlags()).port(),
     )
     return _ended(options)
 
@@ -184,6 +188,7 @@ async def _serve(
         async with (
             _served(instance, options),
             endpoints(options.endpoint, access, running, options.overrides),
+            console_pages(instance, options.console),
         ):
             await running.run()
     finally:

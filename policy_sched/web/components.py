@@ -17,6 +17,9 @@ Tone: TypeAlias = Literal["", "good", "bad", "warn", "info", "dim"]
 
 PALETTE: Final = 8
 """Colours that parts and curves have, the last of them grey; then they begin again."""
+NAMED: Final = 60
+LARGE: Final = 600
+"""Up to so many cells have their names, or are larger."""
 WIDTH: Final = 1000
 """The width of a bar in its own units."""
 
@@ -265,6 +268,12 @@ class Cells:
     low: str = "0 %"
     high: str = "100 %"
     unknown: str = ""
+
+    @property
+    def size(self) -> str:
+        """Return how large a cell is: where they are few, it has room for its name."""
+        count = sum(len(group.cells) for group in self.groups)
+        return "named" if count <= NAMED else "large" if count <= LARGE else ""
 
 
 @dataclass(frozen=True, slots=True)

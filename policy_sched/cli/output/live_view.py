@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from policy_sched.cli.options.console_flags import SERVING
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic
 from policy_sched.instance.app import Instance
@@ -56,6 +57,7 @@ class Dashboard:
         self._live = Live(console=Console(file=stream), auto_refresh=False)
         self._shown_at = 0
         self._message = ""
+        self._console = ""
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -77,7 +79,10 @@ class Dashboard:
             self._live.stop()
 
     def take(self, record: Record) -> None:
-        """Keep the last message of the log; the instance keeps decisions."""
+        """Keep the last message of the log and the console's URL; the instance keeps decisions."""
+        if record["msg"] == SERVING:
+            self._console = f"console: {record['url']}"
+            return
         if "pod" not in record and "file" not in record:
             self._message = str(record["msg"])
 
@@ -88,14 +93,15 @@ class Dashboard:
             self._shown_at = time
             height = self._live.console.height
             with suppress(OSError):  # the terminal may be gone; SIGHUP ends the process then
-                self._live.update(picture(instance, self._message, height), refresh=True)
+                message = "\n".join(filter(None, (self._message, self._console)))
+                self._live.update(picture(instance, message, height), refresh=True)
 
 
 def picture(instance: Instance, message: str = "", height: int = 50) -> RenderableType:
     """Return the dashboard for a terminal of ``height`` lines; ``message`` is the last message."""
     above: list[RenderableType] = [*_policies(instance), *_problems(instance), _queues(instance)]
     pending = _pending(instance)
-    lines = len(above) + len(pending) + _HEADINGS + bool(message)
+    lines = len(above) + len(pending) + _HEADINGS + len(message.splitlines())
     free = max(height - lines - 1, 2 * MIN_NODES)
     decided = min(DECISIONS, len(instance.log.last), max(MIN_NODES, free // 2))
     nodes = max(MIN_NODES, min(NODES, free - decided))

@@ -19,7 +19,7 @@ from policy_sched.console.pages.page import (
 )
 from policy_sched.console.sources import Source, Waiting, grouped
 from policy_sched.model import Node, counted, quantity_text
-from policy_sched.simulate import allocations
+from policy_sched.simulate import Allocation, allocations
 from policy_sched.web import (
     Block,
     Cell,
@@ -124,17 +124,16 @@ def summary(source: Source, waiting: Sequence[Waiting]) -> Section:
     lengths = ", ".join(f"{name} {count:,}" for name, count in source.queue_lengths().items())
     facts.append(Fact("queue", Text(f"{sum(source.queue_lengths().values()):,}"), lengths))
     use = [
-        Fact(
-            one.resource,
-            Meter(
-                one.percent / 100,
-                f"{one.percent:.1f} %, {quantity_text(one.resource, one.requested)} of "
-                f"{quantity_text(one.resource, one.allocatable)}",
-            ),
-        )
+        Fact(one.resource, Meter(one.percent / 100, f"{one.percent:.1f} %"), _amounts(one))
         for one in list(allocations(source.scheduler))[:RESOURCES]
     ]
     return Section("Cluster", [Facts(facts, big=True), *([Facts(use)] if use else [])])
+
+
+def _amounts(one: Allocation) -> str:
+    """Return how much of a resource is requested, as a text."""
+    requested, whole = one.requested, one.allocatable
+    return f"{quantity_text(one.resource, requested)} of {quantity_text(one.resource, whole)}"
 
 
 def labels(source: Source) -> list[str]:

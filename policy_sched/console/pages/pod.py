@@ -42,24 +42,26 @@ def view(source: Source, query: Query, results: Results) -> View:
         return {**values, "lead": lead, "remarks": (), "tone": "good"}
     explained = source.explained(pod, top=top, after_queue=after)
     page = explanation_page(explained)
+    reasons = explanation_sections(explained, node_href)
+    rejected = [reasons.pop()] if explained.rejections else []  # the longest one comes last
     lead = f"It has a node: {node}. Without one, now: {page.answer}" if node else page.answer
     remarks = [remark.partition("; --after-queue")[0] for remark in page.remarks]
     if waiting is not None and not explained.after_queue:
-        remarks += _in_turn(waiting, ahead=explained.ahead, fits=bool(explained.best))
+        remarks += _in_turn(waiting, explained.best)
     return {
         **values,
         "lead": lead,
         "remarks": remarks,
         "tone": page.tone,
-        "sections": [*explanation_sections(explained, node_href), *sections],
+        "sections": [*reasons, *sections, *rejected],
     }
 
 
-def _in_turn(waiting: Waiting, *, ahead: int, fits: bool) -> list[str]:
-    """Return what becomes of a pod after the pods ahead of it, if that was not said."""
-    if waiting.node and ahead:
+def _in_turn(waiting: Waiting, best: Sequence[str]) -> list[str]:
+    """Return what becomes of a pod after the pods ahead of it, if that is something else."""
+    if waiting.node and waiting.node not in best:
         return [f"After the pods ahead of it, it goes to {waiting.node}."]
-    if fits and waiting.message and not waiting.node:
+    if best and waiting.message and not waiting.node:
         return [f"After the pods ahead of it, it has no node: {waiting.message}"]
     return []
 

@@ -136,13 +136,12 @@ def _answer(everything: Sequence[Row], found: Sequence[Row]) -> str:
 
 def groups(found: Sequence[Row], by: str, query: Query) -> Table:
     """Return how many pods have each value, the most frequent first."""
+    found = [row for row in found if by != "reason" or row.reason]
     counts = Counter(row.group(by) for row in found)
     waits = Counter(row.group(by) for row in found if row.state == "pending")
     shown: list[Sequence[Value]] = [
         [
-            Text(name or "has a node", query.url(**{by: name, "by": None, "page": None}))
-            if name
-            else "has a node",
+            Text(name, query.url(**{by: name, "by": None, "page": None})),
             f"{count:,}",
             f"{waits[name]:,}",
         ]
@@ -178,8 +177,10 @@ def _state(row: Row) -> Badge:
         return Badge("has a node", "good")
     if row.state == "placed":
         return Badge("finds a node", "info")
-    known = row.waiting.place if row.waiting is not None else ""
-    return Badge(known or "pending", "warn" if row.reason != UNDECIDED else "")
+    place = row.waiting.place if row.waiting is not None else ""
+    if row.reason == UNDECIDED:
+        return Badge(place or UNDECIDED)
+    return Badge(place if place not in ("", "active") else "no node", "warn")
 
 
 def _where(row: Row) -> Value:

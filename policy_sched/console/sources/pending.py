@@ -46,7 +46,7 @@ def dominant_reason(message: str) -> str:
     head = _HEAD.match(message)
     if head is None:
         return message.partition("\n")[0] or UNDECIDED
-    filters = re.split(r"\. (?=preemption: |pod group|$)", message[head.end() :], maxsplit=1)[0]
+    filters = message[head.end() :].partition(". ")[0]
     found = list(_COUNTED.finditer(filters))
     if not found:
         return filters.rstrip(".") or UNDECIDED

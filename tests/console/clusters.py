@@ -1,0 +1,71 @@
+"""Clusters for tests of the console: a large one, an empty one, and one with hostile names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import convert
+
+from policy_sched.console import FilesSource, Inputs
+from policy_sched.errors import Diagnostic
+from policy_sched.manifests import ManifestPosition
+from policy_sched.model import ApiObject, Node, Pod
+from policy_sched.profiles.reload import PolicyFiles
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@dataclass
+class Objects:
+    """A cluster that is in memory."""
+
+    objects: list[ApiObject]
+    problems: list[Diagnostic] = field(default_factory=list)
+    places: dict[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
+
+
+def of_objects(objects: Sequence[ApiObject], policies: PolicyFiles | None = None) -> FilesSource:
+    """Return the source of a cluster in memory."""
+    found = Objects(list(objects))
+    return FilesSource(Inputs(("-",), lambda: found, policies or PolicyFiles()))
+
+
+def node(name: str, labels: dict[str, str] | None = None, taint: str = "", cpu: str = "16") -> Node:
+    """Return a node with 16 CPUs."""
+    amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    found = {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}] if taint else []},
+        "status": {"allocatable": amounts},
+    }
+    return convert(found, Node)
+
+
+def pod(name: str, cpu: str = "500m", on: str = "", priority: int = 0, **labels: str) -> Pod:
+    """Return a pod of the namespace default, on a node or on none."""
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    found = {
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {"containers": [container], "nodeName": on, "priority": priority},
+    }
+    return convert(found, Pod)
+
+
+def large(nodes: int = 5_000, pods: int = 30_000, pending: int = 1_000) -> FilesSource:
+    """Return a cluster with many nodes and pods, of which some wait in vain."""
+    names = [f"node-{number:04d}" for number in range(nodes)]
+    found: list[ApiObject] = [
+        node(name, {ZONE: f"zone-{number % 7}", "rack": f"r{number % 50:02d}"})
+        for number, name in enumerate(names)
+    ]
+    found += [
+        pod(f"web-{number:05d}", on=names[(number * 7) % nodes], cpu=f"{1 + number % 3}")
+        for number in range(pods - pending)
+    ]
+    amounts = ("1", "20", "300m", "64")
+    found += [
+        pod(f"new-{number:05d}", cpu=amounts[number % 4], priority=number % 3)
+        for number in range(pending)
+    ]
+    return of_objects(found)
