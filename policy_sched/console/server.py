@@ -106,11 +106,11 @@ class Console:
     def _failed(self, request: web.Request, status: int, text: str) -> web.Response:
         """Return a page that says what is wrong."""
         values = {"problem": text, "status_code": status}
-        query = Query(request.path, dict(request.query), {})
+        query = Query(_path(request), dict(request.query), {})
         return _html(self._rendered("problem.html", query, values, ""), status)
 
     async def _page(self, page: Page, request: web.Request) -> web.StreamResponse:
-        query = Query(request.path, dict(request.query), dict(request.match_info))
+        query = Query(_path(request), dict(request.query), dict(request.match_info))
         if self.source is None:
             return _html(await asyncio.to_thread(self._made, page, query))
         return _html(await self.source.undisturbed(partial(self._made, page, query)))
@@ -180,10 +180,15 @@ async def _first(path: str, _request: web.Request) -> web.Response:
     return web.Response(status=303, headers={"Location": path})
 
 
+def _path(request: web.Request) -> str:
+    """Return the path of a request as it was sent; two slashes would begin another host."""
+    return f"/{request.rel_url.raw_path.lstrip('/')}"
+
+
 def _welcome(request: web.Request, security: Security) -> web.Response:
     """Exchange the token of a URL for the cookie, and go on without it."""
-    left = request.rel_url.without_query_params(TOKEN)
-    place = f"/{left.raw_path_qs.lstrip('/')}"  # two slashes would begin another host
+    left = request.rel_url.without_query_params(TOKEN).raw_query_string
+    place = f"{_path(request)}{'?' * bool(left)}{left}"
     response = web.Response(status=303, headers={"Location": place})
     response.set_cookie(
         security.cookie, security.session, httponly=True, samesite="Strict", path="/"

@@ -69,3 +69,34 @@ def large(nodes: int = 5_000, pods: int = 30_000, pending: int = 1_000) -> Files
         for number in range(pending)
     ]
     return of_objects(found)
+
+
+NASTY = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</title></textarea></style><script src=//evil.example/x.js></script>",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "a\u202egnp.exe\u2066",
+    "line\nbreak\r\ntab\t\x00\x1b[31m",
+    "&lt;script&gt;",
+    "x" * 10_000,
+    "--><svg onload=alert(1)>",
+    "a/../../b?token=1#c",
+)
+
+
+def hostile() -> FilesSource:
+    """Return a cluster whose names, labels, taints and messages are attacks."""
+    found: list[ApiObject] = []
+    for number, text in enumerate(NASTY):
+        labels = {text: text, ZONE: text}
+        found.append(node(text, labels, taint=text))
+        found.append(pod(text, labels=text))
+        found.append(pod(f"on-{text}", on=text, labels=text))
+        waits = pod(f"big-{number}{text}", cpu="64")
+        waits.spec.node_selector[text] = text
+        waits.metadata.namespace = text
+        found.append(waits)
+    return of_objects(found)

@@ -199,4 +199,4 @@ def _about(node: Node) -> Section:
     return Section("Labels, taints and conditions", [Facts(facts), *blocks])
 
 
-PAGE = Page("/nodes/{name}", "", "node.html", view, section="/nodes")
+PAGE = Page("/nodes/{name:[^/]+}", "", "node.html", view, section="/nodes")

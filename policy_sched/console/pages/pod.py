@@ -161,4 +161,4 @@ def claim_of(source: Source, info: PodInfo, name: str, direct: str) -> ResourceC
     return None
 
 
-PAGE = Page("/pods/{namespace}/{name}", "", "pod.html", view, section="/pods")
+PAGE = Page("/pods/{namespace:[^/]+}/{name:[^/]+}", "", "pod.html", view, section="/pods")

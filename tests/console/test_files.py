@@ -1,0 +1,186 @@
+"""A cluster in files: empty ones, policies with errors, and files that change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from policy_sched.console import FilesSource
+from policy_sched.console.pages import Query, Results, overview, pods
+from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, grouped
+from policy_sched.console.sources.history import History, Sample
+from policy_sched.profiles.reload import PolicyFiles, Result
+from policy_sched.web import Problem
+from tests.console.browsing import EXAMPLE, Browser, browsing, of_files, pages
+from tests.console.clusters import large, node, of_objects, pod
+
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Kept}
+spec:
+  filter:
+  - expression: node.name != "%s"
+    message: node(s) were kept
+"""
+EVERY = ("/", "/pods", "/nodes", "/pods?by=reason", "/?colour=expression&expression=1%2B1")
+
+
+def test_an_empty_cluster_has_pages() -> None:
+    """No nodes and no pods: every list is there and says so."""
+    overview_page, pod_list, node_list, *_ = pages(of_objects([]), *EVERY)
+    assert "Nothing: every pod has a node" in overview_page
+    assert "0 pods" in pod_list
+    assert "no pod" in pod_list
+    assert "no node" in node_list
+
+
+def test_what_is_not_there_is_not_found() -> None:
+    """A pod or node that is gone, and a path that never was, are 404 with the reason."""
+
+    async def act(browser: Browser) -> list[tuple[int, str]]:
+        await browser.opened()
+        paths = ("/pods/shop/gone", "/nodes/gone", "/gone")
+        return [(await browser.get(path))[:2] for path in paths]
+
+    found = browsing(of_files(), act)
+    assert [status for status, _ in found] == [404, 404, 404]
+    assert "there is no pod shop/gone" in found[0][1]
+    assert "there is no node gone" in found[1][1]
+
+
+def test_broken_policies_are_shown_in_place(tmp_path: Path) -> None:
+    """From the start: the default profile decides, and each page says so, with line and caret."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("node.name", "node.nome") % "a")
+    source = of_files(policies=PolicyFiles(None, (str(file),)))
+    assert source.status.fallback
+    (text,) = pages(source, "/")
+    assert "the default profile decides" in text
+    assert f"{file}:6:22" in text
+    assert "<mark>nome</mark>" in text
+    file.write_text(POLICY % "a")
+    assert source.reload() is Result.LOADED
+    (text,) = pages(source, "/")
+    assert "the default profile decides" not in text
+    assert "policy.yaml" not in text
+
+
+def test_a_reload_that_fails_keeps_what_decides(tmp_path: Path) -> None:
+    """The generation stays, and the problem needs attention until the file is mended."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY % "a")
+    source = of_objects([node("a"), node("b"), pod("p")], PolicyFiles(None, (str(file),)))
+    source.simulate()
+    assert _node(source) == "b"
+    before = dict(source.versions())
+    file.write_text("kind: Policy\n")
+    assert source.reload() is Result.REFUSED
+    assert source.versions()["policies"] > before["policies"]
+    assert source.store.status.generation == 1
+    shown = overview.attention(source, list(source.waiting().values())).blocks
+    assert any(isinstance(block, Problem) for block in shown)
+    file.write_text(POLICY % "b")
+    assert source.reload() is Result.LOADED
+    source.simulate()
+    assert _node(source) == "a"
+    assert source.store.status.generation == 2
+
+
+def _node(source: FilesSource) -> str:
+    (waiting,) = source.waiting().values()
+    return waiting.node
+
+
+def test_manifests_are_read_again(tmp_path: Path) -> None:
+    """A pod that is added is there; an error leaves the cluster as it is, and is shown."""
+    folder = tmp_path / "manifests"
+    shutil.copytree(EXAMPLE / "manifests", folder)
+    source = of_files([folder], PolicyFiles())
+    count = len(source.pods())
+    more = folder / "more.yaml"
+    more.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: more}\n")
+    source.reread()
+    assert len(source.pods()) == count + 1
+    more.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: [1]}\n")
+    source.reread()
+    assert len(source.pods()) == count + 1
+    assert [Path(one.file).name for one in source.problems()] == ["more.yaml"]
+    more.unlink()
+    source.reread()
+    assert (len(source.pods()), source.problems()) == (count, ())
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were kept.", "Insufficient cpu"),
+        (
+            "0/5 nodes are available: 1 Insufficient cpu, 4 a, b and c. preemption: 0/5 nodes are.",
+            "a, b and c",
+        ),
+        ("0/2 nodes are available: 1 first, 1 second.", "first"),
+        ("0/0 nodes are available.", "0/0 nodes are available."),
+        ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+        ("waiting for 2 more pods\nof its group", "waiting for 2 more pods"),
+        ("", UNDECIDED),
+    ],
+)
+def test_the_reason_of_most_nodes_counts(message: str, reason: str) -> None:
+    """A message of kube-scheduler's form has one dominant reason; any other is a reason itself."""
+    assert dominant_reason(message) == reason
+
+
+def test_groups_are_sorted_by_size() -> None:
+    """The most frequent reason comes first."""
+    found = grouped(Waiting(str(i), str(i), message="ab"[i % 3 == 0]) for i in range(5))
+    assert [(reason, len(pods)) for reason, pods in found] == [("a", 3), ("b", 2)]
+
+
+def test_decisions_per_second_come_from_samples() -> None:
+    """A rate over the last seconds; without two samples there is none."""
+    history = History()
+    assert history.rate() is None
+    for second in range(30):
+        history.add(Sample(second * 10**9, {"active": second}, second * 7))
+    history.add(Sample(0, {}, 0))
+    assert history.rate() == 7
+    assert [rate for _, rate in history.rates()] == [7.0] * 29
+
+
+def test_lists_are_paged_and_filtered() -> None:
+    """State, name, reason and page are in the address; positions are those of the queue."""
+    source = large(nodes=20, pods=500, pending=200)
+    source.simulate()
+
+    def view(**parameters: str) -> dict[str, object]:
+        return dict(pods.view(source, Query("/pods", parameters), Results()))
+
+    first = view(state="pending")["pods"].rows  # type: ignore[attr-defined]
+    assert [row[2] for row in first] == [str(i) for i in range(1, 101)]
+    assert [row[3] for row in first][:3] == ["2", "2", "2"]
+    assert view(state="pending", page="2")["pods"].rows[0][2] == "101"  # type: ignore[attr-defined]
+    assert view(q="web-00007")["answer"] == "1 of 500 pods: 1 with a node"
+    assert view(page="99")["pager"].last == 500  # type: ignore[attr-defined]
+    groups = view(by="priority", state="pending")["groups"]
+    assert [row[0].text for row in groups.rows] == ["1", "0", "2"]  # type: ignore[attr-defined]
+    assert sum(int(row[1]) for row in groups.rows) == 200  # type: ignore[attr-defined]
+
+
+def test_nodes_are_coloured_by_any_expression() -> None:
+    """Numbers become a scale; an expression with an error shows it with a caret."""
+    source = of_objects([node("a", {"rack": "1"}, cpu="4"), node("b", {"rack": "2"}, cpu="12")])
+
+    def view(expression: str) -> dict[str, object]:
+        query = Query("/", {"colour": "expression", "expression": expression, "by": "rack"})
+        return dict(overview.view(source, query, Results()))
+
+    cells = view("node.allocatable.cpu")["cells"]
+    found = {cell.name: (cell.share, cell.text) for g in cells.groups for cell in g.cells}  # type: ignore[attr-defined]
+    assert (found["a"][0], found["b"][0]) == (0.0, 1.0)
+    assert [group.name for group in cells.groups] == ["1", "2"]  # type: ignore[attr-defined]
+    (problem,) = view("node.nome")["colouring"].problems  # type: ignore[attr-defined]
+    assert problem.marked == "nome"
+    assert "reads the pod" in view("pod.priority > 1")["colouring"].failure  # type: ignore[attr-defined]
