@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 from aiohttp import web
@@ -28,7 +29,9 @@ from policy_sched.web import environment, served_assets
 
 HERE: Final = "127.0.0.1"
 EVERY: Final = 1.0
-"""Seconds between two looks for changes."""
+"""Seconds between two looks for changes, at least."""
+SHARE: Final = 10
+"""Pages that follow changes take one part in so many of the time, at most."""
 STREAMS: Final = 32
 """Streams of changes at the same time; the oldest ends when there are more."""
 BODY: Final = 4 << 20
@@ -65,6 +68,8 @@ class Console:
         self.security: Security | None = None
         self.pages = pages(has_cluster=source is not None, has_results=bool(results.paths))
         self._streams: list[asyncio.Task[object]] = []
+        self._cost = 0.0
+        """Seconds that the last page took."""
 
     def application(self) -> web.Application:
         """Return the application."""
@@ -117,8 +122,11 @@ class Console:
 
     def _made(self, page: Page, query: Query) -> str:
         """Return a page as HTML."""
+        began = perf_counter()
         view: View = page.view(self.source, query, self.results)
-        return self._rendered(page.template, query, view, page.section)
+        found = self._rendered(page.template, query, view, page.section)
+        self._cost = perf_counter() - began
+        return found
 
     def _rendered(
         self, template: str, query: Query, values: Mapping[str, object], section: str
@@ -157,7 +165,7 @@ class Console:
         try:
             await response.write(b"retry: 2000\n\n")
             while True:
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(max(EVERY, SHARE * self._cost))
                 now = {} if self.source is None else dict(self.source.versions())
                 changed = [kind for kind in now if now[kind] != known.get(kind)]
                 known = now

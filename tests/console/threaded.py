@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from policy_sched.console import Server, Source, serving
+from policy_sched.console import RunningSource, Server, Source, serving
+from policy_sched.instance.app import EmbeddedInstance, Sources
+from policy_sched.profiles.reload import PolicyFiles
+from tests.instance.app.test_cluster_instance import node
 
 
 @dataclass
@@ -53,3 +57,20 @@ def served(make: Callable[[], Source]) -> Iterator[Running]:
         if found:
             found[0].loop.call_soon_threadsafe(ended.set)
         thread.join(30)
+
+
+def embedded() -> Source:
+    """Return a scheduler on an embedded cluster of two nodes, which runs as long as the loop."""
+    instance = EmbeddedInstance(Sources(PolicyFiles()), time.time_ns, lambda _record: None)
+    for name in ("a", "b"):
+        instance.cluster.apply(node(name))
+    source = RunningSource(instance, "embedded cluster")
+    driving = asyncio.get_running_loop().create_task(_drive(instance))
+    instance.wakes(lambda: driving)  # which holds the task, too
+    return source
+
+
+async def _drive(instance: EmbeddedInstance) -> None:
+    while True:
+        instance.step()
+        await asyncio.sleep(0.01)

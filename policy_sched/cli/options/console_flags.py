@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app import ClusterInstance, Instance
-from policy_sched.instance.observability import INFO
-
-SERVING: Final = "Serving the console"
-"""The message of the log that has the URL."""
+from policy_sched.instance.observability import INFO, SERVING_CONSOLE
 
 
 @Parameter(name="*")
@@ -58,5 +55,5 @@ async def console_pages(instance: Instance, port: int | None) -> AsyncIterator[N
         name = instance.api.access.server
     source = RunningSource(instance, name)
     async with serving(source, port=port) as server:
-        instance.log.write(INFO, SERVING, url=server.url)
+        instance.log.write(INFO, SERVING_CONSOLE, url=server.url)
         yield

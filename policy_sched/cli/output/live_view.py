@@ -19,11 +19,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from policy_sched.cli.options.console_flags import SERVING
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic
 from policy_sched.instance.app import Instance
-from policy_sched.instance.observability import Record
+from policy_sched.instance.observability import SERVING_CONSOLE, Record
 from policy_sched.model import quantity_text
 
 NODES: Final = 40
@@ -80,7 +79,7 @@ class Dashboard:
 
     def take(self, record: Record) -> None:
         """Keep the last message of the log and the console's URL; the instance keeps decisions."""
-        if record["msg"] == SERVING:
+        if record["msg"] == SERVING_CONSOLE:
             self._console = f"console: {record['url']}"
             return
         if "pod" not in record and "file" not in record:

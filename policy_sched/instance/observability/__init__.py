@@ -26,6 +26,7 @@ from policy_sched.instance.observability.kube_scheduler_metrics import (
 from policy_sched.instance.observability.log import (
     ERROR,
     INFO,
+    SERVING_CONSOLE,
     STEPS,
     WARNING,
     Decided,
@@ -50,6 +51,7 @@ __all__ = [
     "PING",
     "POLICIES",
     "READABLE",
+    "SERVING_CONSOLE",
     "SHUTDOWN",
     "STEPS",
     "STORAGE",

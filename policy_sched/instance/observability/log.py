@@ -96,6 +96,8 @@ Write = Callable[[Record], None]
 INFO: Final = "info"
 WARNING: Final = "warning"
 ERROR: Final = "error"
+SERVING_CONSOLE: Final = "Serving the console"
+"""The message that has the URL of the pages of `run --console`."""
 REMEMBERED: Final = 50
 """Decisions that are kept."""
 BINDING: Final = "Attempting to bind pod to node"

@@ -1,0 +1,197 @@
+"""The console in a real browser: no violation of the policy, no error, nothing inaccessible."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.console import RunningSource, Source
+from policy_sched.profiles.reload import PolicyFiles
+from tests.console.browsing import of_files
+from tests.console.clusters import NASTY, hostile, large, of_objects
+from tests.console.threaded import Running, embedded, served
+from tests.instance.app.test_cluster_instance import pod
+
+sync_api = pytest.importorskip("playwright.sync_api")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+LARGEST = 60 << 20
+"""Bytes of memory that the page of the largest cluster may take."""
+SEVERE = ("serious", "critical")
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Return one browser for all tests."""
+    with sync_api.sync_playwright() as play:
+        found = play.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        yield found
+        found.close()
+
+
+@contextlib.contextmanager
+def opened(
+    browser: Any, make: Callable[[], Source], **options: Any
+) -> Iterator[tuple[Any, Running]]:
+    """Open a console; in the end the browser has reported no error and no violation."""
+    complaints: list[str] = []
+    with served(make) as running:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.goto(running.server.url)
+        assert "token" not in page.url
+        yield page, running
+        context.close()
+    assert complaints == []
+
+
+def visit(page: Any, running: Running, path: str) -> None:
+    """Open a page by its path."""
+    page.goto(running.server.address.rstrip("/") + path)
+    page.wait_for_selector("h1", state="attached")
+
+
+def severe(page: Any) -> list[str]:
+    """Return what axe-core finds that is serious."""
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {one['help']} {[node['html'][:200] for node in one['nodes'][:3]]}"
+        for one in found
+        if one["impact"] in SEVERE
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_the_example_cluster(browser: Any, scheme: str) -> None:
+    """Every page, light and dark: no error, no violation, nothing serious by axe-core."""
+    paths = (
+        "/",
+        "/pods?by=reason",
+        "/pods/shop/report",
+        "/pods/shop/web-1",
+        "/nodes",
+        "/nodes/gpu-1",
+        "/nodes/gone",
+    )
+    with contextlib.ExitStack() as stack:
+        page, running = stack.enter_context(opened(browser, of_files, color_scheme=scheme))
+        for path in paths[:-1]:
+            visit(page, running, path)
+            assert severe(page) == [], path
+
+
+def test_pages_fit_on_a_phone(browser: Any) -> None:
+    """At 390 x 844 no page is wider than the screen."""
+    with opened(browser, of_files) as (page, running):
+        page.set_viewport_size({"width": 390, "height": 844})
+        for path in ("/", "/pods?by=reason", "/pods/shop/report", "/nodes", "/nodes/gpu-1"):
+            visit(page, running, path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_an_empty_cluster(browser: Any) -> None:
+    """Every list is there, and nothing is wrong."""
+    with opened(browser, lambda: of_objects([])) as (page, running):
+        for path in ("/", "/pods", "/nodes"):
+            visit(page, running, path)
+            assert severe(page) == [], path
+
+
+def test_a_broken_policy(browser: Any, tmp_path: Path) -> None:
+    """The problem is on the overview with its caret; when the file is mended it goes, unasked."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("kind: Policy\n")
+    with opened(browser, lambda: of_files(policies=PolicyFiles(None, (str(file),)))) as (page, _):
+        page.wait_for_selector(".diagnostic.bad")
+        assert "the default profile decides" in page.inner_text(".banner.bad")
+        assert severe(page) == []
+        metadata = "metadata: {name: Kept}"
+        rule = "spec: {filter: [{expression: 'true', message: kept}]}"
+        file.write_text(f"apiVersion: policysched.dev/v1alpha1\nkind: Policy\n{metadata}\n{rule}\n")
+        page.wait_for_selector(".diagnostic.bad", state="detached")
+        assert page.query_selector(".banner.bad") is None
+
+
+def test_pods_appear_as_they_come(browser: Any) -> None:
+    """The stream of changes brings new pods, their reasons and the curves to an open page."""
+    with opened(browser, embedded) as (page, running):
+        source = running.source
+        assert isinstance(source, RunningSource)
+        visit(page, running, "/pods")
+        assert "0 pods" in page.inner_text("header.answer")
+        running.call(lambda: source.instance.cluster.apply(pod("first")))  # type: ignore[attr-defined]
+        page.wait_for_selector("a[href='/pods/default/first']")
+        visit(page, running, "/")
+        running.call(lambda: source.instance.cluster.apply(pod("huge", "64")))  # type: ignore[attr-defined]
+        page.wait_for_selector("a[href='/pods/default/huge']")
+        page.wait_for_selector(".chart .live")
+        assert severe(page) == []
+
+
+def test_the_largest_cluster(browser: Any) -> None:
+    """5,000 nodes and 30,000 pods: every cell is there, colours change, and memory is bounded."""
+    with opened(browser, large) as (page, running):
+        visit(page, running, "/")
+        assert page.locator(".cells .field > a").count() == 5_000
+        page.select_option("select[name=colour]", "pods")
+        page.wait_for_url("**colour=pods**")
+        page.wait_for_selector("figcaption:has-text('pods requested')")
+        assert page.locator(".cells .field > a").count() == 5_000
+        devtools = page.context.new_cdp_session(page)
+        devtools.send("HeapProfiler.collectGarbage")
+        devtools.send("Performance.enable")
+        measured = devtools.send("Performance.getMetrics")["metrics"]
+        metrics = {one["name"]: one["value"] for one in measured}
+        assert metrics["JSHeapTotalSize"] <= LARGEST
+        assert metrics["Nodes"] <= 60_000
+        page.fill("input[name=expression]", "node.free.cpu")
+        page.select_option("select[name=colour]", "expression")
+        page.wait_for_selector("figcaption:has-text('node.free.cpu')")
+        visit(page, running, "/pods?state=pending&page=3")
+        assert "201 to 300 of 1000" in page.inner_text(".pager")
+        page.click(".pager a[rel=next]")
+        page.wait_for_selector(".pager:has-text('301 to 400')")
+
+
+def test_attacks_do_nothing(browser: Any) -> None:
+    """Names like script tags are texts: no dialog opens, and no policy is violated."""
+    with opened(browser, hostile) as (page, running):
+        for path in ("/", "/pods", "/nodes"):
+            visit(page, running, path)
+            assert NASTY[0] in page.inner_text("body")
+        page.click(f"a:has-text('{NASTY[0]}') >> nth=0")
+        page.wait_for_selector("h1")
+        assert NASTY[0] in page.inner_text("h1")
+
+
+def test_pages_work_by_keyboard(browser: Any) -> None:
+    """The first stop leads to the content, links follow, and a filter is applied by Enter."""
+    with opened(browser, of_files) as (page, running):
+        visit(page, running, "/pods")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        page.focus("input[name=q]")
+        page.keyboard.type("report")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**q=report**")
+        page.wait_for_selector("header.answer:has-text('1 of 13 pods')")
