@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
@@ -92,8 +89,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
     require_files([*paths, *snapshot])
     if ignore_unknown:
         paths = tuple(files_of_ours(paths))
-    with _few_collections():
-        checkup = _checked(paths, snapshot, not ignore_unknown, max_cost_limit)
+    checkup = _checked(paths, snapshot, not ignore_unknown, max_cost_limit)
     _write(checkup, output, strict=strict)
     if nodes is not None and output == "text":
         from policy_sched.profiles.check import cost_report  # noqa: PLC0415  only here
@@ -109,17 +105,6 @@ def _exit_code(checkup: Checkup, *, strict: bool, lint_fatal: bool) -> int:
     if warned and lint_fatal:
         return LINTED
     return FAILED if warned and strict else OK
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Collect seldom: trees live as long as the check, and collections take a tenth of its time."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(50_000, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def _checked(
