@@ -50,11 +50,17 @@ class Grant:
     certificate: Certificate | None = None
 
 
+NO_GRANT: Final = Grant()
+
+
 class Credentials(Protocol):
     """Where grants come from."""
 
     async def grant(self) -> Grant:
         """Return what the next request is to be sent with. Raises AccessError."""
+
+    def held(self) -> Grant | None:
+        """Return that if it is at hand, otherwise None. Raises AccessError."""
 
     def refused(self, grant: Grant, /) -> bool:
         """Note that the server rejected a grant; return whether another one may follow."""
@@ -65,7 +71,11 @@ class Anonymous:
 
     async def grant(self) -> Grant:
         """Return nothing."""
-        return Grant()
+        return NO_GRANT
+
+    def held(self) -> Grant:
+        """Return nothing."""
+        return NO_GRANT
 
     def refused(self, _grant: Grant, /) -> bool:
         """There is nothing else to try."""
@@ -204,11 +214,16 @@ class ExecPlugin:
     async def grant(self) -> Grant:
         """Return what the plugin gave; run it if that has ended. Raises AccessError."""
         async with self._lock:
-            held = self._held
-            if held is None or (self._end is not None and self._now() >= self._end):
+            held = self.held()
+            if held is None:
                 held, self._end = parse_credential(await self._run(), self._command)
                 self._held = held
             return held
+
+    def held(self) -> Grant | None:
+        """Return what the plugin gave, unless that has ended."""
+        ended = self._end is not None and self._now() >= self._end
+        return None if ended else self._held
 
     def refused(self, grant: Grant, /) -> bool:
         """Forget the grant, if it is still the one that counts, and tell to try again."""
@@ -298,6 +313,10 @@ class Fixed:
         """Return it."""
         return self._grant
 
+    def held(self) -> Grant:
+        """Return it."""
+        return self._grant
+
     def refused(self, _grant: Grant, /) -> bool:
         """There is nothing else to try."""
         return False
@@ -336,6 +355,10 @@ class TokenFile:
         self._read_at: int | None = None
 
     async def grant(self) -> Grant:
+        """Return the token of the file. Raises AccessError if there never was one."""
+        return self.held()
+
+    def held(self) -> Grant:
         """Return the token of the file. Raises AccessError if there never was one."""
         now = self._now()
         if self._read_at is None or now - self._read_at >= REREAD:
@@ -379,6 +402,10 @@ class CertificateFiles:
         self._read_at = 0
 
     async def grant(self) -> Grant:
+        """Return the certificate of the files. Raises AccessError if there never was one."""
+        return self.held()
+
+    def held(self) -> Grant:
         """Return the certificate of the files. Raises AccessError if there never was one."""
         now = self._now()
         if self._held is None or now - self._read_at >= REREAD_CERTIFICATES:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
@@ -50,36 +52,52 @@ class Answer(msgspec.Struct):
     body: bytes | None = b""
 
 
-class _Connection(asyncio.Protocol):
-    """One connection, and the callbacks of its parser."""
+Done = Callable[[Answer | Exception], None]
+"""Told of the answer, or of the reason that there is none."""
 
-    def __init__(self, context: ssl.SSLContext | None, longest: int) -> None:
+
+class _Connection(asyncio.Protocol):
+    """One connection, and the callbacks of its parser; ``freed`` is called when a request ends."""
+
+    def __init__(
+        self,
+        context: ssl.SSLContext | None,
+        longest: int,
+        freed: Callable[[_Connection], None],
+    ) -> None:
         self.context = context
         self.closed = False
         self.reusable = False
         self.begun = False
         self.idle_since = 0.0
         self._longest = longest
+        self._freed = freed
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
-        self._waiting: asyncio.Future[Answer] | None = None
+        self._done: Done | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._answer = Answer()
+        self._complete = False
         self._pieces: list[bytes] = []
         self._length = 0
         self._framed = False
 
-    def exchange(self, request: bytes, waiting: asyncio.Future[Answer]) -> None:
-        """Send a request; its answer, or why there is none, becomes the future's result."""
+    def exchange(self, request: bytes, until: float, done: Done) -> None:
+        """Send a request; ``until``: the time of the event loop at which it is given up."""
         assert self._transport is not None
-        self._waiting = waiting
+        self._done = done
+        self._timer = self._loop.call_at(until, self._expire)
         self._answer = Answer()
-        self.begun = self.reusable = False
+        self.begun = self.reusable = self._complete = False
         self._transport.write(request)
 
-    @property
-    def free(self) -> bool:
-        """Whether another request may be sent."""
-        return self.reusable and self._waiting is None and not self.closed
+    def cancel(self) -> None:
+        """Close the connection; nothing is told of its request."""
+        self._done = None
+        self._cancel_timer()
+        self.close()
+        self._freed(self)
 
     def close(self) -> None:
         """Close the connection."""
@@ -96,37 +114,42 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse; nothing may come while no request is under way."""
-        if self._waiting is None:
+        if self._done is None:
             self.close()
             return
         self.begun = True
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            self._fail(aiohttp.ClientPayloadError(str(error)))
             self.close()
+            self._end(aiohttp.ClientPayloadError(str(error)))
+            return
+        if self._complete:
+            self._end(self._answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the answer that has no other end, or report that the rest does not come."""
         self.closed = True
-        if self._waiting is None:
+        if self._done is None:
             return
         answered = self._answer.status != 0
         if answered and not self._framed and error is None:
-            self._complete()
+            self._join()
+            self._end(self._answer)
         elif answered:
-            self._fail(aiohttp.ClientPayloadError("the connection was closed"))
+            self._end(aiohttp.ClientPayloadError("the connection was closed"))
         elif isinstance(error, OSError):
-            self._fail(aiohttp.ClientOSError(error.errno, error.strerror))
+            self._end(aiohttp.ClientOSError(error.errno, error.strerror))
         else:
-            self._fail(aiohttp.ServerDisconnectedError())
+            self._end(aiohttp.ServerDisconnectedError())
 
     # httptools' callbacks.
 
     def on_message_begin(self) -> None:
-        """An answer begins; nothing may come while no request is under way."""
-        if self._waiting is None:
+        """An answer begins; there is one for each request."""
+        if self._complete:
             self.close()
+            return
         self._answer = Answer()
         self._pieces = []
         self._length = 0
@@ -144,38 +167,47 @@ class _Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Note the status, and whether another request may follow."""
-        self._answer.status = self._parser.get_status_code()
-        self.reusable = self._parser.should_keep_alive()
+        if not self._complete:
+            self._answer.status = self._parser.get_status_code()
+            self.reusable = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of the body."""
+        """Keep a piece of the body; too long a body ends the answer."""
         self._length += len(body)
-        if self._length > self._longest:
-            self._answer.body = None
-            self._complete()
-            self.close()
-        else:
+        if self._length <= self._longest:
             self._pieces.append(body)
+        elif not self._complete:
+            self._answer.body = None
+            self._complete = True
+            self.close()
 
     def on_message_complete(self) -> None:
         """An answer is complete, unless it is an interim one."""
-        if self._answer.status >= 200:
-            self._complete()
+        if self._answer.status >= 200 and not self._complete:
+            self._complete = True
+            self._join()
 
     # Inside.
 
-    def _complete(self) -> None:
-        pieces, waiting = self._pieces, self._waiting
-        self._waiting = None
-        if self._answer.body is not None:
-            self._answer.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(self._answer)
+    def _join(self) -> None:
+        pieces = self._pieces
+        self._answer.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _fail(self, error: Exception) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None and not waiting.done():
-            waiting.set_exception(error)
+    def _expire(self) -> None:
+        self.close()
+        self._end(TimeoutError())
+
+    def _end(self, answer: Answer | Exception) -> None:
+        done, self._done = self._done, None
+        self._cancel_timer()
+        self._freed(self)
+        if done is not None:
+            done(answer)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class Connections:
@@ -216,8 +248,7 @@ class Connections:
         Raises Unreachable and AccessError if there is no connection, and what aiohttp raises.
         """
         request = self._encoded(sending, grant)
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
+        until = asyncio.get_running_loop().time() + seconds
         kept = self._take(context)
         if kept is not None:
             try:
@@ -228,14 +259,38 @@ class Connections:
         fresh = await self._connect(sending, context, until)
         return await self._answered(fresh, request, until)
 
+    def begin(
+        self,
+        sending: OutgoingRequest,
+        grant: Grant,
+        context: ssl.SSLContext | None,
+        seconds: float,
+        done: Done,
+    ) -> bool:
+        """Send a request on a connection that is kept; return False if there is none.
+
+        ``done`` is called later, unless the connections are closed before. Raises AccessError.
+        """
+        if not self._idle:
+            return False
+        request = self._encoded(sending, grant)
+        kept = self._take(context)
+        if kept is None:
+            return False
+        self._busy.add(kept)
+        kept.exchange(request, asyncio.get_running_loop().time() + seconds, done)
+        return True
+
     def close(self) -> None:
         """Close all connections."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for connection in (*self._idle, *self._busy):
+        for connection in self._idle:
             connection.close()
         self._idle.clear()
+        for connection in tuple(self._busy):
+            connection.cancel()
 
     # Inside.
 
@@ -256,7 +311,9 @@ class Connections:
                 try:
                     keep_alive(sock)
                     _, connection = await loop.create_connection(
-                        lambda: _Connection(context, self._longest), sock=sock, **options
+                        lambda: _Connection(context, self._longest, self._give_back),
+                        sock=sock,
+                        **options,
                     )
                 except BaseException:
                     sock.close()
@@ -305,23 +362,22 @@ class Connections:
         return None
 
     async def _answered(self, connection: _Connection, request: bytes, until: float) -> Answer:
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[Answer] = loop.create_future()
-        timer = loop.call_at(until, _expire, waiting)
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._busy.add(connection)
+        connection.exchange(request, until, partial(_settle, waiting))
         try:
-            connection.exchange(request, waiting)
             return await waiting
-        finally:
-            timer.cancel()
-            self._busy.discard(connection)
-            self._give_back(connection, loop)
+        except asyncio.CancelledError:
+            connection.cancel()
+            raise
 
-    def _give_back(self, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_back(self, connection: _Connection) -> None:
         """Keep a connection for the next request, if its answer is complete."""
-        if not connection.free:
+        self._busy.discard(connection)
+        if connection.closed or not connection.reusable:
             connection.close()
             return
+        loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._sweep is None:
@@ -337,7 +393,11 @@ class Connections:
         self._sweep = loop.call_later(IDLE, self._close_idle, loop) if self._idle else None
 
 
-def _expire(waiting: asyncio.Future[Answer]) -> None:
-    """End an exchange whose time is over."""
-    if not waiting.done():
-        waiting.set_exception(TimeoutError())
+def _settle(waiting: asyncio.Future[Answer], answer: Answer | Exception) -> None:
+    """End an exchange that is awaited."""
+    if waiting.done():
+        return
+    if isinstance(answer, Exception):
+        waiting.set_exception(answer)
+    else:
+        waiting.set_result(answer)
