@@ -10,7 +10,7 @@ watches. A patch that conflicts is sent again; it contains only the fields that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from policy_sched.client.kube.rest import (
     Api,
     Begin,
     Decoding,
+    Ended,
     KeyedExecutor,
     Malformed,
     Unreachable,
@@ -50,6 +51,8 @@ from policy_sched.model import (
     PodInfo,
 )
 
+Plain = dict[str, Any]
+
 SENT: Final = 5
 """How often a binding is sent whose fate stays open."""
 
@@ -62,8 +65,18 @@ class BindConfirmation:
         self._may_write = may_write
         self._pods = Decoding(POD, Pod)
 
-    async def bound(self, pod: PodInfo, node: str) -> ClusterError | None:
-        """Bind a pod (by UID) to a node; return None, or why it is not bound there."""
+    def begin(self, pod: PodInfo, node: str, done: Callable[[ClusterError | None], None]) -> bool:
+        """Send a binding without waiting, if that is possible now; see `Api.begin`."""
+        path, binding = _binding(pod, node)
+        return self._api.begin("POST", path, binding, done, check=self._may_write)
+
+    async def bound(
+        self, pod: PodInfo, node: str, failed: ClusterError | None = None
+    ) -> ClusterError | None:
+        """Bind a pod (by UID) to a node; return None, or why it is not bound there.
+
+        ``failed``: the failure of the try that `begin` made.
+        """
         environment = self._api.environment
         pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
         refused: ClusterError | None = None
@@ -71,7 +84,9 @@ class BindConfirmation:
             if refused is not None:
                 await self._api.pause(pauses.next())
             try:
-                await self._send(pod, node)
+                path, binding = _binding(pod, node)
+                first, failed = failed, None
+                await self._api.request("POST", path, binding, check=self._may_write, failed=first)
             except ClusterError as error:
                 refused = error.with_traceback(None)  # which would keep this call, and it the error
                 if not _open(error):
@@ -88,13 +103,6 @@ class BindConfirmation:
                 return refused
         return refused
 
-    async def _send(self, pod: PodInfo, node: str) -> None:
-        path = object_path(POD, pod.namespace, pod.name, "binding")
-        meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-        target = {"kind": "Node", "name": node}
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-        await self._api.request("POST", path, binding, check=self._may_write)
-
     async def _read(self, pod: PodInfo) -> Pod | ClusterError:
         """Return the pod of that name, or why there is none to be read, however long it takes."""
         environment = self._api.environment
@@ -109,6 +117,14 @@ class BindConfirmation:
             await self._api.pause(pauses.next())
 
 
+def _binding(pod: PodInfo, node: str) -> tuple[str, Plain]:
+    """Return path and body of a binding."""
+    path = object_path(POD, pod.namespace, pod.name, "binding")
+    meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+    target = {"kind": "Node", "name": node}
+    return path, {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+
+
 def _open(error: ClusterError) -> bool:
     """Return whether a failed request may have been carried out, which a read can tell."""
     if isinstance(error, ApiError):
@@ -120,7 +136,6 @@ def _is(error: ClusterError, code: int) -> bool:
     return isinstance(error, ApiError) and error.code == code
 
 
-Plain = dict[str, Any]
 Failed = Callable[[str, str, ClusterError], None]
 """Called for each call that failed: its name, the object, the error."""
 
@@ -184,7 +199,8 @@ class KubeClient:
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod (by UID) to the node; ``done`` is called with the result."""
-        self.lanes.add(pod.uid, partial(self._bind, pod, node, done))
+        start = partial(self._begin_binding, pod, node, done)
+        self.lanes.add(pod.uid, partial(self._bind, pod, node, done), start)
 
     def delegate(self, pod: PodInfo, work: Callable[[], None], done: Done) -> None:
         """Run the work in a thread; ``done`` is called with the result."""
@@ -303,8 +319,21 @@ class KubeClient:
             done(None if deleted else decode_json(answer, request.kind), None)
         self._wake()
 
-    async def _bind(self, pod: PodInfo, node: str, done: Done) -> None:
-        done(await self._settling.bound(pod, node))
+    def _begin_binding(self, pod: PodInfo, node: str, done: Done, ended: Ended) -> bool:
+        def answered(failed: ClusterError | None) -> None:
+            if failed is not None:
+                ended(partial(self._bind, pod, node, done, failed))
+                return
+            done(None)
+            self._wake()
+            ended(None)
+
+        return self._settling.begin(pod, node, answered)
+
+    async def _bind(
+        self, pod: PodInfo, node: str, done: Done, failed: ClusterError | None = None
+    ) -> None:
+        done(await self._settling.bound(pod, node, failed))
         self._wake()
 
     async def _delegate(self, work: Callable[[], None], done: Done) -> None:
@@ -347,7 +376,20 @@ class KubeClient:
     def _send(self, call: str, pod: PodInfo, request: tuple[str, str, Plain, str]) -> None:
         gone_is_fine = call in ("delete_pod", "set_disruption_target")
         work = partial(self._attempt, call, pod.key, request, gone_is_fine=gone_is_fine)
-        self.lanes.add(pod.uid, work)
+        self.lanes.add(pod.uid, work, partial(self._begin_attempt, request, work))
+
+    def _begin_attempt(
+        self,
+        request: tuple[str, str, Plain, str],
+        work: Callable[..., Awaitable[None]],
+        ended: Ended,
+    ) -> bool:
+        def answered(failed: ClusterError | None) -> None:
+            ended(None if failed is None else partial(work, failed=failed))
+
+        method, path, body, content_type = request
+        check = self._check_lead
+        return self._api.begin(method, path, body, answered, content_type=content_type, check=check)
 
     def _patch(
         self,
@@ -372,10 +414,12 @@ class KubeClient:
         request: tuple[str, str, Plain, str],
         *,
         gone_is_fine: bool = False,
+        failed: ClusterError | None = None,
     ) -> None:
         method, path, body, content_type = request
         unversioned = method == "PATCH" and "resourceVersion" not in body["metadata"]
         for tries_left in reversed(range(CONFLICTS if unversioned else 1)):
+            first, failed = failed, None
             try:
                 await self._api.request(
                     method,
@@ -384,6 +428,7 @@ class KubeClient:
                     content_type=content_type,
                     repeatable=True,
                     check=self._check_lead,
+                    failed=first,
                 )
             except ClusterError as error:
                 if _gone(error) and gone_is_fine:

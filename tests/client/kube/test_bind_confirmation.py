@@ -6,7 +6,10 @@ import pytest
 
 from policy_sched.client.kube.client import NotLeading
 from tests.client.kube.stage import Asked, Wire, pod, status
-from tests.client.kube.test_client import bind, refusing, written
+from tests.client.kube.test_client import bind, connected, refusing, written
+
+__all__ = ["connected"]
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 def test_a_conflict_is_settled_by_reading_the_pod() -> None:

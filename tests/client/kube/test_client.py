@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from functools import partial
 from threading import Event, current_thread, main_thread
 from typing import Any
+
+import pytest
 
 from policy_sched.client.kube.client import KubeClient, NotLeading
 from policy_sched.client.kube.rest.client import Api, Settings
@@ -44,6 +47,34 @@ class Told:
         self.woken += 1
 
 
+CONNECTED: ContextVar[bool] = ContextVar("CONNECTED", default=False)
+"""Whether a connection is open when the client acts, so that it needs no task."""
+EARLIER = "/earlier"
+
+
+@pytest.fixture(params=[False, True], ids=["first", "later"])
+def connected(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test for a first request, and for one that finds an open connection."""
+    token = CONNECTED.set(request.param)
+    yield
+    CONNECTED.reset(token)
+
+
+pytestmark = pytest.mark.usefixtures("connected")
+
+
+def after_earlier(script: Script) -> Script:
+    """Accept the request that opens the connection."""
+
+    async def both(asked: Asked, wire: Wire) -> None:
+        if asked.path == EARLIER:
+            await wire.answer(200, {})
+        else:
+            await script(asked, wire)
+
+    return both
+
+
 def written(
     script: Script, act: Callable[[KubeClient, Told], None], **options: Any
 ) -> tuple[Stage, Told]:
@@ -52,7 +83,10 @@ def written(
 
     async def play() -> None:
         settings = Settings(retry_policy=RetryPolicy(tries=2))
-        async with stage(script) as here, here.api(settings) as api:
+        async with stage(after_earlier(script)) as here, here.api(settings) as api:
+            if CONNECTED.get():
+                await api.request("POST", EARLIER, {})
+                here.asked.clear()
             told = Told()
             client = KubeClient(api, failed=told.failed, wake=told.wake, **options)
             act(client, told)

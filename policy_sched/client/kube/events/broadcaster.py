@@ -22,7 +22,9 @@ from policy_sched.client.kube.rest import (
     NOT_FOUND,
     Api,
     Begin,
+    Ended,
     KeyedExecutor,
+    Room,
     at_once,
     collection_path,
     object_path,
@@ -233,7 +235,7 @@ class EventWriter:
         self._lost = lost
         self._series = EventSeries()
         self._lanes = KeyedExecutor(begin)
-        self._room = asyncio.Semaphore(TOGETHER)
+        self._room = Room(TOGETHER)
         self.queue = WorkQueue("events", api.environment.clocks.monotonic)
 
     def say(self, key: EventKey) -> None:
@@ -281,23 +283,47 @@ class EventWriter:
             return
         self.waiting += 1
         added = self.queue.added()
-        self._lanes.add(f"{write.namespace}/{write.name}", partial(self._take, write, added))
+        key = f"{write.namespace}/{write.name}"
+        start = None if write.series is not None else partial(self._begin, write, added)
+        self._lanes.add(key, partial(self._take, write, added), start)
 
-    async def _take(self, write: Write, added: int) -> None:
+    def _begin(self, write: Write, added: int, ended: Ended) -> bool:
+        """Send a new event without waiting, if that is possible now."""
+
+        def answered(failed: ClusterError | None) -> None:
+            if failed is not None:
+                ended(partial(self._take, write, added, number, failed))
+                return
+            self.queue.done(number)
+            self.waiting -= 1
+            ended(None)
+
+        path = collection_path(EVENT, write.namespace)
+        if not self._api.begin("POST", path, write.event, answered, aside=True):
+            return False
+        number = self.queue.begun(added)
+        return True
+
+    async def _take(
+        self, write: Write, added: int, number: int = 0, failed: ClusterError | None = None
+    ) -> None:
+        """Write an event; ``number`` and ``failed`` are those of the try that `_begin` made."""
         try:
-            async with self._room:
-                number = self.queue.begun(added)
-                try:
-                    await self._persist(write)
-                finally:
-                    self.queue.done(number)
+            await self._room.enter()
+            number = number or self.queue.begun(added)
+            try:
+                await self._persist(write, failed)
+            finally:
+                self.queue.done(number)
+                self._room.leave()
         finally:
             self.waiting -= 1
 
-    async def _persist(self, write: Write) -> None:
+    async def _persist(self, write: Write, failed: ClusterError | None) -> None:
         for tries_left in reversed(range(TRIES)):
+            first, failed = failed, None
             try:
-                await self._send(write)
+                await self._send(write, first)
             except ClusterError as error:
                 refused = isinstance(error, ApiError) and 400 <= error.code < 500
                 if isinstance(error, ApiError) and error.reason == "AlreadyExists":
@@ -311,7 +337,7 @@ class EventWriter:
             self.queue.retries += 1
             await self._api.environment.sleep(PAUSE)
 
-    async def _send(self, write: Write) -> None:
+    async def _send(self, write: Write, failed: ClusterError | None) -> None:
         if write.series is not None:
             path = object_path(EVENT, write.namespace, write.name)
             patch = {"series": write.series}
@@ -323,4 +349,4 @@ class EventWriter:
             else:
                 return
         path = collection_path(EVENT, write.namespace)
-        await self._api.request("POST", path, write.event, aside=True)
+        await self._api.request("POST", path, write.event, aside=True, failed=failed)

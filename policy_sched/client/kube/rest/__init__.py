@@ -28,8 +28,8 @@ from policy_sched.client.kube.rest.errors import (
     object_path,
     wait_of,
 )
-from policy_sched.client.kube.rest.keyed_executor import Begin, KeyedExecutor, at_once
-from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, away, first_of
+from policy_sched.client.kube.rest.keyed_executor import Begin, Ended, KeyedExecutor, at_once
+from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, Room, away, first_of
 from policy_sched.client.kube.rest.transport import JSON
 
 __all__ = [
@@ -43,11 +43,13 @@ __all__ = [
     "Api",
     "Begin",
     "Decoding",
+    "Ended",
     "Environment",
     "KeyedExecutor",
     "Malformed",
     "Place",
     "RetryPolicy",
+    "Room",
     "Selection",
     "Settings",
     "Status",

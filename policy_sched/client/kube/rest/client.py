@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from random import Random
 from typing import Any, Final, Protocol, Self
 
@@ -41,6 +41,7 @@ from policy_sched.client.kube.rest.retry import (
     REQUEST_BACKOFF,
     Recovery,
     RetryPolicy,
+    Room,
     TokenBucket,
     pause_before_retry,
 )
@@ -133,6 +134,10 @@ def nothing() -> None:
     """Check nothing."""
 
 
+class NewerCredentials(ClusterError):  # noqa: N818 - it is no failure of the request
+    """The credentials of a try were refused, and there may be newer ones."""
+
+
 class WriteRefused(ClusterError):  # noqa: N818 - intended, no mistake
     """This client only reads."""
 
@@ -142,7 +147,7 @@ class _Limits:
     """How many requests a second, and how many at once."""
 
     bucket: TokenBucket
-    room: asyncio.Semaphore
+    room: Room
 
 
 class Api:
@@ -213,13 +218,15 @@ class Api:
         timeout: float | None = None,
         check: Callable[[], None] = nothing,
         aside: bool = False,
+        failed: ClusterError | None = None,
     ) -> bytes:
         """Send a request, again if need be, and return the body of the answer.
 
         ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
         the same as once. ``timeout``: seconds for one try. ``check`` is called right before each
         try, and may raise ClusterError. ``aside``: within limits of its own, so that it neither
-        waits for others nor keeps them waiting. Raises ApiError for a refusal, Unreachable without
+        waits for others nor keeps them waiting. ``failed``: the failure of the first try, which
+        `begin` has made. Raises ApiError for a refusal, Unreachable without
         an answer, Malformed for one that is no JSON, AccessError without credentials.
         """
         data = None if body is None else msgspec.json.encode(body)
@@ -229,24 +236,113 @@ class Api:
         pauses: BackoffState | None = None
         tries = 0
         limits = self._limits[aside]
+        if isinstance(failed, NewerCredentials):
+            failed = None
         while True:
             tries += 1
-            wait = self._throttle(limits.bucket, method)
-            if wait > 0:
-                await self._wait_for_token(limits.bucket, wait)
-            try:
-                async with limits.room:
+            if failed is None:
+                wait = self._throttle(limits.bucket, method)
+                if wait > 0:
+                    await self._wait_for_token(limits.bucket, wait)
+                await limits.room.enter()
+                try:
                     check()
                     return await self._try(sending, timeout or self.settings.timeout)
-            except ClusterError as error:
-                self.recovery.failed(error)
-                if pauses is None:
-                    pauses = self._pauses()
-                pause = pause_before_retry(error, pauses, repeatable=repeatable)
-                if pause is None or not self._may_try_again(tries, began, pause):
-                    raise
-                requested = wait_of(error) is not None
+                except ClusterError as error:
+                    failed = error
+                finally:
+                    limits.room.leave()
+            self.recovery.failed(failed)
+            if pauses is None:
+                pauses = self._pauses()
+            pause = pause_before_retry(failed, pauses, repeatable=repeatable)
+            if pause is None or not self._may_try_again(tries, began, pause):
+                try:
+                    raise failed
+                finally:
+                    failed = None  # it keeps this call
+            requested, failed = wait_of(failed) is not None, None
             await self.pause(pause, requested=requested)
+
+    def begin(  # noqa: PLR0913  # a request has these parts; most are keywords
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        done: Callable[[ClusterError | None], None],
+        *,
+        content_type: str = JSON,
+        check: Callable[[], None] = nothing,
+        aside: bool = False,
+    ) -> bool:
+        """Make the first try of a request without a task, if it has to wait for nothing.
+
+        Returns whether it was sent. ``done`` is called later, once: with None for success, or
+        with the failure, with which `request` goes on. The other parts are those of `request`.
+        """
+        limits, connections = self._limits[aside], self._connections
+        if connections is None or not connections.idle or self.settings.read_only:
+            return False
+        try:
+            check()
+            grant = self.access.credentials.held()
+            if grant is None or not limits.room.try_enter():
+                return False
+        except ClusterError:
+            return False  # `request` raises it
+        data = msgspec.json.encode(body)
+        sending = OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
+        sent = False
+        try:
+            if limits.bucket.try_take():
+                began = self.environment.clocks.monotonic()
+                answered = partial(self._answered, sending, grant, limits.room, began, done)
+                context = self._tls.of(grant.certificate) if self._secure else None
+                sent = connections.begin(sending, grant, context, self.settings.timeout, answered)
+                if not sent:
+                    limits.bucket.give_back()
+        except ClusterError:
+            limits.bucket.give_back()
+        finally:
+            if not sent:
+                limits.room.leave()
+        if sent and self.traffic is not None:
+            self.traffic.throttled(method, self._authority, 0.0)
+        return sent
+
+    def _answered(  # what was begun has these parts
+        self,
+        sending: OutgoingRequest,
+        grant: Grant,
+        room: Room,
+        began: int,
+        done: Callable[[ClusterError | None], None],
+        answer: Answer | Exception,
+    ) -> None:
+        """Take the answer to what was begun."""
+        room.leave()
+        if self.observe is not None:
+            code = NO_ANSWER if isinstance(answer, Exception) else str(answer.status)
+            took = (self.environment.clocks.monotonic() - began) / SECOND
+            self.observe(code, sending.method, self._authority, took)
+        if isinstance(answer, Exception):
+            done(translation(sending, answer))
+            return
+        try:
+            self._accept(sending, grant, answer)
+        except ClusterError as error:
+            done(error.with_traceback(None))
+        else:
+            done(None)
+
+    def _accept(self, sending: OutgoingRequest, grant: Grant, answer: Answer) -> None:
+        """Raise what an answer means, unless it is a success."""
+        if answer.status == UNAUTHORIZED and self.access.credentials.refused(grant):
+            raise NewerCredentials(f"{sending}: the credentials were refused")
+        self._checked(sending, grant, answer)
+        if answer.body is None:
+            raise self._too_long(sending)
+        self.succeeded(sending, answer.body)
 
     def _pauses(self) -> BackoffState:
         environment = self.environment
@@ -302,7 +398,7 @@ class Api:
         bucket = TokenBucket(
             self.environment.clocks.monotonic, self.settings.qps, self.settings.burst
         )
-        return _Limits(bucket, asyncio.Semaphore(self.settings.connections))
+        return _Limits(bucket, Room(self.settings.connections))
 
     def _throttle(self, bucket: TokenBucket, method: str) -> float:
         """Take a token of the client's limit; return the seconds until it is available."""
@@ -327,13 +423,20 @@ class Api:
         except TROUBLE as error:
             raise translation(sending, error) from None
         if body is None:
-            limit = self.settings.longest_answer
-            raise Malformed(f"{sending}: the answer is longer than {limit} bytes")
+            raise self._too_long(sending)
+        self.succeeded(sending, body)
+        return body
+
+    def _too_long(self, sending: OutgoingRequest) -> Malformed:
+        limit = self.settings.longest_answer
+        return Malformed(f"{sending}: the answer is longer than {limit} bytes")
+
+    def succeeded(self, sending: OutgoingRequest, body: bytes) -> None:
+        """Note that a request was answered."""
         self.recovery.answered()
         if self.traffic is not None:
             sent = None if sending.data is None else len(sending.data)
             self.traffic.sized(sending.method, self._authority, sent, len(body))
-        return body
 
     async def _read(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
         """Return the body of an answer that may be long; None if it is too long."""
@@ -352,10 +455,14 @@ class Api:
         if answer.status == UNAUTHORIZED and credentials.refused(grant):
             grant = await credentials.grant()
             answer = await self._exchange(sending, grant, seconds)
+        self._checked(sending, grant, answer)
+        return answer.body
+
+    def _checked(self, sending: OutgoingRequest, grant: Grant, answer: Answer) -> None:
+        """Raise the refusal that an answer is, or that it is no JSON."""
         if answer.status >= REFUSED:
             raise self._refusal(answer, grant)
         check_content(sending, answer.content_type or JSON)
-        return answer.body
 
     async def _exchange(self, sending: OutgoingRequest, grant: Grant, seconds: float) -> Answer:
         assert self._connections is not None

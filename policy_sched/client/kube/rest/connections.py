@@ -236,6 +236,11 @@ class Connections:
         self._busy: set[_Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
 
+    @property
+    def idle(self) -> int:
+        """How many connections are kept."""
+        return len(self._idle)
+
     async def exchange(
         self,
         sending: OutgoingRequest,
@@ -271,8 +276,6 @@ class Connections:
 
         ``done`` is called later, unless the connections are closed before. Raises AccessError.
         """
-        if not self._idle:
-            return False
         request = self._encoded(sending, grant)
         kept = self._take(context)
         if kept is None:

@@ -12,6 +12,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 Work = Callable[[], Awaitable[None]]
+Ended = Callable[[Work | None], None]
+"""Told that what was started has ended, and of the work that continues it, if any."""
+Start = Callable[[Ended], bool]
+"""Starts work without a task, and returns whether it could; `Ended` is called later, once."""
 Begin = Callable[[Callable[[], None]], None]
 """Does something in the event loop's thread, now or soon."""
 
@@ -28,6 +32,7 @@ class KeyedExecutor:
         self._begin = begin
         self._waiting: dict[str, deque[Work]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._drained: list[asyncio.Future[None]] = []
         self._broken: list[BaseException] = []
 
     @property
@@ -35,16 +40,47 @@ class KeyedExecutor:
         """KeyedExecutor on which something is going on."""
         return len(self._waiting)
 
-    def add(self, key: str, work: Work) -> None:
-        """Do something after what is under way for the same key."""
+    def add(self, key: str, work: Work, start: Start | None = None) -> None:
+        """Do something after what is under way for the same key.
+
+        ``start``: how it is done without a task, if nothing is under way.
+        """
         waiting = self._waiting.get(key)
         if waiting is not None:
             waiting.append(work)
             return
         self._waiting[key] = deque((work,))
-        self._begin(partial(self._open, key))
+        self._begin(partial(self._open, key, start))
 
-    def _open(self, key: str) -> None:
+    def _open(self, key: str, start: Start | None) -> None:
+        if start is not None:
+            work = self._waiting[key].popleft()
+            if start(partial(self._ended, key)):
+                return
+            self._waiting[key].appendleft(work)
+        self._drive_on(key)
+
+    def _ended(self, key: str, more: Work | None) -> None:
+        """Continue a lane whose first work was done without a task."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return  # cancelled
+        if more is not None:
+            waiting.appendleft(more)
+        if waiting:
+            self._drive_on(key)
+        else:
+            self._close(key)
+
+    def _close(self, key: str) -> None:
+        del self._waiting[key]
+        if not self._waiting:
+            for waiter in self._drained:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._drained.clear()
+
+    def _drive_on(self, key: str) -> None:
         self._tasks.add(asyncio.get_running_loop().create_task(self._drive(key)))
 
     def check(self) -> None:
@@ -54,8 +90,13 @@ class KeyedExecutor:
 
     async def drained(self) -> None:
         """Wait until nothing is under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._waiting or self._tasks:
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+                continue
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._drained.append(waiter)
+            await waiter
 
     async def cancel(self) -> None:
         """Cancel all running work."""
@@ -75,7 +116,7 @@ class KeyedExecutor:
         except Exception as error:  # noqa: BLE001 - reported to the owner
             self._broken.append(error)
         finally:
-            del self._waiting[key]
+            self._close(key)
             task = asyncio.current_task()
             assert task is not None, "work is driven by a task"
             self._tasks.discard(task)

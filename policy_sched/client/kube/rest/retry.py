@@ -16,6 +16,7 @@ end. While some requests fail and others do not, pauses last as long as they sho
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -53,9 +54,56 @@ class TokenBucket:
         self._at = now
         return max(0.0, -self._tokens / self._qps)
 
+    def try_take(self) -> bool:
+        """Take a token if one is available now."""
+        if self.take() <= 0:
+            return True
+        self.give_back()
+        return False
+
     def give_back(self) -> None:
         """Return a token that was not used: the request was given up while it waited."""
         self._tokens = min(float(self._burst), self._tokens + 1)
+
+
+class Room:
+    """At most so many at the same time; those who wait enter in order.
+
+    A task waits in `enter`; other code uses `try_enter`. What entered calls `leave`.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def try_enter(self) -> bool:
+        """Enter if there is room now."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    async def enter(self) -> None:
+        """Enter as soon as there is room."""
+        if self.try_enter():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Make room for the next."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 PASSING: Final = frozenset({500, 502, 503, 504})

@@ -10,7 +10,7 @@ import pytest
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Fixed, Grant
 from policy_sched.client.kube.rest.client import Api, Settings
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
-from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.retry import RetryPolicy, Room
 from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage
 
 ONCE = Settings(retry_policy=RetryPolicy(tries=1))
@@ -274,5 +274,109 @@ def test_an_api_without_a_server_says_so() -> None:
             ) as caught:
                 await api.request("POST", "/x", {})
             assert not caught.value.sent
+
+    acted(play())
+
+
+def test_a_request_begins_without_a_task_if_nothing_is_awaited() -> None:
+    """It needs a kept connection, room, a token of the limit, and credentials at hand."""
+
+    async def play() -> None:
+        settings = Settings(qps=1, burst=2, connections=1)
+        async with stage(ok) as here, here.api(settings) as api:
+            told: list[object] = []
+            assert not api.begin("POST", "/x", {}, told.append), "no connection"
+            await api.request("POST", "/x", {})
+            assert api.begin("POST", "/y", {"a": 1}, told.append)
+            assert not api.begin("POST", "/z", {}, told.append), "no room"
+            while not told:
+                await asyncio.sleep(0.001)
+            assert not api.begin("POST", "/z", {}, told.append), "no token"
+            assert told == [None]
+            assert [(one.path, one.json) for one in here.asked[1:]] == [("/y", {"a": 1})]
+
+    acted(play())
+
+
+@pytest.mark.parametrize("failure", ["503", "401", "cut", "html"])
+def test_a_request_goes_on_after_a_first_try_that_failed(failure: str) -> None:
+    """The first try counts as one, whether in a task or not; a 401 asks for newer credentials."""
+    answers: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        answers.append(asked.headers.get("authorization", ""))
+        if len(answers) != 2:
+            await wire.raw(OK)
+        elif failure == "cut":
+            wire.cut()
+        elif failure == "html":
+            await wire.answer(200, b"<html>", Content_Type="text/html")
+        else:
+            await wire.answer(int(failure), {}, Retry_After="3")
+
+    async def play() -> None:
+        settings = Settings(retry_policy=RetryPolicy(tries=2))
+        async with stage(script) as here, here.api(settings, Renewed()) as api:
+            await api.request("POST", "/x", {})
+            told: list[Any] = []
+            assert api.begin("PATCH", "/x", {}, told.append)
+            while not told:
+                await asyncio.sleep(0.001)
+            if failure == "html":
+                with pytest.raises(Malformed):
+                    await api.request("PATCH", "/x", {}, repeatable=True, failed=told[0])
+                return
+            assert await api.request("PATCH", "/x", {}, repeatable=True, failed=told[0]) == b"{}"
+            assert len(answers) == 3
+            assert answers[2] == ("Bearer 2" if failure == "401" else "Bearer 1")
+            assert (3.0 in here.slept) == (failure == "503")
+
+    acted(play())
+
+
+class Renewed:
+    """Credentials that are replaced when they are refused."""
+
+    def __init__(self) -> None:
+        self._number = 1
+
+    async def grant(self) -> Grant:
+        """Return them."""
+        return self.held()
+
+    def held(self) -> Grant:
+        """Return them."""
+        return Grant(f"Bearer {self._number}")
+
+    def refused(self, _grant: Grant, /) -> bool:
+        """Replace them."""
+        self._number += 1
+        return True
+
+
+def test_room_is_given_in_order_and_survives_cancellation() -> None:
+    """The one that waits longest enters next; one that gave up takes no place."""
+
+    async def play() -> None:
+        room, entered = Room(1), []
+
+        async def enter(name: str) -> None:
+            await room.enter()
+            entered.append(name)
+
+        assert room.try_enter()
+        tasks = [asyncio.create_task(enter(name)) for name in "abc"]
+        await asyncio.sleep(0)
+        assert not room.try_enter()
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        room.leave()
+        await tasks[1]
+        assert entered == ["b"]
+        room.leave()
+        tasks[2].cancel()
+        await asyncio.wait([tasks[2]])
+        assert room.try_enter()
+        assert entered == ["b"]
 
     acted(play())
