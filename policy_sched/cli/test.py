@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.input.values import MaxCostLimit
+from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
@@ -22,7 +23,7 @@ from policy_sched.cli.output.diagnostics import (
 )
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
-from policy_sched.errors import Diagnostic, PolicySchedError
+from policy_sched.errors import Diagnostic, PolicySchedError, bounded
 from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.policytest import (
@@ -34,6 +35,7 @@ from policy_sched.policytest import (
     coverage_lines,
     percent,
     run_files,
+    scenarios_page,
     update_file,
 )
 from policy_sched.profiles.load import load_policies, policy_source
@@ -53,6 +55,7 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     update: Annotated[bool, Parameter(negative="")] = False,
     root: Annotated[str, Parameter(show_default=False)] = "",
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
+    report: str | None = None,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Run tests of policies and print every difference from what they expect, field by field.
@@ -78,10 +81,14 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     max_cost_limit
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
         policy may let its rules cost; a policy that asks for more is refused.
+    report
+        Write the results as one HTML file, too: what differs, and with --coverage the policies with
+        what tests have seen of each rule (needs jinja2, the extra console).
     output
         text: differences, then "N of M steps as expected"; json; junit; tap: version 14.
     """
     require_files(files)
+    require_report(report)
     covering = RuleCoverage() if coverage or threshold is not None else None
     folders = [root] if root else [file for file in files if Path(file).is_dir()]
     wanted = ScenarioRun(covering, roots=tuple(folders), max_cost_limit=max_cost_limit)
@@ -97,6 +104,9 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     if covering is not None:
         _expect_all(covering, files)
     locations = None if covering is None else covering.report()
+    if report is not None:
+        results = ScenarioReport(found.results, locations)
+        write_page(report, scenarios_page(results, bounded(found.problems)))
     _write(found, output, locations)
     if threshold is not None and locations is not None and percent(locations) < threshold:
         print(f"rule coverage {percent(locations):.1f} % is below {threshold:g} %", file=sys.stderr)

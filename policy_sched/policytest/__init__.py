@@ -9,6 +9,7 @@ from policy_sched.policytest.coverage import (
     coverage_lines,
     percent,
 )
+from policy_sched.policytest.page import scenarios_page
 from policy_sched.policytest.report import ScenarioReport
 from policy_sched.policytest.runner import FileResults, ScenarioRun, run_files
 from policy_sched.policytest.scenario import load_scenarios
@@ -24,5 +25,6 @@ __all__ = [
     "load_scenarios",
     "percent",
     "run_files",
+    "scenarios_page",
     "update_file",
 ]

@@ -381,22 +381,24 @@ def coverage_lines(found: Sequence[LocationCoverage]) -> Iterator[str]:
     """Yield a line for each rule and condition that lacks something, below its file."""
     for file, group in groupby(found, key=lambda one: one.location.file):
         locations = list(group)
-        yield f"{file}: {_counts(locations)}"
+        yield f"{file}: {counts_text(locations)}"
         for one in locations:
             if not one.covered:
                 at = one.location
                 yield (
                     f"  {file}:{at.line}:{at.column}: {at.policy}.{at.path}: "
-                    f"{_lack(one)}: {_shortened(at.text)}"
+                    f"{lack_text(one)}: {_shortened(at.text)}"
                 )
-    yield f"rule coverage {percent(found):.1f} %: {_counts(found)}"
+    yield f"rule coverage {percent(found):.1f} %: {counts_text(found)}"
 
 
-def _lack(one: LocationCoverage) -> str:
+def lack_text(one: LocationCoverage) -> str:
+    """Return what tests have not seen of a rule."""
     return f"never {' or '.join(one.missing)}" + (", it failed" if "error" in one.seen else "")
 
 
-def _counts(found: Sequence[LocationCoverage]) -> str:
+def counts_text(found: Sequence[LocationCoverage]) -> str:
+    """Return how many rules, and conditions within them, are covered."""
     rules = [one.covered for one in found if one.location.is_rule]
     conditions = [one.covered for one in found if not one.location.is_rule]
     parts = f"{sum(conditions)} of {len(conditions)} conditions within rules"

@@ -56,8 +56,8 @@ class ScenarioReport:
                     yield f"  {result.pod}"
                     for difference in result.differences:
                         yield f"    {difference.field}"
-                        yield f"      expected {_shown(difference.expected)}"
-                        yield f"      got      {_shown(difference.got)}"
+                        yield f"      expected {value_text(difference.expected)}"
+                        yield f"      got      {value_text(difference.got)}"
             yield f"{file}: {sum(r.ok for r in steps)} of {len(steps)}"
         yield self.last_line()
         if self.coverage is not None:
@@ -102,8 +102,11 @@ class ScenarioReport:
 def _lines_of(result: StepResult) -> Iterator[str]:
     """Yield what differs, each in a text of its own."""
     for one in result.differences:
-        yield one_line(f"{one.field}: expected {_shown(one.expected)}, got {_shown(one.got)}")
+        yield one_line(
+            f"{one.field}: expected {value_text(one.expected)}, got {value_text(one.got)}"
+        )
 
 
-def _shown(value: Value) -> str:
+def value_text(value: Value) -> str:
+    """Return what a field holds, as text."""
     return ", ".join(value) or "(none)" if isinstance(value, list) else str(value)

@@ -1,0 +1,167 @@
+"""The page of a test run: what differs, the files, and what tests have seen of each rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from policy_sched.errors import Diagnostic
+from policy_sched.model import counted
+from policy_sched.policytest.coverage import (
+    LocationCoverage,
+    counts_text,
+    lack_text,
+    percent,
+)
+from policy_sched.policytest.report import ScenarioReport, StepResult, value_text
+from policy_sched.web import (
+    Badge,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Meter,
+    Problem,
+    Section,
+    Source,
+    Summary,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+
+ROWS: Final = 500
+"""Rows of a table of differences."""
+LEGEND: Final = (
+    "Green: tests have seen every value. Red: a rule lacks one. Yellow: a condition does."
+)
+
+
+def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -> Summary:
+    """Return the report of a test run; ``problems``: of files that could not be run."""
+    wrong = [one for one in found.results if not one.ok]
+    sections = []
+    if problems:
+        sections.append(Section("Problems", [Problem.of(one) for one in problems]))
+    if wrong:
+        sections.append(Section("Differences", [_differences(wrong)]))
+    if found.results:
+        sections.append(Section("Files", [_files(found.results)]))
+    if found.coverage is not None:
+        sections.append(Section("Rule coverage", list(_coverage(found.coverage))))
+        sections += [_sources(found.coverage)] if found.coverage else []
+    answer = "Every step is as expected." if not wrong else _answer(wrong)
+    answer = "Files have problems." if problems and not wrong else answer
+    tone: Tone = "bad" if wrong or problems else "good"
+    facts = _numbers(found)
+    return Summary(found.last_line(), answer, sections, "test", tone, facts=facts)
+
+
+def _answer(wrong: Sequence[StepResult]) -> str:
+    scenarios = len({(one.file, one.scenario) for one in wrong})
+    steps = counted(len(wrong), "step")
+    differ = "differs" if len(wrong) == 1 else "differ"
+    return f"{steps} of {counted(scenarios, 'scenario')} {differ} from what is expected."
+
+
+def _numbers(found: ScenarioReport) -> Facts:
+    wrong = sum(not one.ok for one in found.results)
+    facts = [
+        Fact("As expected", f"{len(found.results) - wrong:,}", f"of {len(found.results):,} steps"),
+        Fact("Different", Text(f"{wrong:,}", tone="bad" if wrong else "")),
+        Fact("Files", f"{len({one.file for one in found.results}):,}"),
+    ]
+    if found.coverage is not None:
+        rules = [one.covered for one in found.coverage if one.location.is_rule]
+        note = f"{sum(rules):,} of {len(rules):,} rules"
+        facts.append(Fact("Rule coverage", f"{percent(found.coverage):.1f} %", note))
+    return Facts(facts, big=True)
+
+
+def _differences(wrong: Sequence[StepResult]) -> Table:
+    rows: list[list[Value]] = [
+        [
+            one.scenario,
+            one.pod,
+            difference.field,
+            value_text(difference.expected),
+            Text(value_text(difference.got), tone="bad"),
+            Text(one.file, tone="dim"),
+        ]
+        for one in wrong
+        for difference in one.differences
+    ]
+    heads = ("Scenario", "Pod", "Field", "Expected", "Got", "File")
+    more = f"and {len(rows) - ROWS:,} more, which --output json has" if len(rows) > ROWS else ""
+    return Table("Field by field", [Column(head) for head in heads], rows[:ROWS], more)
+
+
+def _files(results: Sequence[StepResult]) -> Table:
+    rows: list[list[Value]] = []
+    for file, of_file in groupby(results, key=lambda one: one.file):
+        steps = list(of_file)
+        good = sum(one.ok for one in steps)
+        state = Badge("as expected", "good") if good == len(steps) else Badge("differs", "bad")
+        scenarios = len({one.scenario for one in steps})
+        rows.append([file, str(scenarios), f"{good} of {len(steps)}", state])
+    columns = [
+        Column("File"), Column("Scenarios", True), Column("Steps as expected", True), Column(""),
+    ]  # fmt: skip
+    return Table("In the order in which they ran", columns, rows)
+
+
+def _coverage(found: Sequence[LocationCoverage]) -> Iterator[Block]:
+    """Yield a row for each policy file, and one for each rule that lacks something."""
+    rows: list[list[Value]] = []
+    for file, of_file in groupby(found, key=lambda one: one.location.file):
+        locations = list(of_file)
+        share = percent(locations)
+        tone: Tone = "good" if share == 100 else "warn"
+        rows.append([file, Meter(share / 100, f"{share:.1f} %", tone), counts_text(locations)])
+    columns = [Column("Policy file"), Column("Rules"), Column("Seen")]
+    yield Table("By file", columns, rows, empty="no policy was tested")
+    lacking: list[list[Value]] = [
+        [
+            f"{at.policy}.{at.path}",
+            Text(lack_text(one), tone="bad" if at.is_rule else "warn"),
+            Text(at.text, code=True),
+            Text(f"{at.file}:{at.line}:{at.column}", tone="dim"),
+        ]
+        for one in found
+        if not one.covered
+        for at in [one.location]
+    ]
+    heads = ("Rule", "Lacks", "Expression", "Place")
+    if lacking:
+        yield Table("What tests have not seen", [Column(head) for head in heads], lacking)
+
+
+def _sources(found: Iterable[LocationCoverage]) -> Section:
+    """Return the source of each policy, with what tests have seen of its rules."""
+    sources = []
+    for file, of_file in groupby(found, key=lambda one: one.location.file):
+        locations = list(of_file)
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue  # the tables have its rules
+        by_line = groupby(locations, key=lambda one: one.location.line)
+        marks = {line: _mark(list(of_line)) for line, of_line in by_line}
+        sources.append(Source(file, text, marks, folded=all(one.covered for one in locations)))
+    return Section("Sources", sources, LEGEND)
+
+
+def _mark(locations: Sequence[LocationCoverage]) -> Badge:
+    """Return what tests have seen of the rules and conditions that begin on a line."""
+    lacking = [one for one in locations if not one.covered]
+    if not lacking:
+        return Badge("", "good")
+    tone: Tone = "bad" if any(one.location.is_rule for one in lacking) else "warn"
+    words = dict.fromkeys(
+        lack_text(one) if one.location.is_rule else f"{one.location.text}: {lack_text(one)}"
+        for one in lacking
+    )
+    return Badge("; ".join(words), tone)
