@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.input.parallel_map import cores
+from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import (
     FAILED,
     OK,
@@ -28,9 +29,9 @@ from policy_sched.experiments import (
     draw,
     engine_of,
     keep_experiment,
-    page,
     read_sweep,
     run_tasks,
+    sweep_page,
     tables,
     write,
     write_tables,
@@ -78,10 +79,11 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         plot).
     report
         Write one HTML file with figures, tables and the experiment, which needs no network
-        (needs matplotlib, the extra plot).
+        (needs matplotlib and jinja2, the extras plot and console).
     output
         text or json: what is printed.
     """
+    require_report(report)
     prepared = read(experiment, settings)
     store = Store(Path(results or f"{prepared.name}-results"))
     workers = jobs or cores()
@@ -107,7 +109,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
                 write(store.folder / "figures" / f"{one.name}.{form}", one.write(form))
         if report:
             text = Path(experiment).read_text(encoding="utf-8")
-            write(Path(report), page(found, drawn, text).encode())
+            write_page(report, sweep_page(found, drawn, text))
     write_report(found, output)
     return FAILED if outcome.failures else OK
 

@@ -2,13 +2,13 @@
 
 An Experiment is read and compiled (reading, variants, inputs, measures, sweep), its runs are done
 by an engine and kept by their keys (runs, engine, running, results), and become tables, statistics
-and figures (statistics, report, figures, html). tune searches for the best variant.
+and figures (statistics, report, figures, page). tune searches for the best variant.
 """
 
 from policy_sched.experiments.engine import Engine, engine_of
 from policy_sched.experiments.figures import Drawn, axis_label, draw
-from policy_sched.experiments.html import page
 from policy_sched.experiments.objective import Objective
+from policy_sched.experiments.page import sweep_page
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import (
     Store,
@@ -83,7 +83,6 @@ __all__ = [
     "named",
     "number_text",
     "open_experiment_problems",
-    "page",
     "paired",
     "patch_of_winner",
     "points",
@@ -92,6 +91,7 @@ __all__ = [
     "search_lines",
     "signed",
     "stored_report",
+    "sweep_page",
     "tables",
     "trials_table",
     "values_of",

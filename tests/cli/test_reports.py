@@ -205,6 +205,65 @@ def test_diff_without_a_cluster_shows_the_policies_alone(
     assert page.tables == []
 
 
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Seen}
+spec:
+  filter:
+  - expression: pod.name != "b"
+    message: not here
+  - expression: node.labels.?disk.orValue("") != "x"
+    message: never
+"""
+TESTS = """\
+name: both values of the first rule
+policies: [policy.yaml]
+objects: [{node: n1}]
+pending: [a, b]
+expect: [{pod: a, chosen: n1}, {pod: b, chosen: n1}]
+"""
+
+
+def test_tests_show_differences_and_the_rules_that_they_miss(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path
+) -> None:
+    """What differs comes first; the source has a mark at each rule."""
+    (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    (tmp_path / "tests.yaml").write_text(TESTS, encoding="utf-8")
+    tests = str(tmp_path / "tests.yaml")
+    page, found = reported(capsys, file, "test", tests, "--coverage", code=1)
+    assert page.headings == [
+        (1, "1 of 2 steps as expected"),
+        (2, "Differences"), (2, "Files"), (2, "Rule coverage"), (2, "Sources"),
+    ]  # fmt: skip
+    assert [(row[1], row[2], row[3], row[4]) for row in page.table("Field by field").rows[1:]] == [
+        (one["pod"], one["field"], one["expected"], "(none)") for one in found["differences"]
+    ]
+    lacking = [one for one in found["coverage"]["rules"] if not one["covered"]]
+    assert [(row[0], row[1]) for row in page.table("What tests have not seen").rows[1:]] == [
+        (f"{one['policy']}.{one['rule']}", "never false") for one in lacking
+    ]
+    assert f"{found['coverage']['percent']:.1f} %" in page.text
+    rows = [a["class"] for tag, a in page.elements if (a.get("class") or "").startswith("row ")]
+    assert rows == ["row good", "row bad"]
+
+
+def test_tests_without_coverage_and_with_broken_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path
+) -> None:
+    """A file that cannot be read as tests is a problem with its line and a caret."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("{name: x, pendign: []}", encoding="utf-8")
+    assert run(["test", str(broken), "--report", str(file)]) == 1
+    page = Page(file.read_text(encoding="utf-8"))
+    assert page.headings == [(1, "0 of 0 steps as expected"), (2, "Problems")]
+    assert 'error PS702 unknown key "pendign"' in page.text
+    assert "^~~~~~~" in page.text
+    assert "Rule coverage" not in page.text
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from policy_sched.cli.main import run
 from policy_sched.experiments.figures import pareto_front
 from policy_sched.profiles.models import Measure
 from tests.experiments.examples import tiny
+from tests.web.reading import Page
 
 GRID: dict[str, Any] = {
     "variants": [],
@@ -55,16 +57,36 @@ def test_the_report_needs_no_network(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     options = ["--report", str(report), "-j", "1", "--results", str(tmp_path / "r")]
     assert run(["sweep", tiny(tmp_path, GRID), *options]) == 0
-    text = report.read_text(encoding="utf-8")
-    assert text.count("<svg") == 4
-    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", text)
-    assert not re.search(r"url\((?!#)", text)
-    assert "default-src 'none'" in text
-    assert "kind: Experiment" in text
-    assert "Differences from fit=1,images=1" in text
-    identifiers = re.findall(r'\bid="([^"]+)"', text)
-    assert len(identifiers) == len(set(identifiers)), "a figure's parts have names of their own"
-    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= set(identifiers)
+    page = Page(report.read_text(encoding="utf-8"))
+    pictures = [attributes for tag, attributes in page.elements if tag == "img"]
+    assert pictures[0]["alt"] == "Cores < all"
+    assert len(pictures) == 4
+    for one in pictures:
+        kind, _, data = (one["src"] or "").partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        assert not re.search(rb"""[ :](?:src|href)\s*=\s*["'](?!#|data:)""", b64decode(data))
+    addresses = [a.get("src") or a.get("href") or "" for _, a in page.elements]
+    assert not [one for one in addresses if one and not one.startswith("data:image/svg+xml;")]
+    assert "kind: Experiment" in page.text
+    assert (2, "Differences from fit=1,images=1") in page.headings
+
+
+def test_the_report_has_the_numbers_of_the_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Differences, intervals and verdicts are those that are printed, and so are all measures."""
+    report = tmp_path / "report.html"
+    options = ["--report", str(report), "-j", "1", "--results", str(tmp_path / "r")]
+    assert run(["sweep", tiny(tmp_path), *options]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    page = Page(report.read_text(encoding="utf-8"))
+    differences = page.table("Over equal seeds").rows[1:]
+    assert len(differences) == 2
+    for variant, measure, _mean, *numbers in differences:
+        assert " ".join([variant, measure, *numbers]) in text
+    rows = page.table("Over all seeds").rows[1:]
+    assert len(rows) == 4
+    assert all(" ".join(row) in text for row in rows)
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
@@ -73,7 +95,8 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     changes = {"variants": [{"name": "<script>x</script>"}]}
     options = ["--report", str(report), "-j", "1", "--results", str(tmp_path / "r")]
     assert run(["sweep", tiny(tmp_path, changes), *options]) == 0
-    assert "<script>" not in report.read_text(encoding="utf-8")
+    page = Page(report.read_text(encoding="utf-8"))
+    assert "<script>x</script>" in page.column("Over all seeds", "Variant")
 
 
 @pytest.mark.parametrize(
