@@ -32,16 +32,10 @@ from policy_sched.simulate.report import (
 from policy_sched.simulate.timeline import Retry, Timeline, play, waits
 from policy_sched.simulate.timeline_page import timeline_charts, timeline_page
 from policy_sched.simulate.timeline_result import (
-    Buckets,
     PodTimeline,
-    StepFunction,
     TimelineResult,
-    Waiting,
-    bucket_width,
     duration_text,
     never_placed,
-    victims_of,
-    waiting_by_priority,
 )
 from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
 from policy_sched.simulate.workloads import ExpansionError, expand
@@ -51,22 +45,18 @@ __all__ = [
     "Allocation",
     "Application",
     "Applied",
-    "Buckets",
     "ExpansionError",
     "NodeUsage",
     "PodTimeline",
     "Retry",
     "RuleHits",
     "Run",
-    "StepFunction",
     "Timeline",
     "TimelineResult",
     "VirtualClient",
-    "Waiting",
     "add_policies",
     "allocations",
     "applied_text",
-    "bucket_width",
     "duration_text",
     "expand",
     "explain_after_queue",
@@ -87,8 +77,6 @@ __all__ = [
     "timeline_charts",
     "timeline_page",
     "turned_away",
-    "victims_of",
-    "waiting_by_priority",
     "waiting_with",
     "waits",
 ]

@@ -270,10 +270,10 @@ class Buckets:
         return Buckets(edges, pending, result.running.summed(edges)[0], used, percent)
 
 
-def bucket_width(result: TimelineResult, wanted: int = WANTED_BUCKETS) -> int:
-    """Return a round length of time, in nanoseconds, that gives at most so many buckets."""
+def bucket_width(result: TimelineResult) -> int:
+    """Return a round length of time, in nanoseconds, that gives some two dozen buckets."""
     span = result.end - result.start
-    return next((w for w in WIDTHS if w * wanted >= span), WIDTHS[-1])
+    return next((w for w in WIDTHS if w * WANTED_BUCKETS >= span), WIDTHS[-1])
 
 
 def waiting_by_priority(result: TimelineResult) -> dict[int, Waiting]:

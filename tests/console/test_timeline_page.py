@@ -9,11 +9,11 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.console.pages.page import Query
-from policy_sched.console.pages.timeline import Choices, charts, fine, moment, values, waiting_at
+from policy_sched.console.pages.timeline import Choices, moment, moments, values, waiting_at
 from policy_sched.console.trials import TimelineQuestion, packed
 from policy_sched.errors import PolicySchedError
 from policy_sched.simulate import TimelineResult, duration_text
-from policy_sched.web import Facts, Table
+from policy_sched.web import Table
 from tests.console.browsing import of_files, pages
 from tests.console.files import put
 
@@ -65,43 +65,40 @@ def test_the_summary_is_that_of_simulate(
     words = ["simulate", str(cluster), "--timeline", "--config", str(FILES.config)]
     run([*words, "--policies", FILES.policies[0], "-o", "json"])
     printed = json.loads(capsys.readouterr().out)
-    facts = values(result)["facts"]
-    assert isinstance(facts, Facts)
-    shown = {one.name: one.value for one in facts.facts}
+    shown = values(result)
+    numbers = {one.name: one.value for one in shown["summary"].facts.facts}
     summary = printed["summary"]
-    assert shown["pods placed"] == str(summary["placed"])
-    assert shown["longest queue"] == str(summary["longestQueue"])
-    assert shown["preemptions"] == str(summary["preemptions"])
-    assert shown["attempts"] == str(summary["attempts"])
+    assert numbers["Pods placed"] == str(summary["placed"])
+    assert numbers["Longest queue"] == str(summary["longestQueue"])
+    assert numbers["Preemptions"] == str(summary["preemptions"])
+    assert numbers["Attempts"] == str(summary["attempts"])
     assert summary["preemptions"] > 0
-    intervals = values(result)["sections"][-1].blocks[-1]
+    (intervals,) = next(one for one in shown["sections"] if one.title == "Intervals").blocks
     assert isinstance(intervals, Table)
     assert [(row[1], row[2]) for row in intervals.rows] == [
         (str(one["queue"]), f"{one['running']:.1f}") for one in printed["buckets"]
     ]
 
 
-def test_curves_are_over_the_same_times(result: TimelineResult) -> None:
-    """Every curve has a value for each position of the slider."""
-    buckets = fine(result)
-    found = charts(result, buckets)
-    lengths = {len(one.x) for one in found} | {len(s.values) for c in found for s in c.series}
-    assert lengths == {len(buckets.pending)} == {values(result)["last"] + 1}
-    queue = next(one for one in found if one.name == "queue").series[0].values
-    assert max(v for v in queue if v is not None) == max(result.pending.values)
-    preempted = next(one for one in found if one.name == "preemptions").series[0].values
-    assert sum(v for v in preempted if v is not None) == len(result.evictions)
+def test_the_slider_goes_through_the_times_of_the_curves(result: TimelineResult) -> None:
+    """Every curve has a value for each position, and curves are not shown twice."""
+    shown = values(result)
+    lengths = {len(one.x) for one in shown["charts"]}
+    lengths |= {len(series.values) for one in shown["charts"] for series in one.series}
+    assert lengths == {shown["last"] + 1} == {len(shown["times"])}
+    assert {one.x_name for one in shown["charts"]} == {shown["axis"]}
+    assert "Over time" not in [one.title for one in shown["sections"]]
 
 
 def test_a_moment_names_the_pods_that_wait(result: TimelineResult) -> None:
     """At every moment of the slider the list is as long as the queue is."""
-    buckets = fine(result)
-    for time in buckets.edges[:-1].tolist():
-        assert len(waiting_at(result, time)) == result.pending.at(time)
-    number = int(buckets.pending.argmax())
+    times = moments(result)
+    queues = [result.pending.at(time) for time in times]
+    assert [len(waiting_at(result, time)) for time in times] == queues
+    assert max(queues) > 0
+    number = queues.index(max(queues))
     section = moment(result, number)
-    since = int(buckets.edges[number]) - result.start
-    assert section.title == f"After {duration_text(since)}"
+    assert section.title == f"After {duration_text(times[number] - result.start)}"
     assert moment(result, 10**8).title == f"After {values(result)['times'][-1]}"
 
 

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from aiohttp import web
 
+from policy_sched.console.pages.links import linked
 from policy_sched.console.pages.page import Page, Query, Results, View, node_href, pod_href
 from policy_sched.console.pages.policy_editor import fragment, refused
 from policy_sched.console.sources import Source
 from policy_sched.console.trials import TIMELINES, TRIAL_PROCESS, TimelineQuestion, cluster_of
 from policy_sched.errors import PolicySchedError
-from policy_sched.model import counted, nanoseconds_of
+from policy_sched.model import nanoseconds_of
 from policy_sched.simulate import (
-    Buckets,
     PodTimeline,
     Retry,
     TimelineResult,
-    Waiting,
-    applied_text,
-    bucket_width,
     duration_text,
-    never_placed,
-    victims_of,
-    waiting_by_priority,
+    timeline_charts,
+    timeline_page,
 )
 from policy_sched.web import (
-    Chart,
     Column,
     Fact,
     Facts,
-    Prose,
     Section,
-    Series,
     Table,
     Text,
     Value,
@@ -128,46 +120,25 @@ async def at(source: Source | None, request: web.Request) -> web.Response:
 
 
 def values(found: TimelineResult) -> View:
-    """Return the values of a result's template."""
-    buckets = fine(found)
-    starts = _starts(buckets)
+    """Return the values of a result's template: the report, with a slider above its curves."""
+    summary = timeline_page(found)
+    charts = timeline_charts(found)
+    times = moments(found)
     return {
-        "facts": Facts(_facts(found), big=True),
+        "summary": summary,
         "note": _note(found),
-        "last": len(starts) - 1,
-        "times": [duration_text(int(x * SECOND)) for x in starts],
-        "charts": charts(found, buckets),
-        "sections": [
-            *([_preemptions(found)] if found.evictions else []),
-            _waiting(found),
-            *([_lost(found)] if never_placed(found) else []),
-            _policies(found),
-            _as_printed(found),
-        ],
+        "last": len(times) - 1,
+        "times": [duration_text(time - found.start) for time in times],
+        "axis": charts[0].x_name,
+        "charts": charts,
+        "sections": linked(one for one in summary.sections if one.blocks != charts),
         "first": moment(found, 0),
     }
 
 
-def fine(found: TimelineResult) -> Buckets:
-    """Return the buckets of the curves."""
-    return Buckets.of(replace(found, bucket=bucket_width(found, POINTS)))
-
-
-def _starts(buckets: Buckets) -> list[float]:
-    return [(edge - int(buckets.edges[0])) / SECOND for edge in buckets.edges[:-1].tolist()]
-
-
-def _facts(found: TimelineResult) -> list[Fact]:
-    pods, lost = len(found.lives), len(never_placed(found))
-    waiting = Waiting.of(found.lives)
-    return [
-        Fact("pods placed", f"{pods - lost:,}", f"of {pods:,}, on {counted(found.nodes, 'node')}"),
-        Fact("makespan", duration_text(found.end - found.start)),
-        Fact("longest queue", f"{max(found.pending.values, default=0):,}", "pods"),
-        Fact("waiting, median", duration_text(waiting.p50), f"99 %: {duration_text(waiting.p99)}"),
-        Fact("preemptions", f"{len(found.evictions):,}", f"of {counted(victims_of(found), 'pod')}"),
-        Fact("attempts", f"{sum(life.attempts for life in found.lives):,}"),
-    ]
+def moments(found: TimelineResult) -> list[int]:
+    """Return the times that the slider goes through: those of the curves."""
+    return [found.start + round(x * SECOND) for x in timeline_charts(found)[0].x]
 
 
 def _note(found: TimelineResult) -> str:
@@ -181,58 +152,10 @@ def _note(found: TimelineResult) -> str:
     return ""
 
 
-def charts(found: TimelineResult, buckets: Buckets) -> list[Chart]:
-    """Return the curves, all over the same times."""
-    x = _starts(buckets)
-    shown = [name for name in buckets.percent if any(found.allocatable[name].values)]
-    waits = _waits(found, buckets)
-    preemptions = _preempted(found, buckets)
-
-    def chart(name: str, title: str, unit: str, series: Sequence[Series], high: float) -> Chart:
-        axis = "since the start"
-        return Chart(name, title, axis, x, series, unit, "duration", stepped=True, high=high)
-
-    pods = [
-        Series("in the queue, at most", [float(one) for one in buckets.pending]),
-        Series("running, mean", [round(float(one), 3) for one in buckets.running]),
-    ]
-    shares = [Series(name, [round(float(v), 3) for v in buckets.percent[name]]) for name in shown]
-    return [
-        chart("queue", "Queue and running pods", "pods", pods, 1.0),
-        chart("used", "Utilisation: requested of allocatable", "%", shares, 100.0),
-        chart("waits", "Waiting time of the pods that were bound", "s", waits, 1.0),
-        chart("preemptions", "Preemptions", "", [Series("preemptions", preemptions)], 1.0),
-    ]
-
-
-def _waits(found: TimelineResult, buckets: Buckets) -> list[Series]:
-    """Return median and 90 % of the waits of the pods that were bound in each bucket."""
-    by_bucket: defaultdict[int, list[PodTimeline]] = defaultdict(list)
-    for life in found.lives:
-        if life.bound is not None:
-            by_bucket[_bucket(buckets, life.bound)].append(life)
-    each = [Waiting.of(by_bucket[i]) for i in range(len(buckets.pending))]
-    return [
-        Series("median", [one.p50 / SECOND if one.pods else None for one in each]),
-        Series("90 %", [one.p90 / SECOND if one.pods else None for one in each]),
-    ]
-
-
-def _preempted(found: TimelineResult, buckets: Buckets) -> list[float]:
-    counts = Counter(_bucket(buckets, one.at) for one in found.evictions)
-    return [float(counts[i]) for i in range(len(buckets.pending))]
-
-
-def _bucket(buckets: Buckets, time: int) -> int:
-    """Return the number of the bucket that a time is in."""
-    number = int(buckets.edges.searchsorted(time, side="right")) - 1
-    return min(max(number, 0), len(buckets.pending) - 1)
-
-
 def moment(found: TimelineResult, number: int) -> Section:
-    """Return the state at the start of a bucket: queue, running pods, and the pods that wait."""
-    buckets = fine(found)
-    time = int(buckets.edges[min(number, len(buckets.pending) - 1)])
+    """Return the state at one of the moments: queue, running pods, and the pods that wait."""
+    times = moments(found)
+    time = times[min(number, len(times) - 1)]
     waits = waiting_at(found, time)
     used: list[Fact] = [
         Fact(name, f"{100 * found.used[name].at(time) / capacity:.1f} %")
@@ -281,75 +204,6 @@ def _outcome(life: PodTimeline, time: int) -> Value:
     if life.bound is None:
         return Text(f"never placed: {life.message}", tone="bad")
     return Text(life.node, node_href(life.node), note=f"in {duration_text(life.bound - time)}")
-
-
-def _waiting(found: TimelineResult) -> Section:
-    named = {f"priority {p}": waiting for p, waiting in waiting_by_priority(found).items()}
-    if len(named) != 1:
-        named = {"all": Waiting.of(found.lives), **named}
-    rows: list[Sequence[Value]] = [
-        [name, f"{w.pods:,}", *map(duration_text, (w.p50, w.p90, w.p99, w.longest))]
-        for name, w in named.items()
-    ]
-    heads = ("Pods", "50 %", "90 %", "99 %", "longest")
-    columns = [Column("Pods with"), *(Column(head, number=True) for head in heads)]
-    return Section("Waiting", [Table("From creation to binding", columns, rows)])
-
-
-def _preemptions(found: TimelineResult) -> Section:
-    rows: list[Sequence[Value]] = [
-        [
-            duration_text(one.at - found.start),
-            Text(one.pod, pod_href(one.pod)),
-            Text(one.node, node_href(one.node)),
-            ", ".join(one.victims),
-        ]
-        for one in found.evictions[:MOST]
-    ]
-    count = len(found.evictions)
-    more = f"and {count - MOST:,} more" if count > MOST else ""
-    columns = [Column("After"), Column("Pod"), Column("Takes"), Column("From")]
-    return Section("Preemptions", [Table(f"Preemptions ({count:,})", columns, rows, more)])
-
-
-def _lost(found: TimelineResult) -> Section:
-    lost = never_placed(found)
-    rows: list[Sequence[Value]] = [
-        [Text(life.pod, pod_href(life.pod)), str(life.attempts), life.message]
-        for life in lost[:MOST]
-    ]
-    more = f"and {len(lost) - MOST:,} more" if len(lost) > MOST else ""
-    columns = [Column("Pod"), Column("Attempts", number=True), Column("Last message")]
-    title = f"Never placed ({len(lost):,})"
-    return Section(title, [Table("Pods without a node at the end", columns, rows, more)])
-
-
-def _policies(found: TimelineResult) -> Section:
-    rows: list[Sequence[Value]] = [[one.policy, applied_text(one)] for one in found.policies]
-    columns = [Column("Policy"), Column("Applied to")]
-    table = Table("Policies in force", columns, rows, empty="only the default profile decides")
-    return Section("Policies", [table])
-
-
-def _as_printed(found: TimelineResult) -> Section:
-    """Return the buckets that `simulate --timeline` prints."""
-    buckets = Buckets.of(found)
-    shown = [name for name in buckets.percent if any(found.allocatable[name].values)]
-    rows: list[Sequence[Value]] = [
-        [
-            duration_text(start - found.start),
-            f"{buckets.pending[i]}",
-            f"{buckets.running[i]:.1f}",
-            *(f"{buckets.percent[name][i]:.1f} %" for name in shown),
-        ]
-        for i, start in enumerate(buckets.edges[:-1].tolist())
-    ]
-    columns = [
-        Column("From"),
-        *(Column(name, number=True) for name in ("Queue", "Running", *shown)),
-    ]
-    note = [Text("As simulate --timeline prints them.", tone="dim")]
-    return Section("Intervals", [Prose(note), Table("Intervals of equal length", columns, rows)])
 
 
 PAGE: Final = Page(

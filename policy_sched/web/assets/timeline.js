@@ -6,7 +6,7 @@
     const words = JSON.parse(root.querySelector(".slider script").textContent)[at];
     root.querySelector("output").textContent = words;
     slider.setAttribute("aria-valuetext", words);
-    for (const plot of uPlot.sync("since the start").plots) {
+    for (const plot of uPlot.sync(root.dataset.timeline).plots) {
       const left = plot.valToPos(plot.data[0][at], "x");
       plot.setCursor({ left, top: plot.bbox.height / devicePixelRatio / 2 }, false);
     }
