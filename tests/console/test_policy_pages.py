@@ -219,14 +219,16 @@ def test_ties_are_set_apart(tmp_path: Path) -> None:
     edits = {str(tmp_path / "mine.yaml"): keeping("Mine", "true")}
     trial = TrialQuestion(files, edits, packed(source.objects())).answer()
     tables = {one.caption: one for one in _tables(trial)}
-    apart = next(one for name, one in tables.items() if name.startswith("Ties, set apart"))
-    others = next(one for name, one in tables.items() if name.startswith("Pods that go to another"))
+    apart = next(one for name, one in tables.items() if name.startswith("Pods that move by chance"))
+    others = next(one for name, one in tables.items() if name.startswith("Pods that change"))
     assert trial.found is not None
     causes = trial.found.placements.causes  # type: ignore[union-attr]
     assert len(apart.rows) == causes["tie"] > 0
     assert len(others.rows) == causes["policy"] + causes["follows"] > 0
-    gains = tables["Nodes: pods more or fewer"]
-    assert sum(int(str(net)) for _, net in gains.rows) == 0
+    assert [str(row[0].href) for row in apart.rows] == [  # type: ignore[union-attr]
+        f"/pods/default/{str(row[0].text).partition('/')[2]}"  # type: ignore[union-attr]
+        for row in apart.rows
+    ]
 
 
 NODE = (
@@ -252,7 +254,7 @@ def test_several_seeds_say_what_is_noise(folder: Path) -> None:
     question = TrialQuestion(files, edits, packed(source.objects()), seeds=(0, 1, 2))
     text = rendered(sections(question.answer(), "/policies/edit?"))
     assert "95 % interval" in text
-    assert "3 seeds (0 to 2)" in text
+    assert "3 seeds" in text
 
 
 def test_a_cluster_without_pending_pods_says_so(folder: Path, tmp_path: Path) -> None:
@@ -262,7 +264,6 @@ def test_a_cluster_without_pending_pods_says_so(folder: Path, tmp_path: Path) ->
     question = TrialQuestion(source.store.files, {}, packed(source.objects()))
     text = rendered(sections(question.answer(), "/policies/edit?"))
     assert "no pending pods" in text
-    assert "Every pod stays where it is" in text
 
 
 def test_hits_name_each_rule_and_hostile_names_only_appear() -> None:
