@@ -279,5 +279,5 @@ def test_hits_name_each_rule_and_hostile_names_only_appear() -> None:
 def test_the_hits_of_the_set_in_force_are_fetched(folder: Path) -> None:
     """The fragment has the policy and its rule."""
     (text,) = pages(source_of(folder), "/policies/hits")
-    assert "GpuBinPacking: " in text
+    assert "GpuBinPacking.filter[0]" in text
     assert "<html" not in text

@@ -168,9 +168,10 @@ def files(texts: Sequence[SourceText], problems: Sequence[Diagnostic]) -> list[d
             "href": address(EDIT, file=one.path),
             "path": one.path,
             "problem": one.problem,
-            "source": SourceBlock(one.path, one.text, _marks(one.path, problems), folded=True),
+            "source": SourceBlock(one.path, one.text, marks, folded=not marks),
         }
         for one in texts
+        for marks in (_marks(one.path, problems),)
     ]
 
 
@@ -199,7 +200,7 @@ def hits_sections(hits: Hits) -> list[Section]:
         )
         rows += [
             [
-                Text(f"{one.policy}: {rule.rule}", tone="dim"),
+                Text(rule.rule, tone="dim"),
                 f"{rule.pods:,}",
                 f"{rule.nodes:,}",
                 "",
