@@ -61,6 +61,8 @@ def draw(spec: ExperimentSpec, results: Results) -> list[Drawn]:
     """Return the figures of an experiment's results. Raises PolicySchedError without matplotlib."""
     require("matplotlib", "plot")
     wanted = spec.figures or tuple(_fitting(spec, results))
+    if not results:
+        return []
     found = []
     for number, figure in enumerate(wanted, start=1):
         name = f"{number:02}-{figure.kind.lower()}-{'-'.join(figure.measures)}"

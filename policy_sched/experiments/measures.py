@@ -262,10 +262,18 @@ class Series:
             column.append(value)
 
     def summary(self, number: int, how: str, end: int) -> float | None:
-        """Return what stands for the run: Last, Mean, Max, or Integral (over seconds)."""
+        """Return what stands for the run: Last, Mean, Max, or Integral (over seconds).
+
+        Raises PolicySchedError if a value is infinite or no number.
+        """
         values = np.array(self.values[number], np.float64)
         if not values.size:
             return None
+        finite = np.isfinite(values)
+        if not finite.all():
+            event = int(finite.argmin())
+            what = f"measure {self.names[number]} is {values[event]:g} at event {event + 1}"
+            raise PolicySchedError(f"{what}: a division by zero, or a number beyond doubles")
         if how == "Last":
             return float(values[-1])
         if how == "Max":

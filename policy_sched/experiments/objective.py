@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -76,7 +77,7 @@ class Objective:
             problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
             found = diagnostic(problem, policy.match_conditions[0].text)
             raise PolicyError([self._as_written(found)]) from None
-        return None if error else float(value)
+        return None if error or not math.isfinite(value) else float(value)
 
     def _diagnostic(self, code: str, message: str, hint: str) -> Diagnostic:
         width = len(self.text)

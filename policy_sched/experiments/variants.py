@@ -35,6 +35,7 @@ from policy_sched.profiles.models import (
     SearchAxis,
     Variant,
     did_you_mean,
+    path_text,
 )
 from policy_sched.profiles.reload import PolicyFiles
 
@@ -163,19 +164,33 @@ def check_search(
     variants: Sequence[CompiledVariant],
     computed: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Compile the first variant with each value, or both ends, of what a search may change."""
-    base = base_changes(loaded)
-    for i, axis in enumerate(loaded.spec.search):
-        at: Path = ("spec", "search", i)
-        tried: list[tuple[str | int, Any]] = list(enumerate(axis.values))
-        whole = is_whole(axis, variants)
-        for key in ("least", "most") if not axis.values else ():
-            limit = getattr(axis, key)
-            tried.append((key, int(limit) if whole and float(limit).is_integer() else limit))
-        for step, value in tried:
-            path = (*at, "values", step) if isinstance(step, int) else (*at, step)
-            changes = axis_changes(axis, value, path).over(base)
+    """Compile the first variant with each value, or both ends, of what a search may change.
+
+    The other axes have their first values, as tune sets all of them.
+    """
+    axes = loaded.spec.search
+    tried = [_tried(axis, variants, ("spec", "search", i)) for i, axis in enumerate(axes)]
+    for i, axis in enumerate(axes):
+        for place, value in tried[i]:
+            changes = base_changes(loaded)
+            for other, (first, *_) in zip(axes, tried, strict=True):
+                if other is not axis:
+                    changes = axis_changes(other, first[1], first[0]).over(changes)
+            changes = axis_changes(axis, value, place).over(changes)
             compiled_variant(loaded, axis_name(axis), {}, changes, computed)
+
+
+def _tried(axis: SearchAxis, variants: Iterable[HasPlans], at: Path) -> list[tuple[Path, Any]]:
+    """Return the values of a list, or both ends of a range, with their places."""
+    if axis.values:
+        return [((*at, "values", i), value) for i, value in enumerate(axis.values)]
+    whole = is_whole(axis, variants)
+    ends = {"least": axis.least, "most": axis.most}
+    return [
+        ((*at, key), int(one) if whole and one.is_integer() else one)
+        for key, one in ends.items()
+        if one is not None
+    ]
 
 
 def is_whole(axis: SearchAxis, variants: Iterable[HasPlans]) -> bool:
@@ -357,7 +372,10 @@ def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object
     if at[1:2] in (("matrix",), ("search",)) and problem.code in (UNKNOWN_KEY, UNKNOWN_PLUGIN):
         axis = getattr(loaded.spec, str(at[1]))[at[2]]
         at = (*at[:3], "param" if axis.weight is None else "weight")
-    message = _IN_QUOTES.sub(r'"\1"', _PREFIX.sub("", problem.message))
+    message = _IN_QUOTES.sub(r'"\1"', problem.message)
+    inside = "" if argument is None else argument[3].removeprefix(".")
+    shown = f"{inside}: " if inside and not path_text(at).endswith(inside) else ""
+    message = _PREFIX.sub(shown, message)
     on_key = problem.code == UNKNOWN_KEY and at[1] not in ("matrix", "search", "computed")
     loaded.problem(at, problem.code, message, hint, on_key=on_key)
 

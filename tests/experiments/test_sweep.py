@@ -242,6 +242,21 @@ def test_a_broken_variant_loses_nothing_else(
     assert [one["h"] for one in rows(tmp_path / "r", "runs")] == ["200.0", "200.0"]
 
 
+@pytest.mark.parametrize(("rule", "word"), [("0.0 / 0.0", "nan"), ("-1.0 / 0.0", "-inf")])
+def test_a_value_that_is_no_number_is_a_failure(
+    rule: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is infinite or no number is in no table and no figure; the runs are named."""
+    changes = {"measures": [{"name": "m", "nodes": rule}, {"name": "p", "pods": "Placed"}]}
+    report = str(tmp_path / "report.html")
+    options = ["--figures", "svg", "--report", report]
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes), *options) == 1
+    out = capsys.readouterr().out
+    assert f"  packed, seed 2: measure m is {word} at event 1: a division by zero" in out
+    assert rows(tmp_path / "r", "runs") == []
+    assert Path(report).exists()
+
+
 def test_a_matrix_runs_every_combination(tmp_path: Path) -> None:
     """Axes of weights and parameters are multiplied with the variants."""
     changes: dict[str, Any] = {

@@ -149,3 +149,4 @@ def test_an_objective_is_computed_from_measures() -> None:
     objective = Objective("cpu - 2.0 * height", ["cpu", "height", "waiting"])
     assert objective({"cpu": 10.0, "height": 3.0, "waiting": None}) == 4.0
     assert objective({"cpu": 10.0, "height": None}) is None
+    assert Objective("cpu / height", ["cpu", "height"])({"cpu": 1.0, "height": 0.0}) is None
