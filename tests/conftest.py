@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 # Hundreds of tests start a Python process: each would compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Commands that tests start keep nothing in the home directory.
+os.environ["POLICY_SCHED_CACHE"] = ""
 
 settings.register_profile(
     "steady",

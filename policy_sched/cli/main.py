@@ -36,6 +36,7 @@ def main() -> None:
     """Run the command line of this process and exit."""
     # No matrix is multiplied here, and each of NumPy's threads would cost 10 ms to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("POLICY_SCHED_CACHE", _cache_directory())
     gc.set_threshold(*GC_THRESHOLDS)
     sys.excepthook = _our_mistake
     _open_streams()
@@ -49,6 +50,13 @@ def main() -> None:
         if sys.stdout.isatty():
             print("policy-sched is starting ...", end="\r", flush=True)  # imports take a second
     sys.exit(run(sys.argv[1:]))
+
+
+def _cache_directory() -> str:
+    """Return where compiled rules are kept: with the user's other caches; "" without a home."""
+    home = os.environ.get("HOME", "")
+    caches = os.environ.get("XDG_CACHE_HOME") or (home and os.path.join(home, ".cache"))
+    return os.path.join(caches, "policy-sched") if os.path.isabs(caches) else ""
 
 
 def _open_streams() -> None:

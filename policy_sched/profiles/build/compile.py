@@ -16,6 +16,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import CompiledPolicy, compile_policy
 from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import PolicySource
+from policy_sched.profiles.build.rules_cache import rules_cache
 from policy_sched.profiles.load import LIMIT, content_hash
 
 Outcome = tuple[CompiledPolicy | None, tuple[Diagnostic, ...]]
@@ -44,23 +45,30 @@ class _ProblemsError(Exception):
         self.outcome = outcome
 
 
-def compiled(source: PolicySource, digest: str = "") -> Outcome:
+def compiled(source: PolicySource, digest: str = "", *, kept: bool = False) -> Outcome:
     """Check and compile a policy; None if there are errors among the diagnostics.
 
-    ``digest``: the `content_hash` of the source, if it is known.
+    ``digest``: the `content_hash` of the source, if it is known. ``kept``: it is looked up in the
+    rules cache, and kept there.
     """
     try:
-        return _without_problems(_Form(digest or content_hash(source), source)), ()
+        return _without_problems(_Form(digest or content_hash(source), source), kept=kept), ()
     except _ProblemsError as error:
         return error.outcome
 
 
 @lru_cache(maxsize=LIMIT)
-def _without_problems(form: _Form) -> CompiledPolicy:
+def _without_problems(form: _Form, *, kept: bool) -> CompiledPolicy:
     """Return a compiled policy. Raises _ProblemsError, which is not kept."""
+    cache = rules_cache() if kept else None
+    known = None if cache is None else cache.find(form.digest)
+    if known is not None:
+        return known
     policy, problems = _compile(form.source)
     if policy is None or problems:
         raise _ProblemsError((policy, problems))
+    if cache is not None:
+        cache.keep(form.digest, policy)
     return policy
 
 

@@ -30,6 +30,7 @@ from policy_sched.plugins import GATED_PARTS, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import DevicePolicy, ProfileDeviceRules, rule_plugin
 from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
+from policy_sched.profiles.build.rules_cache import rules_cache
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import (
     GENERIC_WORKLOAD,
@@ -107,19 +108,23 @@ def compile_profiles(
     problems = list(known)
     plans, found = resolve(config, (*shipped, *policies), plugin_points())
     problems += found
+    own = {policy.name for policy in shipped} - {policy.name for policy in policies}
     problems += config.place.diagnostics(certificate_problems(config.model.extenders))
     results = []
     for i, plan in enumerate(plans):
         ready: dict[str, CompiledPolicy] = {}
         hashes = _plugin_hashes(plan)
         for name, source in plan.policies.items():
-            policy, more = compiled(source, hashes[name].whole)
+            policy, more = compiled(source, hashes[name].whole, kept=name in own)
             problems += (d for d in more if d not in problems)
             if policy is not None:
                 ready[name] = policy
         problems += _unsupported(config, i, plan)
         problems += _too_costly(config, i, plan, ready)
         results.append(CompiledPlan(plan, ready, _plan_hash(plan, hashes), hashes))
+    cache = rules_cache()
+    if cache is not None:
+        cache.save()
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
 
