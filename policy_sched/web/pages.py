@@ -10,7 +10,7 @@ from policy_sched import __version__
 from policy_sched.errors import PolicySchedError
 from policy_sched.web.files import asset
 from policy_sched.web.sections import Summary
-from policy_sched.web.text import json_for_script, visible, visible_lines
+from policy_sched.web.text import json_for_script, pieces, visible, visible_lines
 
 if TYPE_CHECKING:
     import jinja2
@@ -44,7 +44,7 @@ def environment(package: str = "policy_sched.web") -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"lines": _lines, "script_data": _script_data}
+    found.filters |= {"breaking": _breaking, "lines": _lines, "script_data": _script_data}
     found.globals |= {"asset": asset, "inlined": _inlined, "version": __version__}
     return found
 
@@ -108,6 +108,13 @@ def _lines(text: str) -> Markup:
     from markupsafe import escape  # noqa: PLC0415  # comes with the extra
 
     return escape(visible_lines(text))
+
+
+def _breaking(text: str) -> Markup:
+    """Return a text, escaped, whose longest words may go on in the next line."""
+    from markupsafe import Markup  # noqa: PLC0415  # comes with the extra
+
+    return Markup("<wbr>").join(pieces(visible(text)))
 
 
 def _finalized(value: object) -> object:

@@ -12,6 +12,9 @@ _UNSEEN: Final = re.compile(
     "\ud800-\udfff]"  # halves of characters
 )
 _UNSEEN_IN_LINES: Final = re.compile(_UNSEEN.pattern.replace("\x0a-\x1f", "\x0b\x0c\x0e-\x1f"))
+LONGEST: Final = 40
+"""Characters after which a line may end in a word that is longer."""
+_PIECE: Final = re.compile(rf"\S{{1,{LONGEST}}}\s*|\s+")
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\x1b": "\\e"}
 
 
@@ -23,6 +26,11 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """Return a text of several lines, in which characters that cannot be seen are escapes."""
     return _UNSEEN_IN_LINES.sub(_escape, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def pieces(text: str) -> list[str]:
+    """Return a text in pieces between which a line may end, although it has no blank there."""
+    return _PIECE.findall(text)
 
 
 def _escape(found: re.Match[str]) -> str:

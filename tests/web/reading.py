@@ -48,6 +48,8 @@ class Page(HTMLParser):
         return [row[place] for row in rows]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr":
+            return
         self.elements.append((tag, dict(attrs)))
         if tag == "table":
             self.tables.append(Table())
