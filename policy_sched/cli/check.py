@@ -46,7 +46,10 @@ def check(  # noqa: PLR0913  # one parameter for each option
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
     strict: Annotated[bool, Parameter(name=["--strict", "--fail-on-warn"], negative="")] = False,
     lint_fatal: Annotated[bool, Parameter(negative="")] = False,
-    snapshot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    snapshot: Annotated[
+        tuple[str, ...],
+        Parameter(name=["--snapshot", "--cluster"], negative="", show_default=False),
+    ] = (),
     nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     ignore_unknown: Annotated[bool, Parameter(negative="")] = False,
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
@@ -73,10 +76,10 @@ def check(  # noqa: PLR0913  # one parameter for each option
     lint_fatal
         Exit with 3 if there are warnings and no errors, as promtool does.
     snapshot
-        Manifests of a cluster, as simulate reads them: warns of labels, resources, taints and
-        priority classes that nothing there has, and of filters that reject all of its nodes.
-        Selectors over devices are warned about that name attributes which no device there has;
-        those in the manifests are checked, too.
+        Manifests or a snapshot of a cluster, as simulate reads them: warns of labels, resources,
+        taints and priority classes that nothing there has, and of filters that reject all of its
+        nodes. Selectors over devices are warned about that name attributes which no device there
+        has; those in the manifests are checked, too.
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown

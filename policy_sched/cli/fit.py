@@ -29,7 +29,7 @@ from policy_sched.scheduler.setup import read_policies
 
 
 def fit(  # noqa: PLR0913  # the options of the verb
-    pod: Annotated[str, Parameter(name="POD.yaml", allow_leading_hyphen=True)],
+    pod: Annotated[str, Parameter(name="POD", allow_leading_hyphen=True)],
     /,
     *,
     cluster: ClusterPaths,

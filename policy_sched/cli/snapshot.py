@@ -43,7 +43,7 @@ Words = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 
 def snapshot(  # noqa: PLR0913  # the options of the verb
-    file: Annotated[str, Parameter(name="FILE.jsonl.gz")],
+    file: Annotated[str, Parameter(name="FILE")],
     /,
     *,
     kubeconfig: str | None = None,
@@ -63,7 +63,8 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
     Parameters
     ----------
     file
-        The file to write. It is replaced if it exists, and only its owner may read it.
+        The file to write; its name ends in .jsonl.gz. It is replaced if it exists, and only its
+        owner may read it.
     kubeconfig
         The cluster of this kubeconfig (or list of them, as in KUBECONFIG), or of the pod that the
         process runs in (in-cluster). The user needs to list what the scheduler reads; nothing is

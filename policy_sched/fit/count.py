@@ -23,6 +23,7 @@ from policy_sched.fit.report import Fit, LabelFit, NodeFit, Victim, tally
 from policy_sched.fit.unit import Unit
 from policy_sched.framework import Status
 from policy_sched.framework.evaluate import FEASIBLE
+from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import (
     ApiObject,
@@ -140,11 +141,22 @@ def fit(
 
     ``limit`` and ``preempting`` bound the replicas in free room and those with evictions.
     ``label``: a label of nodes by whose values the result is broken down. ``advance`` is called
-    with the number of further replicas. Raises PolicySchedError if no profile decides the pods.
+    with the number of further replicas. Raises PolicySchedError if no profile decides the pods, or
+    no node has the label.
     """
+    _check_label(cluster.scheduler, label)
     count = _Count(cluster, unit, advance)
     count.run(limit, preempting)
     return count.result(label)
+
+
+def _check_label(scheduler: Scheduler, label: str) -> None:
+    nodes = [node for node in scheduler.cache.nodes.nodes if node is not None]
+    known = {key for node in nodes for key in node.metadata.labels} if label else set[str]()
+    if known and label not in known:
+        close = nearest(label, known)
+        hint = f"; did you mean {close}?" if close else ""
+        raise PolicySchedError(f'no node has the label "{label}"{hint}')
 
 
 class _Count:

@@ -10,6 +10,7 @@ import pytest
 from policy_sched.cli.main import run
 
 CLUSTER = str(Path(__file__).parents[2] / "policies" / "example-cluster" / "manifests")
+POD_FILE = "POD"
 POD = """\
 apiVersion: v1
 kind: Pod
@@ -117,9 +118,15 @@ def test_the_clusters_classes_apply(pod: str, capsys: pytest.CaptureFixture[str]
     [
         (["-", "--cluster", "-"], "standard input is either the pod or the cluster, not both"),
         (["none.yaml", "--cluster", CLUSTER], "none.yaml: No such file or directory"),
+        (
+            [POD_FILE, "--cluster", CLUSTER, "--per", "topology.kubernetes.io/zones"],
+            '"topology.kubernetes.io/zones"; did you mean topology.kubernetes.io/zone?',
+        ),
     ],
 )
-def test_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage(
+    arguments: list[str], message: str, pod: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Mistakes of the command line are named."""
-    assert run(["fit", *arguments]) == 2
+    assert run(["fit", *(pod if one == POD_FILE else one for one in arguments)]) == 2
     assert message in capsys.readouterr().err

@@ -75,6 +75,23 @@ def test_a_snapshot_can_be_anonymized_later(
     assert not any("web-1" in one["pod"] for one in found)
 
 
+def test_every_verb_takes_it_as_a_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verbs that need a cluster read the file; simulate has clusters as arguments."""
+    path = taken(tmp_path)
+    policies = str(Path(CLUSTER).parents[1])
+    for arguments in (
+        ["check", f"{policies}/gang"],
+        ["eval", "node.labels.size()"],
+        ["diff", f"{policies}/default", f"{policies}/gang"],
+        ["explain", "shop/web-1"],
+        ["fit", f"{CLUSTER}/pending.yaml"],
+    ):
+        assert run([*arguments, "--cluster", path]) in (0, 1), arguments
+        assert "unknown option" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -13,7 +13,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from aiohttp import web
@@ -294,8 +294,14 @@ class Endpoints:
         """Count the replicas of the pod in the body."""
         if request.method != "POST":
             return _not_allowed("POST")
+        nodes, pods = [
+            (await self._authorizer.authorize(caller, RequestAttributes(verb, "", kind))).allowed
+            for verb, kind in (("get", "nodes"), ("list", "pods"))
+        ]
         try:
             query = FitQuery.of(request.query)
+            if not nodes:
+                query = replace(query, per="")
             async with asyncio.timeout(TAKEN):
                 body = await request.read()
             found = await self._fitting.of(body, query)
@@ -309,10 +315,6 @@ class Endpoints:
             raise
         except PolicySchedError as error:
             return _status(400, "BadRequest", str(error))
-        nodes, pods = [
-            (await self._authorizer.authorize(caller, RequestAttributes(verb, "", kind))).allowed
-            for verb, kind in (("get", "nodes"), ("list", "pods"))
-        ]
         return await _report(request, found.restricted(nodes=nodes, pods=pods))
 
     async def _explain(

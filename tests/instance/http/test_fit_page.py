@@ -53,7 +53,13 @@ def test_names_are_for_those_who_may_read_them(served: Served) -> None:
 
     async def scenario() -> None:
         async with served.session() as ask:
-            mine = await ask("/fit?per=zone", "autoscaler", "POST", BODY, Accept="application/json")
+            mine = await ask(
+                "/fit?per=zone",
+                "autoscaler",
+                "POST",
+                BODY,
+                Accept="application/json",
+            )
             document = json.loads(mine["text"])
             assert document["replicas"] > 0
             assert document["byNode"] == []
