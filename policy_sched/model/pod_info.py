@@ -230,7 +230,9 @@ class PodInfo:
 
     def on(self, node: str) -> PodInfo:
         """Return the pod as if it were on that node."""
-        there = PodInfo.of(self.pod)
+        there = PodInfo.__new__(PodInfo)
+        for name in _EAGER:
+            setattr(there, name, getattr(self, name))
         there.node_name = node
         return there
 

@@ -62,7 +62,6 @@ DEFAULT_MEMORY: Final = 200 * 1024 * 1024
 """Bytes of a container without a memory request, for scoring (upstream's value)."""
 
 _DEFAULTS: Final = {"cpu": DEFAULT_MILLI_CPU * MICRO, "memory": DEFAULT_MEMORY * NANO}
-_DEFAULT_UNITS: Final = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 _BASIC: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 Nanos = dict[str, int]
@@ -133,26 +132,29 @@ def is_pod_level_resource(name: str) -> bool:
 def totals(pod: Pod) -> Totals:
     """Return a pod's effective requests. Raises ValueError if a quantity is not valid."""
     spec, status = pod.spec, pod.status
-    containers = spec.containers
     if (
-        len(containers) == 1
-        and not spec.init_containers
+        not spec.init_containers
         and not spec.overhead
         and spec.resources is None
         and not status.container_statuses
         and not status.allocated_resources
     ):
-        return _simple_totals(tuple(containers[0].resources.requests.items()))
+        return _plain_totals(*[tuple(c.resources.requests.items()) for c in spec.containers])
     return _general_totals(pod)
 
 
 @lru_cache(maxsize=16_384)
-def _simple_totals(requests: tuple[tuple[str, Amount], ...]) -> Totals:
-    """Return the totals of a pod with a single container that has these requests."""
-    requested = _in_units({name: nanos(amount) for name, amount in requests})
-    if "cpu" in requested and "memory" in requested:
+def _plain_totals(*containers: tuple[tuple[str, Amount], ...]) -> Totals:
+    """Return the totals of a pod whose containers have these requests, and nothing else counts."""
+    amounts: Nanos = {}
+    added: Nanos = {}
+    for container in containers:
+        one = {name: nanos(amount) for name, amount in container}
+        _add(amounts, one)
+        _add(added, _DEFAULTS | one)
+    requested, non_zero = _in_units(amounts), _in_units(added)
+    if non_zero == requested:
         return Totals.of(requested, requested, requested)
-    non_zero = _DEFAULT_UNITS | requested
     return Totals.of(requested, non_zero, non_zero)
 
 

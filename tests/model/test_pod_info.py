@@ -239,3 +239,14 @@ def test_queued_pods_are_themselves() -> None:
     entry = QueuedPod(found, enqueued_at=5)
     assert entry != QueuedPod(found, enqueued_at=5)
     assert (entry.attempts, entry.unschedulable_count) == (0, 0)
+
+
+@pytest.mark.parametrize("value", [FULL, {"metadata": {"name": "small"}}])
+def test_on_a_node(value: dict[str, Any]) -> None:
+    """A pod on another node differs in the node's name alone."""
+    info = PodInfo.of(msgspec.convert(value, Pod))
+    there, anew = info.on("other"), PodInfo.of(info.pod)
+    different = {name for name in FIELDS if getattr(there, name) != getattr(anew, name)}
+    assert different == {"node_name"}
+    assert there.node_name == "other"
+    assert there.pod is info.pod

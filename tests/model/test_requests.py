@@ -197,6 +197,8 @@ class TestNonZero:
     def test_equal_pods_share(self) -> None:
         """Simple pods with equal requests share one result."""
         assert totals(pod(container(cpu="1"))) is totals(pod(container(cpu="1")))
+        two = [pod(container(cpu="1"), container(memory="1Ki")) for _ in range(2)]
+        assert totals(two[0]) is totals(two[1])
 
 
 class TestResize:

@@ -26,6 +26,7 @@ from policy_sched.language.ir import (
     LoopKind,
     Op,
     PodCount,
+    Region,
     Shapes,
     ops,
 )
@@ -108,7 +109,7 @@ class ConstantPool:
         return text
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+\Z")
+_NAME = re.compile(r"[A-Za-z_]\w*\Z|[0-9]+(\.[0-9]+)?\Z")
 INDENT = "    "
 _MAX_NESTING = 80
 """Parentheses in each other; Python compiles at most 200."""
@@ -151,6 +152,9 @@ class Emitter:
         known = self._texts.get(op)
         if known is not None:
             return known
+        if self.placement.is_joint(op):
+            self._write_joint()
+            return self._texts[op]
         if op.kind is ops.CONST:
             return self.slots.literal(op.data)
         if op.kind is ops.PARAM:
@@ -173,7 +177,7 @@ class Emitter:
         return text
 
     def named(self, op: Op, scope: Block) -> str:
-        """Return a text of ``op`` that may be repeated: a name or a whole number."""
+        """Return a text of ``op`` that may be repeated: a name or a number."""
         text = self.text(op, scope)
         if not _NAME.match(text):
             name = f"{self._name(op)}n"
@@ -218,6 +222,8 @@ class Emitter:
             counted = sized and home.in_loop
             self.steps += counted
             return self.slots.call(op.data, arguments, op.rep[0] == "t", counted=counted)
+        if op.kind is ops.MASKED and all(a.kind is ops.CONST and a.data for a in op.args[::2]):
+            return f"[{', '.join(arguments[1::2])}]"
         return self._fill(template, op, arguments)
 
     def _fill(self, template: str, op: Op, arguments: list[str]) -> str:
@@ -278,24 +284,15 @@ class Emitter:
     def _write_region(self, op: Op, name: str, home: Block) -> None:
         region = self.placement.regions[op]
         keyed = op.key is not None and op.key is not MIXED
-        bound = {f: self.text(f, home) for f in region.fixed}
-        names = {o: f"a{o.serial}" for o in region.by_row}
-        placement = CodeMotion([op], False, [*bound, *names], self.placement.shapes)
-        inner = Emitter(placement, self.slots, bound | names, (self.placement.shapes, f"{name}_"))
-        result = inner.root(op)
-        self.steps += inner.steps
-        self.refills = self.refills or inner.refills
-        body = Block()
-        arguments = ["row"] if region.row else []
-        arguments += [names[o] for o in region.by_row]
+        lines, results, arguments = self._row_function(region, name, home)
         distinct = keyed and bool(region.by_row)
-        lines = inner.lines()
+        body = Block()
         if distinct and not lines:
             # One function for all values: a call for each would cost more than most bodies.
-            body.lines = [f"return [{result} for {arguments[0]} in values]"]
+            body.lines = [f"return [{results[0]} for {arguments[0]} in values]"]
             home.lines += [f"def {name}f(values):", body]
         else:
-            body.lines = [*lines, f"return {result}"]
+            body.lines = [*lines, f"return {results[0]}"]
             home.lines += [f"def {name}f({', '.join(arguments)}):", body]
             if distinct:
                 home.lines.append(f"{name}f = each({name}f)")
@@ -307,13 +304,46 @@ class Emitter:
             column = self.slots.data(region.by_row[0])
             call = f'rt.distinct_{how}("{rep}", {name}f, {column}, rows)'
         else:
-            inputs = ", rt.row_numbers(rows)" if region.row else ""
-            inputs += "".join(f", {self.text(o, home)}" for o in region.by_row)
-            call = f'rt.by_row_{how}("{rep}", {name}f, n{inputs})'
+            call = f'rt.by_row_{how}("{rep}", {name}f, n{self._inputs(region, home)})'
         if home.in_loop:
             self.steps += 1
             home.lines.append("spend_of_total(n)")
         home.lines.append(f"{target} = {call}")
+
+    def _write_joint(self) -> None:
+        region, home = self.placement.joint, self.placement.body
+        assert region is not None, "an op is computed by it"
+        name = self._name(region.roots[0])
+        lines, results, arguments = self._row_function(region, name, home)
+        body = Block()
+        body.lines = [*lines, f"return ({', '.join(results)}, )"]
+        home.lines += [f"def {name}f({', '.join(arguments)}):", body]
+        self._texts |= {op: self._name(op) for op in region.roots}
+        targets = ", ".join(self._texts[op] for op in region.roots)
+        reps = "".join(op.rep for op in region.roots)
+        inputs = self._inputs(region, home)
+        home.lines.append(f'{targets}, = rt.by_row_all("{reps}", {name}f, n{inputs})')
+
+    def _row_function(
+        self, region: Region, name: str, home: Block
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Return the lines of a region's function, its results, and the names of its arguments."""
+        shapes = self.placement.shapes
+        bound = {f: self.text(f, home) for f in region.fixed}
+        names = {o: f"a{o.serial}" for o in region.by_row}
+        placement = CodeMotion(region.roots, False, [*bound, *names], shapes)
+        inner = Emitter(placement, self.slots, bound | names, (shapes, f"{name}_"))
+        results = [inner.root(op) for op in region.roots]
+        self.steps += inner.steps
+        self.refills = self.refills or inner.refills
+        arguments = ["row"] if region.row else []
+        arguments += [names[o] for o in region.by_row]
+        return list(inner.lines()), results, arguments
+
+    def _inputs(self, region: Region, home: Block) -> str:
+        """Return the text of the inputs that vary by row, behind other arguments."""
+        inputs = ", rt.row_numbers(rows)" if region.row else ""
+        return inputs + "".join(f", {self.text(o, home)}" for o in region.by_row)
 
 
 def _flatten(scope: Block) -> Iterator[str]:

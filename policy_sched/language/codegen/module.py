@@ -39,6 +39,7 @@ from policy_sched.language.ir import (
     Shapes,
     cost_of,
     find_pod_invariants,
+    placed_over_rows,
 )
 from policy_sched.language.runtime import (
     ColumnGroup,
@@ -217,7 +218,11 @@ class Writer:
         """
         known = bound or {}
         tested = [op for op, _, _ in guards]
-        motion = CodeMotion([*roots, *tested], rows, known, self.shapes)
+        wanted = [*roots, *tested]
+        if rows and not tested:
+            motion = placed_over_rows(wanted, known, self.shapes)
+        else:
+            motion = CodeMotion(wanted, rows, known, self.shapes)
         self.costs[name] = cost_of(motion)
         if not self._code:
             return

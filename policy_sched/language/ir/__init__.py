@@ -10,9 +10,9 @@ from policy_sched.language.ir.code_motion import (
     Block,
     CodeMotion,
     Cost,
-    Shapes,
     cost_of,
     known_steps,
+    placed_over_rows,
 )
 from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
 from policy_sched.language.ir.dependencies import (
@@ -31,6 +31,7 @@ from policy_sched.language.ir.pod_invariant import (
     Reassociation,
     find_pod_invariants,
 )
+from policy_sched.language.ir.regions import Region, Shapes
 from policy_sched.language.ir.row_classes import row_classes
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "PodInvariants",
     "Reads",
     "Reassociation",
+    "Region",
     "Shapes",
     "Site",
     "cost_of",
@@ -65,6 +67,7 @@ __all__ = [
     "known_steps",
     "may_become_true",
     "ops",
+    "placed_over_rows",
     "reached",
     "row_classes",
 ]

@@ -4,9 +4,8 @@ Theory of operation. A function's text is a tree of scopes: the body, the bodies
 branches that run only under a condition. Each op belongs to the innermost scope that holds all of
 its uses, and moves out of loops that it does not depend on (global code motion). Ops are visited
 from consumers to their arguments (descending serial numbers), so all uses of an op are known before
-the op. Over rows, an op without an array form becomes the root of a `Region`: a function of one row
-or, if it depends on one column of codes only, of one code, called once per distinct code. A region
-includes everything that it needs down to the arrays it can start from.
+the op. Over rows, an op without an array form becomes the root of a `Region`, see regions.py; where
+there are several, one function of a row for all that depends on them may cost less.
 
 One unit of cost is about a nanosecond per node on a computer of 2024. An operation on arrays has a
 price per node (ops.py) and one per call. A region costs a call per row or code, and each of its
@@ -16,16 +15,20 @@ steps has a price. Lists of unknown length count as `LENGTHS` elements. Prices a
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import MIXED, Call, Level, Loop, Op
-
-_ARRAYS = frozenset("bifcek")
+from policy_sched.language.ir.regions import (
+    Region,
+    Shapes,
+    descending,
+    find_region,
+    joint_region,
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -73,130 +76,21 @@ def _hoisted(scope: Block, op: Op) -> Block:
     return best
 
 
-class Shapes:
-    """Which NODE ops have an array form, remembered per op."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[Op, bool] = {}
-        self._distinct: dict[Op, bool] = {}
-
-    def has_array(self, op: Op) -> bool:
-        """Return whether ``op`` can be computed for all rows by NumPy."""
-        known = self._arrays.get(op)
-        if known is None:
-            known = self._arrays[op] = self._find_array(op)
-        return known
-
-    def _find_array(self, op: Op) -> bool:
-        if op.level is Level.SCALAR:
-            return True
-        if any(p.level is Level.NODE for p in op.params):
-            return False
-        if op.kind in (ops.VAL, ops.ERR):
-            return op.rep in _ARRAYS
-        if isinstance(op.data, Loop):
-            if not op.data.kind.over_rows or op.args[0].level is Level.NODE:
-                return False
-            return all(a.rep in _ARRAYS for a in op.args[1:])
-        if not op.kind.vector or op.rep[-1] in "so":
-            return False
-        return all(a.level is Level.SCALAR or a.rep in _ARRAYS for a in op.args)
-
-    def per_distinct(self, op: Op) -> bool:
-        """Return whether ``op`` is best computed once per distinct value of its one column."""
-        known = self._distinct.get(op)
-        if known is None:
-            known = self._distinct[op] = self._find_distinct(op)
-        return known
-
-    def _find_distinct(self, op: Op) -> bool:
-        if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in (ops.VAL, ops.ERR):
-            return False
-        if any(p.level is Level.NODE for p in op.params):
-            return False
-        if not self.has_array(op):
-            return True
-        varying = [a for a in op.args if a.level is Level.NODE]
-        return any(self.per_distinct(a) or self._pair_needs(a) for a in varying)
-
-    def _pair_needs(self, op: Op) -> bool:
-        return op.kind in (ops.VAL, ops.ERR) and self.per_distinct(op.args[0])
-
-    def starts_region(self, op: Op) -> bool:
-        """Return whether a region should take ``op`` as an array rather than compute it itself."""
-        if op.kind in (ops.VAL, ops.ERR) and not self.has_array(op.args[0]):
-            return False
-        return op.rep in _ARRAYS and self.has_array(op)
-
-    def is_region(self, op: Op) -> bool:
-        """Return whether ``op``, read as an array, is the root of a region."""
-        if op.level is Level.SCALAR or op.kind in (ops.VAL, ops.ERR):
-            return False
-        return not self.has_array(op) or self.per_distinct(op)
-
-
-@dataclass(eq=False, slots=True)
-class Region:
-    """The function that computes ``root``, with its inputs that vary by row and those that do not.
-
-    ``row`` is whether it reads columns by the row's number: those that a variable of one of its
-    own loops selects.
-    """
-
-    root: Op
-    by_row: tuple[Op, ...]
-    fixed: tuple[Op, ...]
-    row: bool
-
-
-def descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
-    """Walk ops by descending serial; ops appended to the yielded list are visited too."""
-    heap: list[tuple[int, int, Op]] = []
-    seen: set[Op] = set()
-    more = list(start)
-    while heap or more:
-        for op in more:
-            if op not in seen:
-                seen.add(op)
-                heapq.heappush(heap, (-op.serial, len(seen), op))
-        more = []
-        if heap:
-            yield heapq.heappop(heap)[2], more
-
-
-def find_region(root: Op, shapes: Shapes) -> Region:
-    """Return the region of ``root``."""
-    keyed = root.key is not None and root.key is not MIXED
-    row = False
-    inner: set[int] = set()
-    by_row: list[Op] = []
-    fixed: list[Op] = []
-    for op, more in descending([root]):
-        local = any(p.serial in inner for p in op.params)
-        if op is not root and not local:
-            if op.kind is ops.CONST:
-                continue
-            if op.level is Level.SCALAR:
-                fixed.append(op)
-                continue
-            if op is root.key or (not keyed and shapes.starts_region(op)):
-                by_row.append(op)
-                continue
-        row = row or op.kind.by_row
-        if isinstance(op.data, Loop):
-            inner |= {n for n in (op.data.param, op.data.index) if n is not None}
-        more.extend(op.args)
-    return Region(root, tuple(by_row), tuple(fixed), row)
-
-
 class CodeMotion:
     """The scope of every op that some roots need, for one function."""
 
     def __init__(
-        self, roots: Iterable[Op], rows: bool, bound: Iterable[Op], shapes: Shapes
+        self,
+        roots: Iterable[Op],
+        rows: bool,
+        bound: Iterable[Op],
+        shapes: Shapes,
+        joint: Region | None = None,
     ) -> None:
         self.rows = rows
         self.shapes = shapes
+        self.joint = joint
+        """What is computed together by one function of a row."""
         self.body = Block()
         self.scope: dict[Op, Block] = {}
         self.uses: dict[Op, int] = {}
@@ -217,13 +111,17 @@ class CodeMotion:
         before = self.scope.get(op)
         self.scope[op] = scope if before is None else _meeting(before, scope)
 
+    def is_joint(self, op: Op) -> bool:
+        """Return whether ``op`` is computed together with others, row by row."""
+        return self.joint is not None and op in self.joint.roots
+
     def over_rows(self, op: Op) -> bool:
         """Return whether ``op`` is computed as an array here."""
         return self.rows and op.level is Level.NODE
 
     def _place_arguments(self, op: Op, scope: Block) -> tuple[Op, ...]:
-        if self.over_rows(op) and self.shapes.is_region(op):
-            region = self.regions[op] = find_region(op, self.shapes)
+        region = self._region(op)
+        if region is not None:
             inputs = (*region.by_row, *region.fixed)
             for used in inputs:
                 self._use(used, scope, 2)
@@ -238,6 +136,17 @@ class CodeMotion:
                     inside = self.branches.setdefault((op, i), Block(scope))
                 self._use(used, inside)
         return op.args
+
+    def _region(self, op: Op) -> Region | None:
+        """Return the region that computes ``op``; None if there is none."""
+        if not self.over_rows(op):
+            return None
+        if self.is_joint(op):
+            return self.joint
+        if not self.shapes.is_region(op):
+            return None
+        found = self.regions[op] = find_region(op, self.shapes)
+        return found
 
     def is_lazy(self, op: Op) -> bool:
         """Return whether the later arguments of ``op`` are branches here."""
@@ -267,6 +176,7 @@ ROW: Final = 150.0
 STEP: Final = 15.0
 BUILTIN: Final = 60.0
 MAKING: Final = 350.0
+_SEVERAL: Final = 2
 #: Nanoseconds of calling one operation, whatever the number of nodes.
 PER_CALL: Final = 350.0
 #: How many elements a list is taken to have: pods of a node, and any other.
@@ -301,14 +211,33 @@ def cost_of(placement: CodeMotion) -> Cost:
     """Return the cost of a function that computes placed operations for all rows."""
     units = fixed = 0.0
     for op, scope in placement.scope.items():
-        if op.kind.free:
+        if op.kind.free or placement.is_joint(op):
             continue
         times = _times(scope)
         if placement.over_rows(op):
             one = _of_array(op, placement)
             units += times * one.units
             fixed += times * (one.fixed + PER_CALL)
+    if placement.joint is not None:
+        units += _of_region(placement.joint)
+        fixed += PER_CALL
     return Cost(units, fixed)
+
+
+def placed_over_rows(roots: Sequence[Op], bound: Collection[Op], shapes: Shapes) -> CodeMotion:
+    """Return where ops are computed for all rows, in the cheapest way.
+
+    If several regions run for each row whatever the pod, one function of a row may replace them.
+    """
+    placement = CodeMotion(roots, True, bound, shapes)
+    each = [op for op in placement.regions if op.key is None or op.key is MIXED]
+    if len(each) < _SEVERAL or any(placement.scope[op] is not placement.body for op in each):
+        return placement
+    joint = joint_region(roots, bound, shapes)
+    if joint is None:
+        return placement
+    together = CodeMotion(roots, True, bound, shapes, joint)
+    return min(placement, together, key=lambda one: cost_of(one).units)
 
 
 def known_steps(roots: Iterable[Op]) -> int:
@@ -346,20 +275,26 @@ def _of_array(op: Op, placement: CodeMotion) -> Cost:
     if region is None:
         times = max(1, len(op.args) // 2) if op.kind.per_argument else 1
         return Cost(op.kind.price * times)
-    steps = _steps(op, {*region.by_row, *region.fixed})
     if op.key is None or op.key is MIXED:
-        return Cost(ROW + len(region.by_row) * STEP + steps)
+        return Cost(_of_region(region))
+    steps = _steps(region)
     family = op.key.data[0] if isinstance(op.key.data, tuple) else ""
     if family == _OWN:
         return Cost(LOOK_UP + DISTINCT + steps)
     return Cost(LOOK_UP, VALUES.get(family, USUAL_VALUES) * (DISTINCT + steps))
 
 
-def _steps(root: Op, bound: set[Op]) -> float:
+def _of_region(region: Region) -> float:
+    """Return what a region's function costs for each row."""
+    return ROW + len(region.by_row) * STEP + _steps(region)
+
+
+def _steps(region: Region) -> float:
     """Return what one call of a region's function costs, besides the call."""
+    bound = {*region.by_row, *region.fixed}
     lengths: dict[int, float] = {}
     inside: list[Op] = []
-    for op, more in descending([root]):
+    for op, more in descending(region.roots):
         if op in bound or op.kind.free:
             more.extend(a for a in op.args if op.kind in (ops.VAL, ops.ERR))
             continue

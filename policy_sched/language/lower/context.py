@@ -111,6 +111,8 @@ class Lowering:
         self._lowered = 0
         self.run: set[Op] = set()
         """Loop variables of the loops that exist: another loop needs others."""
+        self.loops: dict[Hashable, Op] = {}
+        """The loops that exist, by what they run over and what they make."""
         self.totals: dict[Hashable, Op] = {}
         """Counts over all pods of the cluster, by their condition."""
 

@@ -2,7 +2,8 @@
 
 Theory of operation. A comprehension that has a name (a variable, `cel.bind`, an element that is a
 list) may run more than once, also inside of itself. Its values are ops over its loop variable; a
-second loop gets copies of them over a fresh variable (`AlphaRenaming`), and so do loops inside.
+second loop that makes something else of them gets copies of them over a fresh variable
+(`AlphaRenaming`), and so do loops inside. Loops that make the same are one.
 The aggregates are size, sum, mean, deviation, weighted mean and extremes.
 """
 
@@ -136,6 +137,27 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     if of_cluster(loop.source):
         number = _over_cluster(low, loop, kind, value, own)
         return Value(number, loop.err, result, interval or range_of(result))
+    mask = None if loop.mask is None else loop.mask.op
+    same = (kind, loop.source, loop.param, loop.index, loop.errors, mask, value, own, rep, site)
+    op = low.loops.get(same)
+    if op is None:
+        op = low.loops[same] = _loop_op(low, loop, kind, (value, own), rep, site)
+    found = low.op(ops.VAL, op, rep=rep)
+    fails = bool(loop.errors) or own is not None or site != 0
+    error = low.op(ops.ERR, op, rep="e") if fails else None
+    return Value(found, low.first(loop.err, error), result, interval or range_of(result))
+
+
+def _loop_op(
+    low: Lowering,
+    loop: Comprehension,
+    kind: LoopKind,
+    values: tuple[Op, Op | None],
+    rep: str,
+    site: int,
+) -> Op:
+    """Return the op of a new loop. ``values``: what it makes, and the error of that."""
+    value, own = values
     if loop.param in low.run:
         loop, (new_value, own) = alpha_renamed(low.build, loop, value, own)
         assert new_value is not None
@@ -151,11 +173,7 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
         bool(masked),
         site,
     )
-    op = low.op(ops.LOOP, loop.source, *loop.errors, *masked, *errors, rep=f"t{rep}", data=data)
-    found = low.op(ops.VAL, op, rep=rep)
-    fails = bool(loop.errors) or own is not None or site != 0
-    error = low.op(ops.ERR, op, rep="e") if fails else None
-    return Value(found, low.first(loop.err, error), result, interval or range_of(result))
+    return low.op(ops.LOOP, loop.source, *loop.errors, *masked, *errors, rep=f"t{rep}", data=data)
 
 
 def count(low: Lowering, loop: Comprehension) -> Value:

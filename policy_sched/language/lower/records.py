@@ -11,6 +11,7 @@ from policy_sched.language.lower.abstract_values import (
     Abstract,
     Constant,
     ImageRecord,
+    MaskedList,
     NodeMap,
     NodeRecord,
     Opt,
@@ -328,6 +329,14 @@ def _list_lookup(
         return Opt(
             Constant(there, types.BOOL), static_of(inner, result), None, types.optional_of(result)
         )
+    if (
+        isinstance(value, MaskedList)
+        and isinstance(key, Constant)
+        and all(mask is None for mask, _ in value.items)
+    ):
+        there = 0 <= key.value < len(value.items)
+        one_of = value.items[key.value][1] if there else static_of(default_of(result), result)
+        return Opt(Constant(there, types.BOOL), one_of, value.err, types.optional_of(result))
     one, by = low.val(value), low.val(key)
     present = low.call(has_element, [one, by], types.BOOL, span)
     got = low.call(element, [one, by, _default(low, result)], result, span)

@@ -185,14 +185,40 @@ class Runtime:
         return known[2]
 
     def by_row_one(self, rep: str, function: Function, n: int, *inputs: Any) -> Any:
-        """Call ``function`` for each row with the row's inputs; return its results."""
-        return _array(rep, [function(*row) for row in _transposed(n, inputs)])
+        """Call ``function`` with the inputs of each row; return its results.
+
+        Rows with equal inputs share a call.
+        """
+        return _array(rep, _of_rows(function, n, inputs))
 
     def by_row_pair(self, rep: str, function: Function, n: int, *inputs: Any) -> tuple[Any, Any]:
         """Do as `by_row_one` for a function that returns (value, error)."""
-        pairs = [function(*row) for row in _transposed(n, inputs)]
-        errors = np.array([e for _, e in pairs], dtype=np.int16)
-        return _array(rep, [v for v, _ in pairs]), errors
+        values, errors = self.by_row_all(f"{rep}e", function, n, *inputs)
+        return values, errors
+
+    def by_row_all(self, reps: str, function: Function, n: int, *inputs: Any) -> list[Any]:
+        """Do as `by_row_one` for a function that returns a tuple with an element per rep."""
+        found = _of_rows(function, n, inputs)
+        return [
+            _array(rep, [one[place] for one in found])
+            for place, rep in enumerate(reps)
+        ]
+
+
+def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
+    """Return what a function makes of the inputs of each row."""
+    rows = list(_transposed(n, inputs))
+    if any(_has_doubles(values) for values in inputs):
+        return [function(*row) for row in rows]  # 0.0 and -0.0 are equal, and not the same
+    known: dict[Any, Any] = {}
+    for row in rows:
+        if row not in known:
+            known[row] = function(*row)
+    return [known[row] for row in rows]
+
+
+def _has_doubles(values: Any) -> bool:
+    return isinstance(values, float) or getattr(values, "dtype", None) == np.float64
 
 
 def each(function: Function) -> OfEach:

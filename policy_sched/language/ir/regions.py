@@ -1,0 +1,165 @@
+"""Regions: what is computed by a function of one row, as it has no array form.
+
+Theory of operation. Over rows, an op without an array form becomes the root of a `Region`: a
+function of one row or, if it depends on one column of codes only, of one code, called once per
+distinct code. A region includes everything that it needs down to the arrays it can start from. A
+joint region has several roots: all results that depend on such ops.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from policy_sched.language.ir import ops
+from policy_sched.language.ir.graph import MIXED, Level, Loop, Op
+
+_ARRAYS = frozenset("bifcek")
+
+
+class Shapes:
+    """Which NODE ops have an array form, remembered per op."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Op, bool] = {}
+        self._distinct: dict[Op, bool] = {}
+
+    def has_array(self, op: Op) -> bool:
+        """Return whether ``op`` can be computed for all rows by NumPy."""
+        known = self._arrays.get(op)
+        if known is None:
+            known = self._arrays[op] = self._find_array(op)
+        return known
+
+    def _find_array(self, op: Op) -> bool:
+        if op.level is Level.SCALAR:
+            return True
+        if any(p.level is Level.NODE for p in op.params):
+            return False
+        if op.kind in (ops.VAL, ops.ERR):
+            return op.rep in _ARRAYS
+        if isinstance(op.data, Loop):
+            if not op.data.kind.over_rows or op.args[0].level is Level.NODE:
+                return False
+            return all(a.rep in _ARRAYS for a in op.args[1:])
+        if not op.kind.vector or op.rep[-1] in "so":
+            return False
+        return all(a.level is Level.SCALAR or a.rep in _ARRAYS for a in op.args)
+
+    def per_distinct(self, op: Op) -> bool:
+        """Return whether ``op`` is best computed once per distinct value of its one column."""
+        known = self._distinct.get(op)
+        if known is None:
+            known = self._distinct[op] = self._find_distinct(op)
+        return known
+
+    def _find_distinct(self, op: Op) -> bool:
+        if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in (ops.VAL, ops.ERR):
+            return False
+        if any(p.level is Level.NODE for p in op.params):
+            return False
+        if not self.has_array(op):
+            return True
+        varying = [a for a in op.args if a.level is Level.NODE]
+        return any(self.per_distinct(a) or self._pair_needs(a) for a in varying)
+
+    def _pair_needs(self, op: Op) -> bool:
+        return op.kind in (ops.VAL, ops.ERR) and self.per_distinct(op.args[0])
+
+    def starts_region(self, op: Op) -> bool:
+        """Return whether a region should take ``op`` as an array rather than compute it itself."""
+        if op.kind in (ops.VAL, ops.ERR) and not self.has_array(op.args[0]):
+            return False
+        return op.rep in _ARRAYS and self.has_array(op)
+
+    def is_region(self, op: Op) -> bool:
+        """Return whether ``op``, read as an array, is the root of a region."""
+        if op.level is Level.SCALAR or op.kind in (ops.VAL, ops.ERR):
+            return False
+        return not self.has_array(op) or self.per_distinct(op)
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """The function that computes ``roots``, with its inputs that vary by row and those that do not.
+
+    ``row`` is whether it reads columns by the row's number: those that a variable of one of its
+    own loops selects.
+    """
+
+    roots: tuple[Op, ...]
+    by_row: tuple[Op, ...]
+    fixed: tuple[Op, ...]
+    row: bool
+
+
+def descending(start: Iterable[Op]) -> Iterator[tuple[Op, list[Op]]]:
+    """Walk ops by descending serial; ops appended to the yielded list are visited too."""
+    heap: list[tuple[int, int, Op]] = []
+    seen: set[Op] = set()
+    more = list(start)
+    while heap or more:
+        for op in more:
+            if op not in seen:
+                seen.add(op)
+                heapq.heappush(heap, (-op.serial, len(seen), op))
+        more = []
+        if heap:
+            yield heapq.heappop(heap)[2], more
+
+
+def find_region(root: Op, shapes: Shapes) -> Region:
+    """Return the region of ``root``."""
+    keyed = root.key is not None and root.key is not MIXED
+
+    def is_input(op: Op) -> bool:
+        return op is root.key or (not keyed and shapes.starts_region(op))
+
+    return _region((root,), is_input)
+
+
+def joint_region(roots: Iterable[Op], bound: Collection[Op], shapes: Shapes) -> Region | None:
+    """Return the region of all roots that depend on ops without an array form; None without any.
+
+    ``bound`` are ops whose arrays are there.
+    """
+    known: dict[Op, bool] = {}
+
+    def needs_row(op: Op) -> bool:
+        """Return whether an op, or one that it depends on, is computed row by row."""
+        if op.level is Level.SCALAR or op in bound:
+            return False
+        found = known.get(op)
+        if found is None:
+            own = op.key in (None, MIXED) and not shapes.has_array(op)
+            found = known[op] = own or any(map(needs_row, op.args))
+        return found
+
+    found = tuple(op for op in dict.fromkeys(roots) if needs_row(op))
+    if not found or any(op.rep[0] == "t" for op in found):
+        return None
+    return _region(found, lambda op: op in bound or (op.rep in _ARRAYS and not needs_row(op)))
+
+
+def _region(roots: tuple[Op, ...], is_input: Callable[[Op], bool]) -> Region:
+    row = False
+    inner: set[int] = set()
+    by_row: list[Op] = []
+    fixed: list[Op] = []
+    for op, more in descending(roots):
+        local = any(p.serial in inner for p in op.params)
+        if op not in roots and not local:
+            if op.kind is ops.CONST:
+                continue
+            if op.level is Level.SCALAR:
+                fixed.append(op)
+                continue
+            if is_input(op):
+                by_row.append(op)
+                continue
+        row = row or op.kind.by_row
+        if isinstance(op.data, Loop):
+            inner |= {n for n in (op.data.param, op.data.index) if n is not None}
+        more.extend(op.args)
+    return Region(roots, tuple(by_row), tuple(fixed), row)
