@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.measures import compiled_rule, source_of
 from policy_sched.experiments.reading import Loaded, rule_text
+from policy_sched.experiments.rule_values import RuleValues
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression
-from policy_sched.language.runtime import Activation
 from policy_sched.model import ApiObject, Node, PodInfo, units
 from policy_sched.profiles.models import BAD_VALUE, CountedDevices
 from policy_sched.scheduler import Scheduler
@@ -31,7 +31,6 @@ GiveDevices: TypeAlias = Callable[[PodInfo, str], PodInfo]
 RULE: Final = "variables.devices"
 MOST: Final = 1024
 """Devices of a node."""
-_NO_CYCLE: Final = Activation()
 
 
 def with_devices(loaded: Loaded, objects: Sequence[ApiObject]) -> list[ApiObject]:
@@ -103,12 +102,12 @@ class Devices:
     resource: str
     rule: Expression
     taken: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    _evaluate: Callable[[PodInfo, Activation, int], tuple[Any, int]] = field(init=False)
+    _amounts: RuleValues = field(init=False)
 
     def __post_init__(self) -> None:
         """Bind the rule."""
         cache = self.scheduler.cache
-        self._evaluate = self.rule.bind(cache.nodes, cache.pods).scalar
+        self._amounts = RuleValues(self.rule, cache.nodes, cache.pods)
 
     def give(self, pod: PodInfo, node: str) -> PodInfo:
         """Give a bound pod its devices; see GiveDevices.
@@ -119,7 +118,7 @@ class Devices:
         known = cache.pod(pod.uid)
         if known is not None:
             cache.remove_pod(known)
-        amounts, error = self._evaluate(pod, _NO_CYCLE, cache.nodes.row_of[node])
+        amounts, error = self._amounts(pod, cache.nodes.row_of[node])
         if error or any(one < 0 for one in amounts):
             what = f"PS{error}" if error else f"{amounts} is below zero"
             raise PolicySchedError(f"no devices for pod {pod.key} on node {node}: {what}")

@@ -21,6 +21,7 @@ from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression, compile_expression
 from policy_sched.language.check import check_beside, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
+from policy_sched.language.ir import Dependency
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import one_evaluation
@@ -136,6 +137,7 @@ class SumOverNodes:
         self._rule = rule
         self._table = table
         self._bound = rule.bind(table, pods)
+        self._static = rule.reads.scope is Dependency.STATIC
         self._values = np.zeros(0, np.float64)
         self._version = -1
         self._sum = 0.0
@@ -143,10 +145,11 @@ class SumOverNodes:
     def __call__(self) -> float:
         """Return the sum now."""
         journal = self._table.journal
-        if journal.version == self._version:
+        version = journal.static_version if self._static else journal.version
+        if version == self._version:
             return self._sum
         changes = None if self._version < 0 else journal.since(self._version)
-        self._version = journal.version
+        self._version = version
         if changes is None or changes.kind & STRUCTURE:
             self._refill()
         elif len(changes.rows) <= _FEW:

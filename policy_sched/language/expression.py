@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
 from policy_sched.language.codegen import Functions, Program, generate
-from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps, ops
+from policy_sched.language.ir import (
+    Dependency,
+    Level,
+    Reads,
+    Site,
+    find_reads,
+    known_steps,
+    ops,
+    reached,
+)
 from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.syntax import Span, ast
@@ -20,11 +29,17 @@ from policy_sched.model import PodInfo
 
 #: An error kind's number in the catalogue is this plus its number in `KINDS` (PS601..607).
 FIRST_ERROR = 600
+#: What belongs to a pod, and may change while the pod does not.
+_ELSEWHERE: Final = frozenset({("namespaceObject",), ("queue",), ("podGroup",)})
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression. ``range`` is None where the value is no number."""
+    """A compiled expression. ``range`` is None where the value is no number.
+
+    ``columns``: the columns of the node table that its value on a row follows from, with what it
+    reads of the pod; None if it follows from more.
+    """
 
     program: Program
     sites: tuple[Site, ...]
@@ -32,6 +47,7 @@ class Expression:
     can_fail: bool
     reads: Reads
     by_row: bool
+    columns: tuple[tuple[str, ...], ...] | None = None
 
     def bind(self, nodes: NodeView, pods: PodTable | None = None) -> BoundExpression:
         """Return the expression over one table, or over a view of it."""
@@ -101,13 +117,17 @@ def compile_expression(
     limit_steps(value, core.span)
     roots = [value.op] if value.err is None else [value.op, value.err]
     number = rep_of(core.type) in "if"
+    program, reads = generate(roots, low.build), find_reads(roots)
+    named = all(isinstance(op.data, tuple) for op in reached(roots) if op.kind.by_row)
+    follows = named and reads.scope <= Dependency.NODE and not reads.pod & _ELSEWHERE
     return Expression(
-        program=generate(roots, low.build),
+        program=program,
         sites=tuple(low.build.sites),
         range=low.range(value) if number else None,
         can_fail=value.err is not None,
-        reads=find_reads(roots),
+        reads=reads,
         by_row=value.op.level is Level.NODE,
+        columns=tuple(program.slots.columns) if follows else None,
     )
 
 

@@ -119,7 +119,7 @@ def test_values_that_are_no_affinity_are_refused() -> None:
 
 def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
     """Its read set is all fields of the node, and what runs on it."""
-    tree, _ = checked_text("[node][0].unschedulable")
+    tree, _ = checked_text('{"a": node}["a"].unschedulable')
     assert tree is not None
     expression = compiled(tree)
     assert expression is not None

@@ -1,13 +1,15 @@
 """The change journal: which rows of the node table changed since a version, in O(changes).
 
-Theory of operation: every change appends one number, row and kind packed together. A version is
-the count of changes ever appended, so the changes since version v are the tail of the list. The
-list is cut to its newest half when it is full; a reader of an older version gets None and
-recomputes everything, which is also faster at that distance.
+Theory of operation: a version is the count of changes ever noted. Each entry is one number, row and
+kind packed together, and the version of its latest change: a change that is the same as the one
+before it makes no new entry. So the changes since version v are the tail of the list. The list is
+cut to its newest half when it is full; a reader of an older version gets None and recomputes
+everything, which is also faster at that distance.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final
 
 import msgspec
@@ -38,14 +40,15 @@ _NOTHING: Final = Changes([], [], 0)
 
 
 class Journal:
-    """Remembers the last ``capacity / 2`` to ``capacity`` changes."""
+    """Remembers at least the last ``capacity / 2`` changes, in at most ``capacity`` entries."""
 
-    __slots__ = ("_capacity", "_dropped", "_log", "static_version", "version")
+    __slots__ = ("_capacity", "_dropped", "_ends", "_log", "static_version", "version")
 
     def __init__(self, capacity: int = 65_536) -> None:
         self._capacity = capacity
         self._dropped = 0
         self._log: list[int] = []
+        self._ends: list[int] = []
         self.version = 0
         """How many changes there ever were."""
         self.static_version = 0
@@ -53,25 +56,29 @@ class Journal:
 
     def append(self, row: int, kind: int) -> None:
         """Note that something of ``kind`` changed on ``row``."""
-        log = self._log
-        log.append(row << _KIND_BITS | kind)
-        self.version += 1
+        log, entry = self._log, row << _KIND_BITS | kind
+        self.version = version = self.version + 1
+        if log and log[-1] == entry:
+            self._ends[-1] = version
+        else:
+            log.append(entry)
+            self._ends.append(version)
         if kind != DYNAMIC:
-            self.static_version = self.version
+            self.static_version = version
         if len(log) > self._capacity:
             cut = len(log) - self._capacity // 2
-            del log[:cut]
-            self._dropped += cut
+            self._dropped = self._ends[cut - 1]
+            del log[:cut], self._ends[:cut]
 
     def since(self, version: int) -> Changes | None:
         """Return what changed after ``version``; None if that is too long ago.
 
         The result is shared when empty: do not change its lists.
         """
-        log = self._log
-        start = version - self._dropped
-        if start < 0:
+        if version < self._dropped:
             return None
+        log = self._log
+        start = bisect_right(self._ends, version)
         count = len(log) - start
         if count == 0:
             return _NOTHING

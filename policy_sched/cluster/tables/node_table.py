@@ -71,8 +71,8 @@ class NodeTable:
         self._readers: list[tuple[Column, Reader]] = []
         self._image_columns: list[tuple[Column, str]] = []
         self.images = Images()
-        self._totals: dict[Key, int] = {}
-        self._totals_version = 0
+        self._totals: dict[Key, tuple[int, int]] = {}
+        """Sums of columns, each with the version of the journal that it holds for."""
         self.live = self._new_column(("live",))
         pod_count, ports = self._new_column(("podCount",)), self._new_column(("usedPorts",))
         self.usage = Usage(pod_count, ports, self.port_sets)
@@ -146,13 +146,12 @@ class NodeTable:
         return self._total(("podCount",))
 
     def _total(self, key: Key) -> int:
-        if self._totals_version != self.journal.version:
-            self._totals.clear()
-            self._totals_version = self.journal.version
-        total = self._totals.get(key)
-        if total is None:
-            total = self._totals[key] = sum_of(self.lookup(key).values)
-        return total
+        journal = self.journal
+        version = journal.static_version if key[0] == "allocatable" else journal.version
+        known = self._totals.get(key)
+        if known is None or known[0] != version:
+            known = self._totals[key] = version, sum_of(self.lookup(key).values)
+        return known[1]
 
     # Nodes come, change and go.
 

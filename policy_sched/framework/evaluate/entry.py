@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from policy_sched.framework.evaluate.row_functions import RowFunctions
 from policy_sched.framework.runtime import Hook, Hooks, PointResult
 
 T = TypeVar("T", bound=np.generic)
+
+#: Up to this many rows a loop over them is faster than operations on arrays.
+FEW_ROWS: Final = 8
 
 
 class Entry:
@@ -81,6 +84,12 @@ class Entry:
         self.result: Evaluation
 
     @property
+    def separate_rows(self) -> bool:
+        """Whether a row's total follows from the raw scores of the row: nothing is normalised."""
+        scoring = self.result.scoring
+        return scoring is not None and all(one.part is None for one in scoring.plugins)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the arrays take, at most."""
         n = len(self.fixed)
@@ -127,8 +136,18 @@ class Entry:
                 first += ((codes != 0) & (first == FEASIBLE)) * np.int16(number)
         np.copyto(self.by_plugins, first)
 
-    def combine_rows(self, rows: Sequence[int]) -> None:
+    def combine_rows(self, rows: NDArray[np.intp]) -> None:
         """Work out ``first`` of some rows."""
+        if rows.size <= FEW_ROWS:
+            self._combine_few(rows.tolist())
+            return
+        first = self.fixed[rows]
+        for index, codes in enumerate(self.codes):
+            if codes is not None:
+                first[(codes[rows] != 0) & (first == FEASIBLE)] = index + 1
+        self.first[rows] = self.by_plugins[rows] = first
+
+    def _combine_few(self, rows: Sequence[int]) -> None:
         for row in rows:
             if self.fixed[row] == FEASIBLE:
                 value = FEASIBLE

@@ -13,7 +13,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | - plugins of scope NODE | for these rows |
 | - plugins of scope CLUSTER | for all rows |
 | nominations came or went on a few rows | these rows are filtered again, with nominated pods |
-| a row becomes feasible or infeasible | all parts of the total are computed again |
+| a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
 | PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
 | more than REPLAY_LIMIT rows, or the journal is too short | fresh evaluation |

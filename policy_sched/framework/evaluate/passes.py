@@ -412,7 +412,7 @@ class Passes:
             entry.combine()
             filtering.explanations.forget()
         else:
-            entry.combine_rows(touched.tolist())
+            entry.combine_rows(touched)
             filtering.explanations.forget(touched.tolist())
         return everywhere
 
@@ -427,6 +427,9 @@ class Passes:
         now = entry.first[touched] == FEASIBLE
         if not entry.wide_scores and not (before != now).any():
             self._patch_moving(entry, pod, touched if now.all() else touched[now])
+        elif not entry.wide_scores and entry.separate_rows:
+            self._patch_rows(entry, pod, touched[now], touched[now & ~before])
+            entry.total[touched[~now]] = -1
         else:
             self._patch_all(entry, pod, touched[now], touched[now & ~before])
 
@@ -445,6 +448,23 @@ class Passes:
                 whole = True
         if whole:
             entry.add_up(np.flatnonzero(entry.first == FEASIBLE))
+
+    def _patch_rows(
+        self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
+    ) -> None:
+        """Score feasible `rows`, of which `newly` were not feasible before; the others stay."""
+        scoring, state = entry.result.scoring, entry.result.state
+        assert scoring is not None, "it was scored before"
+        if not rows.size:
+            return
+        total = np.zeros(rows.size, np.int64)
+        for plugin in scoring.plugins:
+            searched = newly if plugin.scope is Scope.STATIC else rows
+            if searched.size:
+                fresh = self._runner.call("score", plugin.hook, state, pod, searched)
+                entry.put_scores(plugin, searched, fresh)
+            total += plugin.raw[rows] * plugin.hook.weight
+        entry.total[rows] = total
 
     def _patch_all(
         self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]

@@ -17,9 +17,9 @@ from typing import Final
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.regions import Shapes, find_region
 from policy_sched.language.ir.graph import Builder, Level, Op
 from policy_sched.language.ir.ops import OpKind
+from policy_sched.language.ir.regions import Shapes, find_region
 from policy_sched.language.values import INT_MAX, INT_MIN
 
 _KEPT = frozenset("bife")

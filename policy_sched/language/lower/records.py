@@ -332,11 +332,11 @@ def _list_lookup(
     if (
         isinstance(value, MaskedList)
         and isinstance(key, Constant)
+        and 0 <= key.value < len(value.items)
         and all(mask is None for mask, _ in value.items)
     ):
-        there = 0 <= key.value < len(value.items)
-        one_of = value.items[key.value][1] if there else static_of(default_of(result), result)
-        return Opt(Constant(there, types.BOOL), one_of, value.err, types.optional_of(result))
+        there = Constant(True, types.BOOL)
+        return Opt(there, value.items[key.value][1], value.err, types.optional_of(result))
     one, by = low.val(value), low.val(key)
     present = low.call(has_element, [one, by], types.BOOL, span)
     got = low.call(element, [one, by, _default(low, result)], result, span)

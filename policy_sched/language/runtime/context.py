@@ -199,10 +199,7 @@ class Runtime:
     def by_row_all(self, reps: str, function: Function, n: int, *inputs: Any) -> list[Any]:
         """Do as `by_row_one` for a function that returns a tuple with an element per rep."""
         found = _of_rows(function, n, inputs)
-        return [
-            _array(rep, [one[place] for one in found])
-            for place, rep in enumerate(reps)
-        ]
+        return [_array(rep, [one[place] for one in found]) for place, rep in enumerate(reps)]
 
 
 def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:

@@ -68,6 +68,8 @@ def chosen(mask: Rows, a: Rows, b: Rows) -> Rows:
     """Return a where the mask holds, else b."""
     if isinstance(mask, bool):
         return a if mask else b
+    if type(a) is int and type(b) is int and a == b:
+        return a
     return np.where(mask, a, b)
 
 
@@ -288,9 +290,9 @@ def _always(mask: Rows) -> bool:
 
 def count_masked_rows(*masks: Rows) -> Rows:
     """Return how many masks are true."""
-    total: Rows = 0
-    for mask in masks:
-        total = np.add(total, as_ints(mask))
+    total: Rows = as_ints(masks[0]) if masks else 0
+    for mask in masks[1:]:
+        total = np.add(total, mask)
     return total
 
 

@@ -113,6 +113,8 @@ def _extreme(better: Callable[[Any, Any], bool]) -> Function:
 
 def index_of(items: Sequence[object], item: object) -> int:
     """Return the first position of an equal element, or -1."""
+    if isinstance(item, (str, int)):
+        return items.index(item) if item in items else -1
     return next((i for i, other in enumerate(items) if equal(other, item)), -1)
 
 

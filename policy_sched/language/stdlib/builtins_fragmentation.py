@@ -13,19 +13,37 @@ and every device of each, looks most of them up.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
 from policy_sched.language.values import OUT_OF_RANGE, Fault
 from policy_sched.language.values import limits as work
 
 _KEPT_STATES: Final = 200_000
+_KEPT_GROUPS: Final = 2_000
 _KEPT_TABLES: Final = 16
 _KIND: Final = 3
 """Numbers of a kind of pod: cpu, devices, how much of each of them."""
 Kinds: TypeAlias = Sequence[Sequence[int]]
 _State: TypeAlias = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The usual pods by how a node's model and cpu suit them, each group in their order.
+
+    ``elsewhere``: weights of those that want another model; ``none`` and ``none_short``: of those
+    that want no device, where the cpu is enough and where it is not; ``wanting``: of all others how
+    many devices, how much of each, the weight, and whether the cpu is enough.
+    """
+
+    elsewhere: list[float] = field(default_factory=list)
+    none: list[float] = field(default_factory=list)
+    none_short: list[float] = field(default_factory=list)
+    wanting: list[tuple[int, int, float, bool]] = field(default_factory=list)
 
 
 class UsualPods:
@@ -40,6 +58,7 @@ class UsualPods:
             for (cpu, count, amount), model, weight in zip(kinds, models, weights, strict=True)
         ]
         self._steps = sorted({row[0] for row in self._rows})
+        self._sorted: dict[tuple[str, int], _Sorted] = {}
         self._kept: dict[tuple[str, int, _State], float] = {}
         self._after: dict[tuple[str, int, _State, int, int], list[float]] = {}
 
@@ -78,32 +97,56 @@ class UsualPods:
             found = self._kept[key] = self._worked_out(step, devices, model)
         return found
 
-    def _worked_out(self, step: int, devices: _State, model: str) -> float:
-        work.spend_of_total(len(self._rows) * (1 + len(devices)))
-        free = sum(devices)
+    def _sorted_for(self, step: int, model: str) -> _Sorted:
+        found = self._sorted.get((model, step))
+        if found is not None:
+            return found
+        if len(self._sorted) >= _KEPT_GROUPS:
+            self._sorted.clear()
+        found = self._sorted[model, step] = _Sorted()
         enough = frozenset(self._steps[:step])
-        lack_both = lack_devices = lack_cpu = none = none_short = elsewhere = 0.0
         for cpu, count, amount, models, weight in self._rows:
             if models and model not in models:
-                elsewhere += weight * free
-            elif count <= 0:
-                if cpu in enough:
-                    none += weight * free
-                else:
-                    none_short += weight * free
+                found.elsewhere.append(weight)
+            elif count > 0:
+                found.wanting.append((count, amount, weight, cpu in enough))
             else:
-                small = [one for one in devices if one < amount]
-                if len(devices) - len(small) < count:
-                    if cpu in enough:
-                        lack_devices += weight * free
-                    else:
-                        lack_both += weight * free
-                elif cpu in enough:
-                    lack_devices += weight * sum(small)
+                (found.none if cpu in enough else found.none_short).append(weight)
+        return found
+
+    def _worked_out(self, step: int, devices: _State, model: str) -> float:
+        work.spend_of_total(len(self._rows) * (1 + len(devices)))
+        pods, number = self._sorted_for(step, model), len(devices)
+        below = [0, *accumulate(devices)]
+        free = below[number]
+        small: dict[int, int] = {}
+        lack_both = lack_devices = lack_cpu = 0.0
+        for count, amount, weight, enough in pods.wanting:
+            place = small.get(amount)
+            if place is None:
+                place = small[amount] = bisect_left(devices, amount)
+            if number - place < count:
+                if enough:
+                    lack_devices += weight * free
                 else:
-                    lack_cpu += weight * free
+                    lack_both += weight * free
+            elif enough:
+                lack_devices += weight * below[place]
+            else:
+                lack_cpu += weight * free
+        none, none_short, elsewhere = (
+            _total(weights, free) for weights in (pods.none, pods.none_short, pods.elsewhere)
+        )
         # In this order: the sum is rounded as the paper's is.
         return lack_both + lack_devices + lack_cpu + none + none_short + elsewhere
+
+
+def _total(weights: Sequence[float], free: int) -> float:
+    """Return the sum of weighted amounts, from the first on."""
+    found = 0.0
+    for weight in weights:
+        found += weight * free
+    return found
 
 
 _TABLES: Final[dict[int, UsualPods]] = {}

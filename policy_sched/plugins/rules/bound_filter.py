@@ -31,7 +31,7 @@ def filter_codes(
 ) -> Codes | None:
     """Return ``codes`` with what rule ``number`` adds for rows that passed so far."""
     own: Any = None
-    if errors is not None and np.any(errors):
+    if errors is not None and (errors.any() if isinstance(errors, np.ndarray) else errors):
         failed = np.not_equal(errors, 0)
         wrong = 0 if rule.on_error == "Allow" else 2 * number + 2
         own = np.where(failed, wrong, np.where(values, 0, 2 * number + 1))

@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
-from tests.language.harness import Outcome, rows_of
+from tests.language.harness import Outcome, checked, compiled, rows_of
 from tests.language.oracle_world import World
 
 WORLD: Final = World([make_node("n0", labels={"c": "x,y"}), make_node("n1")], [])
@@ -39,3 +39,21 @@ TABLE: Final = f"{NUMBERS}.map(x, {NUMBERS}.filter(y, y != x).map(y, x * y))"
 def test_a_list_is_run_over_many_times(listed: str, body: str, expected: bool | int) -> None:
     """Each use of a bound list sees all of it, whatever the uses around it are at."""
     assert rows_of(f"cel.bind(l, {listed}, {body})", WORLD, POD)[0] == Outcome(expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "loops"),
+    [
+        ("l.indexOf(l.max())", 1),
+        ("l.map(x, x + 1).sum() + l.map(x, x + 2).sum()", 2),
+        ("[1, 2].map(i, i == l[l.indexOf(l.max())])", 1),
+    ],
+)
+def test_loops_that_make_the_same_are_one(body: str, loops: int) -> None:
+    """A list that is used several times is made once, however it is used."""
+    tree, problems = checked(f"cel.bind(l, {NUMBERS}, {body})")
+    assert tree is not None, problems
+    expression = compiled(tree)
+    assert expression is not None
+    scalar = expression.program.text.partition("def vector")[0]
+    assert scalar.count("for p") == loops
