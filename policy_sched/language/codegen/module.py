@@ -191,9 +191,13 @@ def bind_factory(code: bytes, slots: ConstantPool, runtime: Runtime) -> Any:
 
 
 class Writer:
-    """Writes functions, one after the other, into the text of their factory."""
+    """Writes functions, one after the other, into the text of their factory.
 
-    def __init__(self, *, code: bool = True) -> None:
+    ``joint``: a function over rows may compute several roots by one function of a row.
+    """
+
+    def __init__(self, *, code: bool = True, joint: bool = False) -> None:
+        self._joint = joint
         self._code = code
         self.slots = ConstantPool()
         self.shapes = Shapes()
@@ -219,7 +223,7 @@ class Writer:
         known = bound or {}
         tested = [op for op, _, _ in guards]
         wanted = [*roots, *tested]
-        if rows and not tested:
+        if rows and self._joint and not tested:
             motion = placed_over_rows(wanted, known, self.shapes)
         else:
             motion = CodeMotion(wanted, rows, known, self.shapes)
@@ -258,7 +262,7 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
 
     Without ``code`` it has its costs alone: it cannot be bound.
     """
-    writer = Writer(code=code)
+    writer = Writer(code=code, joint=True)
     if code:
         writer.function("scalar", "pod, ctx, row", roots, rows=False)
     if build is not None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.code_motion import Shapes
 from policy_sched.language.ir.graph import MIXED, Builder, Level, Loop, Op
 from policy_sched.language.ir.ops import LoopKind
+from policy_sched.language.ir.regions import Shapes
 
 
 def row_classes(roots: Iterable[Op], build: Builder) -> tuple[Op, ...] | None:
