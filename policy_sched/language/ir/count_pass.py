@@ -16,9 +16,9 @@ from typing import Final
 
 from policy_sched.cluster.tables import TEXT_ATTRIBUTES
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.code_motion import descending
 from policy_sched.language.ir.graph import Builder, Level, Loop, Op, reached
 from policy_sched.language.ir.ops import LoopKind, OpKind
+from policy_sched.language.ir.regions import descending
 from policy_sched.language.runtime import Condition
 
 _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.items()}
