@@ -28,6 +28,11 @@ def of_files(
     return FilesSource(Inputs(names, lambda: read_files(names), policies))
 
 
+def plain(html: str) -> str:
+    """Return a page without the places where a long word may be broken."""
+    return html.replace("<wbr>", "")
+
+
 class Browser:
     """Sends requests to a console, with or without the cookie."""
 
@@ -48,7 +53,7 @@ class Browser:
         address = path if path.startswith("http") else self.server.address + path.lstrip("/")
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._session.request(method, address, headers=sent) as answer:
-            return answer.status, await answer.text(), dict(answer.headers)
+            return answer.status, plain(await answer.text()), dict(answer.headers)
 
     async def post(self, path: str, body: object, **headers: str) -> tuple[int, str]:
         """Send JSON as a page of the console does; return status and text of the answer."""
@@ -56,7 +61,7 @@ class Browser:
         sent = {"Origin": self.server.address.rstrip("/")}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._session.post(address, json=body, headers=sent) as answer:
-            return answer.status, await answer.text()
+            return answer.status, plain(await answer.text())
 
 
 def browsing(

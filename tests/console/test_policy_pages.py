@@ -18,7 +18,7 @@ from policy_sched.console.pages.trial_result import sections
 from policy_sched.console.trials import Hits, Trial, TrialQuestion, packed
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.web import Table, environment
-from tests.console.browsing import EXAMPLE, ROOT, Browser, browsing, of_files, pages
+from tests.console.browsing import EXAMPLE, ROOT, Browser, browsing, of_files, pages, plain
 from tests.console.files import put
 from tests.profiles.policy_texts import keeping
 
@@ -41,8 +41,7 @@ def source_of(folder: Path) -> FilesSource:
 def rendered(found: object) -> str:
     """Return sections as HTML."""
     template = environment("policy_sched.console").get_template("sections.html")
-    text: str = template.render(sections=found)
-    return text
+    return plain(template.render(sections=found))
 
 
 def test_the_loaded_set_is_shown_with_its_hashes(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
@@ -36,14 +36,14 @@ class Running:
 
 
 @contextmanager
-def served(make: Callable[[], Source]) -> Iterator[Running]:
+def served(make: Callable[[], Source], results: Sequence[str] = ()) -> Iterator[Running]:
     """Serve a console within the context; ``make`` runs in its thread."""
     ready, ended = Event(), asyncio.Event()
     found: list[Running] = []
 
     async def run() -> None:
         source = make()
-        async with serving(source) as server:
+        async with serving(source, results) as server:
             found.append(Running(server, source, asyncio.get_running_loop()))
             ready.set()
             await ended.wait()

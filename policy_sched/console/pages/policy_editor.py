@@ -30,8 +30,9 @@ from policy_sched.console.trials import (
     source_texts,
 )
 from policy_sched.errors import PolicySchedError
+from policy_sched.profiles.reload import NoAnswerError
 from policy_sched.source import MAX_POLICY_BYTES
-from policy_sched.web import Prose, Section, Text, environment
+from policy_sched.web import Prose, Section, Text, Value, environment
 
 ASKED: Final[tuple[Asked, ...]] = ("check", "complete", "hover")
 NEW: Final = """\
@@ -70,7 +71,10 @@ def fragment(found: list[Section]) -> web.Response:
 
 def refused(error: PolicySchedError) -> web.Response:
     """Return why there is no result, as a part of a page."""
-    return fragment([Section("No result", [Prose([Text(str(error), tone="bad")])])])
+    texts: list[Value] = [Text(str(error), tone="bad")]
+    if isinstance(error, NoAnswerError):
+        texts.append(Text("Try one seed, a shorter time or a part of the cluster.", tone="dim"))
+    return fragment([Section("No result", [Prose(texts)])])
 
 
 async def body(request: web.Request) -> dict[str, Any]:

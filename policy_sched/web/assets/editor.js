@@ -118,6 +118,7 @@
     screenReaderLabel: "Text of the file", lint: { getAnnotations: check, async: true, delay: 250, highlightLines: false },
     extraKeys: { Tab: false, "Shift-Tab": false, "Ctrl-Space": hint, "Ctrl-Enter": attempt, "Cmd-Enter": attempt, "Ctrl-I": async (one) => explain(await word(one.getCursor())) },
   });
+  editor.getScrollerElement().tabIndex = 0; // it scrolls, so keys have to reach it
   editor.on("inputRead", (one, change) => { if (change.text[0] === ".") hint(one); });
   editor.on("changes", marked);
   editor.getWrapperElement().addEventListener("mousemove", hover);
