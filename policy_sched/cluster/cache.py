@@ -30,6 +30,7 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.cluster.counts import PodCounts
 from policy_sched.cluster.debug import count_differences, differences
@@ -37,7 +38,7 @@ from policy_sched.cluster.group_index import GroupIndex, group_differences
 from policy_sched.cluster.overlay import NodeOverlay
 from policy_sched.cluster.tables import NO_NODE, STRUCTURE, NodeTable, PodTable, Strings
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.model import Namespace, Node, PodInfo
+from policy_sched.model import Namespace, Node, Pod, PodInfo
 
 
 class PodState(StrEnum):
@@ -91,6 +92,20 @@ def next_state(state: PodState, event: PodEvent, pod: str) -> PodState:
         return TRANSITIONS[state, event]
     except KeyError:
         raise PodStateError(f"pod {pod} is {state.value} and cannot be {event.value}") from None
+
+
+def _alike(old: Pod, new: Pod) -> bool:
+    """Tell whether two forms of a pod differ in nothing but node, version and conditions."""
+    was, now = old.metadata, new.metadata
+    return (
+        replace(old.spec, node_name=new.spec.node_name) == new.spec
+        and was.labels == now.labels
+        and was.annotations == now.annotations
+        and was.owner_references == now.owner_references
+        and was.creation_timestamp == now.creation_timestamp
+        and was.deletion_timestamp == now.deletion_timestamp
+        and replace(old.status, conditions=new.status.conditions) == new.status
+    )
 
 
 class Record(msgspec.Struct, eq=False):
@@ -348,7 +363,10 @@ class Cache:
         if row == NO_NODE:
             nodes.pods_without_node[record.node_name][info.uid] = info
         else:
-            nodes.replace_pod(row, record.info, info)
+            if _alike(record.info.pod, info.pod):  # as most bindings are confirmed
+                nodes.exchange_pod(row, info)
+            else:
+                nodes.replace_pod(row, record.info, info)
             self.counts.remove(row, record.info)
             self.counts.add(row, info)
         self.pods.replace(record.row, info, row)

@@ -121,7 +121,10 @@ class SchedulingQueue:
         """Forget a pod in flight or binding: it is bound, or not to be tried again."""
         queued = self._pods.get(uid)
         if queued is not None and queued.place in _UNDER_WAY:
-            self._end_attempt(queued)
+            if queued.place is QueueState.BINDING:
+                del self._binding[uid]
+            else:
+                self._in_flight.remove(queued)
             queued.place = QueueState.OUT
             del self._pods[uid]
 

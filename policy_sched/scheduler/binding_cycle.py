@@ -57,6 +57,10 @@ def reserve_and_permit(
     if pod.uid in handle.nominator.node_by_uid:
         handle.nominator.clear(pod.uid)
     state, hooks = attempt.state, attempt.hooks
+    if not hooks["reserve"] and not hooks["permit"]:
+        if runner.recorder is not None:
+            runner.note_empty("reserve", "permit")
+        return SUCCESS, None
     try:
         status = runner.run("reserve", state, pod, node, hooks=hooks["reserve"]).status
         if status.code is not Code.SUCCESS:
@@ -82,10 +86,11 @@ def reserve_and_permit(
 
 def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handle: Handle) -> Steps:
     """Wait for permission, run PreBind, Bind and PostBind; nothing is undone here."""
-    pod, runner = attempt.queued.info, attempt.profile.runner
+    pod, runner, hooks = attempt.queued.info, attempt.profile.runner, attempt.hooks
+    pre_binds = bool(hooks["pre_bind"] or hooks["pre_bind_pre_flight"])
     try:
         try:
-            working, expected = _pre_flight(attempt, node)
+            working, expected = _pre_flight(attempt, node) if pre_binds else ((), False)
             if expected or waiting is not None:
                 _nominate(attempt, node, handle)
             if waiting is not None:
@@ -98,11 +103,12 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
             if waiting is not None:
                 handle.waiting_pods.remove(pod.uid)
         attempt.permitted = True
-        found = runner.run("pre_bind", attempt.state, pod, node, hooks=working)
-        if isinstance(found.answer, PendingStatus):
-            found = yield from _finished("pre_bind", found, attempt, node, handle)
-        if found.status.code is not Code.SUCCESS:
-            return _worded("pre_bind", found.plugin, found.status)
+        if pre_binds:
+            status = yield from _pre_bind(working, attempt, node, handle)
+            if status.code is not Code.SUCCESS:
+                return status
+        elif runner.recorder is not None:
+            runner.note_empty("pre_bind_pre_flight", "pre_bind")
         attempt.sent = True
         extenders = attempt.profile.extenders
         bound = (yield from _by_extenders(extenders, pod, node, handle)) if extenders else _SKIP
@@ -166,6 +172,17 @@ def _pre_flight(attempt: Attempt, node: str) -> tuple[tuple[Hook, ...], bool]:
     return working, len(found.skipped) < len(hooks[point])
 
 
+def _pre_bind(working: tuple[Hook, ...], attempt: Attempt, node: str, handle: Handle) -> Steps:
+    """Run the PreBind plugins that have work to do."""
+    runner = attempt.profile.runner
+    found = runner.run("pre_bind", attempt.state, attempt.queued.info, node, hooks=working)
+    if isinstance(found.answer, PendingStatus):
+        found = yield from _finished("pre_bind", found, attempt, node, handle)
+    if found.status.code is not Code.SUCCESS:
+        return _worded("pre_bind", found.plugin, found.status)
+    return SUCCESS
+
+
 def _nominate(attempt: Attempt, node: str, handle: Handle) -> None:
     """Nominate the pod in the cluster: its binding may take a while."""
     pod = attempt.queued.info
@@ -208,6 +225,11 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
     cache.finish_binding(pod.uid, handle.now() if cache.time_to_live else 0)
     note = f"Successfully assigned {pod.key} to {node}"
     record_event(handle, pod, "Normal", "Scheduled", "Binding", note)
-    for error in attempt.profile.runner.run("post_bind", attempt.state, pod, node).errors:
+    runner = attempt.profile.runner
+    if not runner.hooks["post_bind"]:
+        if runner.recorder is not None:
+            runner.note_empty("post_bind")
+        return
+    for error in runner.run("post_bind", attempt.state, pod, node).errors:
         # The pod is bound and stays bound; the error is reported as an event.
         record_event(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))

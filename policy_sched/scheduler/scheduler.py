@@ -161,7 +161,8 @@ class Scheduler:
         ended = self._advance(binding)
         if ended is not None and ended.code is Code.SUCCESS:
             return self._end(binding, ended)
-        self._activate(attempt)
+        if (wanted := attempt.state.read(PodsToActivate)) is not None:
+            self._activate(wanted)
         if ended is not None:
             return self._end(binding, ended)
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
@@ -296,7 +297,8 @@ class Scheduler:
         pod = attempt.queued.info
         if status.code is Code.SUCCESS:
             self.queue.done(pod.uid)
-            self._activate(attempt)
+            if (wanted := attempt.state.read(PodsToActivate)) is not None:
+                self._activate(wanted)
             pipeline = attempt.profile.pipeline
             return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
         if not undo(attempt, decision.node, self.handle):
@@ -430,10 +432,9 @@ class Scheduler:
                 ASSIGNED_POD_DELETE, pod.on(node), None, but=uid
             )
 
-    def _activate(self, attempt: Attempt) -> None:
+    def _activate(self, wanted: PodsToActivate) -> None:
         """Make the pods ready that plugins want to be tried now."""
-        wanted = attempt.state.read(PodsToActivate)
-        if wanted is not None and wanted.uids:
+        if wanted.uids:
             self.queue.activate(wanted.uids)
             wanted.uids.clear()
 

@@ -45,7 +45,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         attempt.state = evaluation.state
         best = evaluation.best()
         if best.size:
-            row = select_host(best, rng)
+            row = best.item(0) if best.size == 1 else select_host(best, rng)
             return Bind(table.names[row], row, evaluation)
         return no_node_fits(attempt, evaluation, table.live_count)
     except PluginError as error:

@@ -191,3 +191,31 @@ def test_namespaces_are_kept() -> None:
     assert cache.nodes.namespaces == {"team": namespace}
     cache.remove_namespace("team")
     assert not cache.nodes.namespaces
+
+
+@pytest.mark.parametrize(
+    ("change", "noted"),
+    [
+        ({}, False),
+        ({"labels": {"app": "other"}}, True),
+        ({"annotations": {"a": "b"}}, True),
+        ({"cpu": "2"}, True),
+        ({"priority": 7}, True),
+    ],
+    ids=["nothing", "labels", "annotations", "requests", "priority"],
+)
+def test_a_confirmed_pod_changes_its_row_only_if_it_differs(
+    change: dict[str, object], noted: bool
+) -> None:
+    """The binding itself is what was assumed; nothing is evaluated again for it."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    cache.assume(info(cpu="1"), "n")
+    before = cache.nodes.journal.version
+    confirmed = info(node_name="n", **{"cpu": "1", **change})
+    cache.add_pod(confirmed)
+    assert (cache.nodes.journal.version != before) == noted
+    assert cache.state(confirmed.uid) is PodState.ADDED
+    assert cache.pod(confirmed.uid) is confirmed
+    assert list(cache.nodes.pods_on(cache.nodes.row_of["n"]).values()) == [confirmed]
+    assert cache.check() == []

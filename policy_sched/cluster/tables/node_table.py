@@ -224,6 +224,10 @@ class NodeTable:
         self.usage.count(row, info, 1)
         self.journal.append(row, DYNAMIC)
 
+    def exchange_pod(self, row: int, info: PodInfo) -> None:
+        """Put another object for the same pod in its place; no decision can tell them apart."""
+        self._pods[row][info.uid] = info
+
     def remove_pod(self, row: int, info: PodInfo) -> None:
         """Take a pod off a live row."""
         del self._pods[row][info.uid]

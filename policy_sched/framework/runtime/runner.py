@@ -156,6 +156,12 @@ class Runner:
             return self._combined(row, hooks, args)
         return self._measured(row, hooks, args, recorder.timer())
 
+    def note_empty(self, *points: str) -> None:
+        """Record points that have no plugins to run, as `run` does."""
+        if self.recorder is not None:
+            for point in points:
+                self.recorder.points[_EMPTY[point][0]].append(0.0)
+
     def may_gate(self, pod: PodInfo) -> bool:
         """Tell whether PreEnqueue has to run for a pod; without that it counts as a success."""
         if self._gates is None:
