@@ -199,10 +199,10 @@ def test_namespaces_are_kept() -> None:
         ({}, False),
         ({"labels": {"app": "other"}}, True),
         ({"annotations": {"a": "b"}}, True),
-        ({"cpu": "2"}, True),
+        ({"node_selector": {"a": "b"}}, True),
         ({"priority": 7}, True),
     ],
-    ids=["nothing", "labels", "annotations", "requests", "priority"],
+    ids=["nothing", "labels", "annotations", "spec", "priority"],
 )
 def test_a_confirmed_pod_changes_its_row_only_if_it_differs(
     change: dict[str, object], noted: bool
@@ -210,9 +210,9 @@ def test_a_confirmed_pod_changes_its_row_only_if_it_differs(
     """The binding itself is what was assumed; nothing is evaluated again for it."""
     cache = Cache()
     cache.add_node(make_node("n"))
-    cache.assume(info(cpu="1"), "n")
+    cache.assume(info(), "n")
     before = cache.nodes.journal.version
-    confirmed = info(node_name="n", **{"cpu": "1", **change})
+    confirmed = info(node_name="n", **change)
     cache.add_pod(confirmed)
     assert (cache.nodes.journal.version != before) == noted
     assert cache.state(confirmed.uid) is PodState.ADDED
