@@ -162,7 +162,7 @@ def moves_table(title: str, moves: Sequence[Move]) -> Table:
         ]
         for one in moves[:ROWS]
     ]
-    columns = [Column("Pod"), Column("OLD"), Column("Reason in NEW" if lost else "NEW")]
+    columns = [Column("Pod"), Column("OLD"), Column("Reason in NEW" if lost else "NEW", wide=lost)]
     columns += [Column("Cause")] if known else []
     caption = f"{title}: {len(moves):,}"
     return Table(caption, columns, rows, _more(len(moves)), sortable=True)

@@ -132,7 +132,7 @@ def rejections_table(found: Explanation, node_href: Callable[[str], str] = no_li
         for node, (plugin, reasons) in sorted(found.rejections.items())[:REJECTIONS]
     ]
     more = len(found.rejections) - len(rows)
-    columns = [Column("Node"), Column("Filter"), Column("Reasons")]
+    columns = [Column("Node"), Column("Filter"), Column("Reasons", wide=True)]
     caption = "The first filter that rejects each node"
     return Table(caption, columns, rows, f"and {more:,} more" * bool(more), sortable=True)
 

@@ -110,7 +110,7 @@ def _without_node(lost: Sequence[PodPlacement], run: Run) -> Section:
         groups.append([reason, str(len(pods)), names + f" and {more:,} more" * (more > 0)])
     first = Table(
         "By the reason that most nodes have",
-        [Column("Reason"), Column("Pods", number=True), Column("Which")],
+        [Column("Reason"), Column("Pods", number=True), Column("Which", wide=True)],
         groups,
     )
     reasons: list[list[Value]] = [
@@ -122,7 +122,12 @@ def _without_node(lost: Sequence[PodPlacement], run: Run) -> Section:
         reasons,
     )
     rows: list[list[Value]] = [[one.pod, one.cpu, one.memory, one.message] for one in lost[:PODS]]
-    heads = [Column("Pod"), Column("cpu", True), Column("memory", True), Column("Message")]
+    heads = [
+        Column("Pod"),
+        Column("cpu", True),
+        Column("memory", True),
+        Column("Message", wide=True),
+    ]
     messages = Table("Messages", heads, rows, _more(len(lost), PODS), sortable=True)
     return Section("Pods without a node", [first, every, messages])
 
@@ -131,7 +136,7 @@ def _preemptions(run: Run) -> Table:
     rows: list[list[Value]] = [
         [one.pod, one.node, ", ".join(one.victims)] for one in run.preemptions[:PODS]
     ]
-    columns = [Column("Pod"), Column("Nominated to"), Column("Victims")]
+    columns = [Column("Pod"), Column("Nominated to"), Column("Victims", wide=True)]
     return Table("Pods that evict others", columns, rows, _more(len(run.preemptions), PODS))
 
 

@@ -187,12 +187,15 @@ def _messages(lost: Sequence[PodTimeline]) -> list[tuple[str, int]]:
 
 def _never(lost: Sequence[PodTimeline]) -> Iterator[Table]:
     groups: list[list[Value]] = [[message, str(count)] for message, count in _messages(lost)[:ROWS]]
-    yield Table("By the last message", [Column("Message"), Column("Pods", number=True)], groups)
+    yield Table(
+        "By the last message", [Column("Message", wide=True), Column("Pods", number=True)], groups
+    )
     rows: list[list[Value]] = [
         [life.pod, str(life.priority), str(life.attempts), life.message] for life in lost[:ROWS]
     ]
     columns = [
-        Column("Pod"), Column("Priority", True), Column("Attempts", True), Column("Message"),
+        Column("Pod"), Column("Priority", True), Column("Attempts", True),
+        Column("Message", wide=True),
     ]  # fmt: skip
     yield Table("In order of arrival", columns, rows, _more(len(lost)), sortable=True)
 

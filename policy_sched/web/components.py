@@ -90,11 +90,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numbers are aligned to the right."""
+    """A column of a table; numbers are aligned to the right. ``wide``: it holds long texts."""
 
     name: str
     number: bool = False
     note: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Table:
     """Rows under columns. The first column names the row.
 
     ``more`` says what is left out, ``empty`` what is written instead of no rows. ``sortable``: a
-    click on a heading sorts.
+    click on a heading sorts. ``caption_hidden``: the heading above says the same.
     """
 
     component: ClassVar[str] = "table"
