@@ -222,8 +222,10 @@ async def serving(
 
     Raises ClusterError if it cannot listen, PolicySchedError without the extra ``console``.
     """
-    environment("policy_sched.console")
+    found = environment("policy_sched.console")
     console = Console(source, Results(tuple(results)))
+    for page in console.pages:
+        found.get_template(page.template)  # compiled before the first request
     runner = web.AppRunner(console.application(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, HERE, port)
