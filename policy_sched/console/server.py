@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -110,21 +111,22 @@ class Console:
 
     def _failed(self, request: web.Request, status: int, text: str) -> web.Response:
         """Return a page that says what is wrong."""
-        values = {"problem": text, "status_code": status}
+        values = {"problem": text, "status_code": status, "since": ""}
         query = Query(_path(request), dict(request.query), {})
         return _html(self._rendered("problem.html", query, values, ""), status)
 
     async def _page(self, page: Page, request: web.Request) -> web.StreamResponse:
         query = Query(_path(request), dict(request.query), dict(request.match_info))
+        make = partial(self._made, page, query, urlencode(self._versions()))
         if self.source is None:
-            return _html(await asyncio.to_thread(self._made, page, query))
-        return _html(await self.source.undisturbed(partial(self._made, page, query)))
+            return _html(await asyncio.to_thread(make))
+        return _html(await self.source.undisturbed(make))
 
-    def _made(self, page: Page, query: Query) -> str:
-        """Return a page as HTML."""
+    def _made(self, page: Page, query: Query, since: str) -> str:
+        """Return a page as HTML; ``since``: the numbers of changes before it was made."""
         began = perf_counter()
         view: View = page.view(self.source, query, self.results)
-        found = self._rendered(page.template, query, view, page.section)
+        found = self._rendered(page.template, query, {**view, "since": since}, page.section)
         self._cost = perf_counter() - began
         return found
 
@@ -152,8 +154,16 @@ class Console:
 
     # Changes.
 
+    def _versions(self) -> dict[str, str]:
+        """Return the numbers of changes, as texts."""
+        now = {} if self.source is None else self.source.versions()
+        return {kind: str(number) for kind, number in now.items()}
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Write the kinds of things that changed, as they change, until the browser leaves."""
+        """Write the kinds of things that changed, as they change, until the browser leaves.
+
+        The address has the numbers that the page was made with: what changed since counts, too.
+        """
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         task = asyncio.current_task()
@@ -161,16 +171,16 @@ class Console:
         self._streams.append(task)
         if len(self._streams) > STREAMS:
             self._streams.pop(0).cancel()
-        known = {} if self.source is None else dict(self.source.versions())
+        known = dict(request.query)
         try:
             await response.write(b"retry: 2000\n\n")
             while True:
-                await asyncio.sleep(max(EVERY, SHARE * self._cost))
-                now = {} if self.source is None else dict(self.source.versions())
-                changed = [kind for kind in now if now[kind] != known.get(kind)]
+                now = self._versions()
+                changed = [kind for kind in now if now[kind] != known.get(kind, now[kind])]
                 known = now
                 text = "".join(f"event: {kind}\ndata: {now[kind]}\n\n" for kind in changed)
                 await response.write((text or ": nothing new\n\n").encode())
+                await asyncio.sleep(max(EVERY, SHARE * self._cost))
         except (ConnectionError, asyncio.CancelledError):
             return response
         finally:

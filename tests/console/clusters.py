@@ -25,10 +25,12 @@ class Objects:
     places: dict[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
 
 
-def of_objects(objects: Sequence[ApiObject], policies: PolicyFiles | None = None) -> FilesSource:
+def of_objects(
+    objects: Sequence[ApiObject], policies: PolicyFiles | None = None, name: str = "-"
+) -> FilesSource:
     """Return the source of a cluster in memory."""
     found = Objects(list(objects))
-    return FilesSource(Inputs(("-",), lambda: found, policies or PolicyFiles()))
+    return FilesSource(Inputs((name,), lambda: found, policies or PolicyFiles()))
 
 
 def node(name: str, labels: dict[str, str] | None = None, taint: str = "", cpu: str = "16") -> Node:
@@ -42,9 +44,12 @@ def node(name: str, labels: dict[str, str] | None = None, taint: str = "", cpu: 
     return convert(found, Node)
 
 
-def pod(name: str, cpu: str = "500m", on: str = "", priority: int = 0, **labels: str) -> Pod:
+def pod(
+    name: str, cpu: str = "500m", on: str = "", priority: int = 0, memory: str = "", **labels: str
+) -> Pod:
     """Return a pod of the namespace default, on a node or on none."""
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    requests = {"cpu": cpu, **({"memory": memory} if memory else {})}
+    container = {"name": "c", "resources": {"requests": requests}}
     found = {
         "metadata": {"name": name, "namespace": "default", "labels": labels},
         "spec": {"containers": [container], "nodeName": on, "priority": priority},

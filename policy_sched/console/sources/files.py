@@ -148,10 +148,12 @@ class FilesSource(Source):
     @property
     def status(self) -> Status:
         """The names of the files, and how far the simulation is."""
+        paths = self.inputs.paths
         progress = ""
         if self.run is None:
             progress = f"simulating: {self._decided:,} of {len(self._infos):,} pods are decided"
-        names = ", ".join(Path(path).name or path for path in self.inputs.paths)
+        named = ("standard input" if one == STDIN else Path(one).name or one for one in paths)
+        names = ", ".join(named)
         return Status("files", names, fallback=self._fallback, progress=progress)
 
     @property

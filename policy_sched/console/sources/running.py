@@ -195,9 +195,7 @@ class RunningSource(Source):
     def _decisions(self) -> int:
         if isinstance(self.instance, ShadowInstance):
             return self.instance.compared
-        metrics = self.instance.metrics
-        metrics.attempts.fold()
-        return int(sum(metrics.upstream.schedule_attempts_total.values.values()))
+        return self.instance.log.count
 
     def beside(self) -> Iterable[Coroutine[None, None, None]]:
         """Sample once a second, and decide the pods that wait for another scheduler."""

@@ -131,6 +131,8 @@ class DecisionLog:
         self._now = now
         self.verbosity = Verbosity()
         self.last: deque[Decided] = deque(maxlen=REMEMBERED)
+        self.count = 0
+        """Decisions so far."""
         self.failures: dict[str, str] = {}
         """The reason of each pod's last rejection, by namespace/name; the newest are last."""
         self._sent: dict[str, Record] = {}
@@ -169,6 +171,7 @@ class DecisionLog:
         self.write(level, message, pod=outcome.pod.key, **facts, **made_by)
         decided = Decided(self._now(), outcome.pod.key, outcome.node, why, outcome.generation)
         self.last.append(decided)
+        self.count += 1
         self.failures.pop(outcome.pod.key, None)
         if not outcome.node:
             self.failures[outcome.pod.key] = why
