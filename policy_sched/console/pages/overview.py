@@ -92,13 +92,13 @@ def attention(source: Source, waiting: Sequence[Waiting]) -> Section:
         caption = "Pods without a node, by the reason that most nodes have"
         blocks.append(Table(caption, columns, rows, more))
     if not blocks:
-        blocks.append(Prose([_nothing(source, waiting)]))
+        blocks.append(Prose([_nothing(waiting)]))
     return Section("Needs attention", blocks)
 
 
-def _nothing(source: Source, waiting: Sequence[Waiting]) -> str:
+def _nothing(waiting: Sequence[Waiting]) -> str:
     """Return a sentence in place of what needs attention."""
-    if source.status.progress or any(not one.node for one in waiting):
+    if any(not one.node for one in waiting):
         return "Nothing so far: no decided pod is without a node, and no file has a problem."
     return "Nothing: every pod has a node, and no file has a problem."
 
