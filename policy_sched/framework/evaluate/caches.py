@@ -95,6 +95,26 @@ def _trim(entries: OrderedDict[Key, T], limit: int, each: int) -> None:
 
 #: Results cached per plugin and extension point: arrays of one element per node.
 LIMIT: Final = 64
+#: After so many pods of which no result was known, the next ones are not looked up, but for one in
+#: `PROBE`: hashing the fields of pods that are all different may cost more than the plugin does.
+MISSES: Final = 32
+PROBE: Final = 8
+
+
+class _Results:
+    """The results of one plugin at one point by its pod's fields, and the misses since a hit."""
+
+    __slots__ = ("by_key", "misses")
+
+    def __init__(self) -> None:
+        self.by_key: OrderedDict[Key, object] = OrderedDict()
+        self.misses = 0
+
+    def copy(self) -> _Results:
+        """Return results that change independently."""
+        clone = _Results()
+        clone.by_key, clone.misses = self.by_key.copy(), self.misses
+        return clone
 
 
 class StaticResultCache:
@@ -112,7 +132,7 @@ class StaticResultCache:
                 for plugin, signature in runner.pipeline.signatures.items()
                 if signature.scope is Scope.STATIC
             }
-        self._kept: dict[tuple[str, str], OrderedDict[Key, object]] = {}
+        self._kept: dict[tuple[str, str], _Results] = {}
 
     def take_over(self, other: StaticResultCache) -> None:
         """Copy the results of unchanged plugins from another pipeline over the same table."""
@@ -149,15 +169,19 @@ class StaticResultCache:
         self._renew()
         kept = self._kept.get((point, hook.plugin))
         if kept is None:
-            kept = self._kept[point, hook.plugin] = OrderedDict()
-        key = key_of(pod)
-        answer = kept.get(key, kept)
+            kept = self._kept[point, hook.plugin] = _Results()
+        kept.misses += 1
+        if kept.misses > MISSES and kept.misses % PROBE:
+            return self._runner.call(point, hook, state, pod, None, *more)
+        key, by_key = key_of(pod), kept.by_key
+        answer = by_key.get(key, kept)
         if answer is not kept:
-            kept.move_to_end(key)
+            by_key.move_to_end(key)
+            kept.misses = 0
             return answer
-        answer = kept[key] = self._runner.call(point, hook, state, pod, None, *more)
-        if len(kept) > LIMIT:
-            kept.popitem(last=False)
+        answer = by_key[key] = self._runner.call(point, hook, state, pod, None, *more)
+        if len(by_key) > LIMIT:
+            by_key.popitem(last=False)
         return answer
 
 

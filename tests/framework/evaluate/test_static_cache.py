@@ -103,3 +103,20 @@ def test_an_uncached_evaluator_takes_nothing_over() -> None:
         asked = plugin.asked
         ask(answers, runner)
         assert plugin.asked == asked + 1
+
+
+def test_pods_that_recur_are_found_again_after_many_that_are_all_different() -> None:
+    """Different pods are hardly looked up after a while; once one recurs, its result is kept."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    plugin = Counting(cache)
+    runner = runner_of(One=plugin)
+    answers = StaticResultCache(runner, cache.nodes, kept=True)
+    (hook,) = hooks(runner)
+    for number in range(1000):
+        ask(answers, runner, str(number))
+    assert plugin.asked == 1000
+    for _ in range(100):
+        pod = PodInfo.of(make_pod("p", labels={"app": "same"}))
+        assert answers.call("score", hook, CycleState(), pod).tolist() == [1]
+    assert plugin.asked < 1000 + 20
