@@ -247,7 +247,7 @@ class Passes:
 
     def _feasible(self, first: Codes) -> NDArray[np.intp]:
         """Return the feasible rows, which may be shared by evaluations."""
-        if first.any():
+        if np.count_nonzero(first):
             return np.flatnonzero(first == FEASIBLE)
         if self._everywhere.size != first.size:
             self._everywhere = np.arange(first.size)

@@ -181,11 +181,11 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
                 wanted = wanted[~late]
         everywhere = wanted.size == self.by_plugins.size
         firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
-        # The least value is NOT_ASKED.
-        for value in (np.flatnonzero(np.bincount(firsts - NOT_ASKED)) + NOT_ASKED).tolist():
-            if value in (FEASIBLE, NO_NODE, NOT_ASKED):
-                continue
+        rejecting = [i + 1 for i, codes in enumerate(self.codes) if codes is not None]
+        for value in (OUTSIDE, *rejecting):
             group = np.flatnonzero(firsts == value)
+            if not group.size:
+                continue
             if not everywhere:
                 group = wanted[group]
             if value == OUTSIDE:

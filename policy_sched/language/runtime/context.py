@@ -161,7 +161,8 @@ class Runtime:
         if len(values) == 1 and rep in "bife":
             value, error = pairs[0]
             return value, error
-        errors = np.array([e for _, e in pairs], dtype=np.int16).take(positions)
+        failed = [e for _, e in pairs]
+        errors = np.array(failed, dtype=np.int16).take(positions) if any(failed) else 0
         results = _array(rep, [v for v, _ in pairs])
         if isinstance(results, list):
             return [results[i] for i in positions.tolist()], errors

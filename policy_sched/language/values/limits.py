@@ -149,7 +149,13 @@ def spend_of_total(steps: int) -> None:
 
 def metered(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function inside of a loop; it takes as many steps as its arguments are long."""
-    spend(1 + sum(map(_weight, args)))
+    steps = 1
+    for value in args:
+        if type(value) is str:
+            steps += len(value) // _CHARACTERS
+        elif type(value) is not int:
+            steps += _weight(value)
+    spend(steps)
     return function(*args)
 
 

@@ -19,12 +19,13 @@ from policy_sched.language.ir import Reads, field_of_column
 
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
-Numbers = npt.NDArray[np.int64]
 
 #: For fewer rows the comparison costs more than the answers.
 FEW: Final = 16
 #: Odd, so that no bit of a value is lost; the sums are only a guess, which is checked.
 _FACTOR: Final = np.int64(-7046029254386353131)
+#: Numbers below it, and it itself, are bytes.
+_SMALL: Final = 255
 #: Up to so many possible numbers a table of all of them is faster than sorting those of the rows.
 _TABLE: Final = 1 << 14
 
@@ -42,24 +43,24 @@ def of_classes(
         return ByRow([answer(int(rows[0]))], np.zeros(rows.size, np.intp))
     if whole:
         numbers = numbers[rows]
-    if bound > _TABLE:
+    kinds = np.flatnonzero(np.bincount(numbers, minlength=bound)) if bound <= _TABLE else None
+    if kinds is None or kinds.size > FEW:
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
     else:
-        some = np.full(bound, -1, np.intp)
-        some[numbers] = np.arange(rows.size)
-        found = np.flatnonzero(some >= 0)
-        first = some[found]
-        some[found] = np.arange(found.size)
-        places = some[numbers]
+        first = np.array([(numbers == kind).argmax() for kind in kinds.tolist()], np.intp)
+        place = np.zeros(bound, np.intp)
+        place[kinds] = np.arange(kinds.size)
+        places = place.take(numbers)
     return ByRow([answer(row) for row in rows[first].tolist()], places)
 
 
-def _numbers(marks: Sequence[object]) -> tuple[Numbers, int]:
+def _numbers(marks: Sequence[object]) -> tuple[npt.NDArray[Any], int]:
     """Return a number for each row, the same where all marks are equal, and a bound of them.
 
     No number at all if no mark is an array.
     """
-    numbers, bound = np.empty(0, np.int64), 1
+    numbers: npt.NDArray[Any] = np.empty(0, np.uint8)
+    bound = 1
     for mark in _arrays(marks):
         own, kinds = _number(mark)
         if bound > 1 and bound * kinds > _TABLE:
@@ -68,8 +69,12 @@ def _numbers(marks: Sequence[object]) -> tuple[Numbers, int]:
         if bound * kinds > _TABLE:
             _, own = np.unique(own, return_inverse=True)
             kinds = int(own.max(initial=0)) + 1
-        numbers = numbers * kinds + own if numbers.size else own.astype(np.int64)
         bound *= kinds
+        dtype = np.dtype(np.uint8 if bound <= _SMALL else np.int64)
+        own = own.astype(dtype, copy=False)
+        if numbers.size:
+            own = np.add(own, np.multiply(numbers, kinds, dtype=dtype))
+        numbers = own
     return numbers, bound
 
 
