@@ -1,9 +1,14 @@
 """Hot reload: watching files, compiling in a child process, swapping the policy set.
 
-A reload is all or nothing; on any problem the previous set stays in force.
+A reload is all or nothing; on any problem the previous set stays in force. What only a running
+process needs (processes, event loops) is imported when it is first named.
 """
 
-from policy_sched.profiles.reload.compiler_process import CompilerProcess
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from policy_sched.profiles.reload.inputs import (
     Compilation,
     Config,
@@ -12,10 +17,13 @@ from policy_sched.profiles.reload.inputs import (
     compiled_set,
     read_policy_set,
 )
-from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoAnswerError
 from policy_sched.profiles.reload.store import PolicySet as StorePolicySet
 from policy_sched.profiles.reload.store import PolicyStore, Reload, Result, StoreStatus
-from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
+
+if TYPE_CHECKING:
+    from policy_sched.profiles.reload.compiler_process import CompilerProcess
+    from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoAnswerError
+    from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
 
 __all__ = [
     "Compilation",
@@ -37,3 +45,22 @@ __all__ = [
     "frozen_mounts",
     "read_policy_set",
 ]
+
+_LATER: Final = {
+    "CompilerProcess": "compiler_process",
+    "LimitedProcess": "limited_process",
+    "Limits": "limited_process",
+    "NoAnswerError": "limited_process",
+    "Watched": "watch",
+    "changes": "watch",
+    "frozen_mounts": "watch",
+}
+"""Names and their modules."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only a running process needs."""
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)
