@@ -8,13 +8,12 @@ and figures (statistics, report, figures, page). tune searches for the best vari
 from policy_sched.experiments.engine import Engine, engine_of
 from policy_sched.experiments.figures import Drawn, axis_label, draw
 from policy_sched.experiments.objective import Objective
-from policy_sched.experiments.page import sweep_page
+from policy_sched.experiments.page import EXPERIMENT, MEASURES, sweep_page
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import (
     Store,
     Table,
     by_variant,
-    comparisons,
     curve_names,
     points,
     tables,
@@ -51,10 +50,12 @@ from policy_sched.experiments.tune import (
     search_lines,
     trials_table,
 )
-from policy_sched.experiments.words import named, number_text, signed, verdict_text
+from policy_sched.experiments.words import named, number_text
 
 __all__ = [
+    "EXPERIMENT",
     "LEVEL",
+    "MEASURES",
     "Distribution",
     "Drawn",
     "Engine",
@@ -71,7 +72,6 @@ __all__ = [
     "Tuning",
     "axis_label",
     "by_variant",
-    "comparisons",
     "curve_names",
     "distribution",
     "draw",
@@ -89,13 +89,11 @@ __all__ = [
     "read_sweep",
     "run_tasks",
     "search_lines",
-    "signed",
     "stored_report",
     "sweep_page",
     "tables",
     "trials_table",
     "values_of",
-    "verdict_text",
     "write",
     "write_tables",
 ]

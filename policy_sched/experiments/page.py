@@ -27,6 +27,9 @@ from policy_sched.web import (
     Value,
 )
 
+MEASURES: Final = "All measures"
+EXPERIMENT: Final = "The experiment"
+"""Headings of the page."""
 _TONES: Final[dict[str, Tone]] = {"better": "good", "worse": "bad", "different": "info"}
 
 
@@ -44,8 +47,8 @@ def sweep_page(report: SweepReport, drawn: Sequence[Drawn], experiment: str) -> 
         pictures = [Picture(one.title, one.write("svg").strip()) for one in drawn]
         sections.append(Section("Figures", pictures, beside=True))
     if report.results:
-        sections.append(Section("All measures", [_measures(report)]))
-    sections.append(Section("The experiment", [Source(report.name, experiment)]))
+        sections.append(Section(MEASURES, [_measures(report)]))
+    sections.append(Section(EXPERIMENT, [Source(report.name, experiment)]))
     tone: Tone = "bad" if report.failures else "good"
     facts = _numbers(report)
     return Summary(report.name, _answer(report), sections, "sweep", tone, facts=facts)

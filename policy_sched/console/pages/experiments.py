@@ -9,45 +9,37 @@ from typing import Final
 from policy_sched.console.pages.page import Missing, Page, Query, Results, View, address
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments import (
+    EXPERIMENT,
+    MEASURES,
     SweepReport,
     axis_label,
     by_variant,
-    comparisons,
     curve_names,
     distribution,
     folders_of_results,
     named,
     number_text,
     points,
-    signed,
     stored_report,
+    sweep_page,
     values_of,
-    verdict_text,
 )
-from policy_sched.model import counted
 from policy_sched.profiles.models import Measure
 from policy_sched.web import (
-    Badge,
     Bar,
     Bars,
     Block,
     Chart,
     Column,
-    Fact,
-    Facts,
     Part,
     Prose,
     Section,
     Series,
     Table,
     Text,
-    Tone,
     Value,
 )
 
-MOST: Final = 50
-"""Runs without a result that are shown."""
-_TONES: Final[dict[str, Tone]] = {"better": "good", "worse": "bad", "different": "info"}
 PATH: Final = "/experiments"
 
 
@@ -106,59 +98,12 @@ def _list(folders: Sequence[Path], problems: list[str]) -> Table:
 
 
 def sections(report: SweepReport) -> list[Section]:
-    """Return everything about one experiment."""
-    measures = {measure.name: measure for measure in report.spec.measures}
-    return [
-        Section("", [_facts(report)]),
-        *_compared(report, measures),
-        *_pictures(report),
-        _summary(report),
-        *_failures(report),
-    ]
-
-
-def _facts(report: SweepReport) -> Facts:
-    seeds = {task.seed for task, _ in report.results}
-    facts = [
-        Fact("runs", f"{len(report.results):,}"),
-        Fact("variants", f"{len(by_variant(report.results)):,}"),
-        Fact("seeds", f"{len(seeds):,}"),
-    ]
-    if report.failures:
-        facts.append(Fact("runs without a result", Text(f"{len(report.failures):,}", tone="bad")))
-    return Facts(facts, big=True)
-
-
-def _compared(report: SweepReport, measures: dict[str, Measure]) -> list[Section]:
-    rows: list[Sequence[Value]] = []
-    first = ""
-    for baseline, variant, name, pairs, found in comparisons(report.spec, report.results):
-        first = baseline
-        interval = found.difference
-        words = verdict_text(found, measures[name], pairs)
-        rows.append(
-            [
-                variant,
-                named(measures[name]),
-                number_text(found.old),
-                number_text(found.new),
-                signed(interval.mean),
-                f"{signed(interval.low)} .. {signed(interval.high)}",
-                Badge(words, _TONES.get(words, "dim")),
-            ]
-        )
-    if not rows:
-        return []
-    heads = (first, "mean", "difference", "95 % interval")
-    columns = [
-        Column("Variant"),
-        Column("Measure"),
-        *(Column(head, number=True) for head in heads),
-        Column("Says"),
-    ]
-    note = "Pairs of runs with the same seed are compared; an interval that contains 0 is noise."
-    table = Table(f"Differences from {first}, over equal seeds", columns, rows, note, sortable=True)
-    return [Section("Paired differences", [table])]
+    """Return the report of `sweep`, with curves and bars that can be pointed at."""
+    page = sweep_page(report, (), "")
+    parts = [one for one in page.sections if one.title != EXPERIMENT]
+    head = [Prose([page.answer]), *([] if page.facts is None else [page.facts])]
+    number = sum(one.title != MEASURES for one in parts)
+    return [Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
 
 
 def _pictures(report: SweepReport) -> list[Section]:
@@ -200,34 +145,6 @@ def _curve(report: SweepReport, measure: Measure) -> Chart:
     return Chart(
         f"curve-{measure.name}", named(measure), axis_label(report.spec), x, series, note=note
     )
-
-
-def _summary(report: SweepReport) -> Section:
-    rows: list[Sequence[Value]] = []
-    for variant, runs in by_variant(report.results).items():
-        for measure in report.spec.measures:
-            values = values_of(runs, measure.name)
-            if values:
-                one = distribution(values)
-                numbers = (one.mean, one.median, one.p25, one.p75)
-                rows.append([variant, named(measure), f"{one.count}", *map(number_text, numbers)])
-    heads = ("Runs", "Mean", "Median", "25 %", "75 %")
-    columns = [
-        Column("Variant"),
-        Column("Measure"),
-        *(Column(head, number=True) for head in heads),
-    ]
-    table = Table("Every measure over the seeds", columns, rows, sortable=True)
-    return Section("All measures", [table])
-
-
-def _failures(report: SweepReport) -> list[Section]:
-    if not report.failures:
-        return []
-    texts = [f"{task.variant}, seed {task.seed}: {why}" for task, why in report.failures[:MOST]]
-    if len(report.failures) > MOST:
-        texts.append(f"and {counted(len(report.failures) - MOST, 'more run')}")
-    return [Section("Runs without a result", [Prose(texts, points=True)])]
 
 
 PAGE: Final = Page(PATH, "Experiments", "experiments.html", view, section=PATH, needs="results")
