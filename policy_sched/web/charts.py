@@ -125,13 +125,26 @@ class Chart:
                 continue
             at, y = self._x(x), _y(value, top)
             if not drawing:
-                parts.append(f"M{at} {y}h0")  # a point that is alone is a dot
+                parts.append(f"M{at} {y}")
             elif self.stepped:
                 parts.append(f"H{at}V{y}")
             else:
                 parts.append(f"L{at} {y}")
             drawing = True
         return "".join(parts)
+
+    def dots(self, series: Series) -> str:
+        """Return the points that no line reaches as the data of an SVG path."""
+        top = self._scale[1]
+        values = [None, *(_plain(value) for value in series.values), None]
+        alone = (
+            (x, value)
+            for x, before, value, after in zip(
+                self.x, values[:-2], values[1:-1], values[2:], strict=True
+            )
+            if value is not None and before is None and after is None
+        )
+        return "".join(f"M{self._x(x)} {_y(value, top)}h0" for x, value in alone)
 
     def band(self, series: Series) -> str:
         """Return the band of a curve as the data of an SVG path; "" without one."""
