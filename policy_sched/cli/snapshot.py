@@ -16,12 +16,18 @@ from cyclopts import Parameter
 from policy_sched.cli.input.cluster_files import read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.options.kubeconfig import IN_CLUSTER
-from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics, write_hints
+from policy_sched.cli.output.diagnostics import (
+    OK,
+    require_files,
+    write_diagnostics,
+    write_hints,
+    write_lines,
+)
 from policy_sched.cli.output.progress import progress
 from policy_sched.client.kube.auth import in_cluster_config, load, paths_in
 from policy_sched.client.kube.rest import Api, Environment, Settings
 from policy_sched.client.kube.time import Clocks
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import PolicySchedError, one_line
 from policy_sched.model import ApiObject
 from policy_sched.snapshot import (
     SELECTIONS,
@@ -95,7 +101,7 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
     check_path(file)
     pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
     found = _from_files(cluster) if kubeconfig is None else asyncio.run(_from_api(kubeconfig))
-    write_hints(found.notes)
+    write_hints(map(one_line, found.notes))
     objects = reduced(found.objects, keep_annotation)
     with progress("writing the snapshot"):
         if pseudonyms is not None:
@@ -103,7 +109,7 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         size = write_objects(file, objects)
     if pseudonyms is not None and names is not None:
         write_names(names, pseudonyms.names)
-    print(f"{file}: {summary(objects)}, {_size(size)}")
+    write_lines([f"{file}: {summary(objects)}, {_size(size)}"])
     return OK
 
 

@@ -294,6 +294,8 @@ class Endpoints:
         """Count the replicas of the pod in the body."""
         if request.method != "POST":
             return _not_allowed("POST")
+        if not self._offered.instance.ready:
+            return _status(503, "ServiceUnavailable", "the cluster has not been read yet")
         nodes, pods = [
             (await self._authorizer.authorize(caller, RequestAttributes(verb, "", kind))).allowed
             for verb, kind in (("get", "nodes"), ("list", "pods"))

@@ -51,6 +51,7 @@ BINDING: dict[str, Any] = {
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics"},
     "subjects": [{"kind": "User", "name": "viewer", "apiGroup": "rbac.authorization.k8s.io"}],
 }
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
 CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
 Ask = Callable[..., Awaitable[tuple[int, str]]]
 
@@ -61,9 +62,11 @@ async def asking(records: list[Record]) -> AsyncIterator[Ask]:
     url = next(record["url"] for record in reversed(records) if "url" in record)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as client:
 
-        async def ask(path: str, token: str = "") -> tuple[int, str]:
+        async def ask(path: str, token: str = "", body: str = "") -> tuple[int, str]:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            async with client.get(url + path, headers=headers) as answer:
+            method = "POST" if body else "GET"
+            data = body.encode() or None
+            async with client.request(method, url + path, headers=headers, data=data) as answer:
                 return answer.status, await answer.text()
 
         yield ask
@@ -111,6 +114,11 @@ def test_an_api_server_decides_about_callers(tmp_path: Path, port: int) -> None:
                     assert 'User \\"system:anonymous\\" cannot get path' in text
                     assert (await ask("/metrics", "nobody"))[0] == 401
                     assert (await ask("/metrics/resources", "admin-token")) == (200, "")
+                    status, text = await ask("/fit", "viewer-token", POD)
+                    assert status == 403
+                    assert 'User \\"viewer\\" cannot post path \\"/fit\\"' in text
+                    status, text = await ask("/fit", "admin-token", POD)
+                    assert (status, "has not been read yet" in text) == (503, True)
                     lease = json.loads((await ask("/configz", "admin-token"))[1])
                     assert lease["componentconfig"]["leaderElection"]["leaderElect"] is False
         cluster.close()
