@@ -47,6 +47,8 @@ HILL: dict[str, Any] = {
     ],
 }
 
+STATES = ("complete", "pruned")
+
 
 def hill(folder: Path, changes: dict[str, Any] | None = None) -> str:
     """Write an experiment with a hill whose top is at x = 3 and y = 7."""
@@ -95,6 +97,22 @@ def test_the_search_is_the_same_every_time(tmp_path: Path) -> None:
     a, b, c = (trials(tmp_path / name) for name in "abc")
     assert a == b
     assert a != c
+
+
+def test_variants_that_fall_behind_are_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one objective, trials below the median after the first seeds are not run with the rest,
+    and the best of all trials is none of them."""
+    file = hill(tmp_path, {"seeds": {"count": 12}})
+    assert tuned(tmp_path / "r", file, "--objective", "height", "--budget", "16") == 0
+    found = trials(tmp_path / "r")
+    seeds = {state: {one["seeds"] for one in found if one["state"] == state} for state in STATES}
+    assert seeds == {"complete": {"6"}, "pruned": {"2"}}
+    best = max(found, key=lambda one: float(one["height"]))
+    assert best["state"] == "complete"
+    count = sum(one["state"] == "pruned" for one in found)
+    assert f"16 variants tried: {16 - count} complete, {count} pruned" in capsys.readouterr().out
 
 
 def test_what_is_no_better_is_said_to_be_none(
