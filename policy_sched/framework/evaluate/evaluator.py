@@ -16,7 +16,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
 | PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
-| more than REPLAY_LIMIT rows, or the journal is too short | fresh evaluation |
+| more than REPLAY_LIMIT rows and half of all, or the journal is too short | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
 | a plugin breaks | the result is dropped |
 | the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
@@ -70,7 +70,7 @@ HINT_NOT_USED: Final = "hint_not_used"
 """How an evaluation was made (upstream's names of its batching): no kept one of the same
 signature; the kept one was updated; it could not be updated.
 """
-#: Beyond this many changed rows a fresh vector pass is cheaper than row by row.
+#: A fresh evaluation is cheaper beyond this many changed rows, and half of all.
 REPLAY_LIMIT: Final = 256
 #: Up to this many changed rows the generated functions run, row by row.
 FEW_ROWS: Final = 8
@@ -236,7 +236,8 @@ class Evaluator:
         rows = changes.rows
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
-        if len(rows) > REPLAY_LIMIT or entry.result.filtering.rejection is not None:
+        most = max(REPLAY_LIMIT, self._table.n // 2)
+        if len(rows) > most or entry.result.filtering.rejection is not None:
             return False
         passes = self._passes
         if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):

@@ -303,7 +303,8 @@ class Passes:
         assert scoring is not None, "it is being made"
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         for plugin in scoring.plugins:
-            self._ask_score(plugin, state, pod, rows, n)
+            own = feasible if plugin.metered and feasible.size < n else rows
+            self._ask_score(plugin, state, pod, own, n)
             self._normalize(entry, plugin, pod, feasible)
         entry.add_up(feasible)
 

@@ -249,9 +249,20 @@ class PluginScores:
     ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
     may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful.
     ``proved``: scores are within 0..100. ``by_row``: normalisation reads more than the scores.
+    ``metered``: the rule runs loops row by row, so only feasible rows are worth it.
     """
 
-    __slots__ = ("by_row", "hook", "normalizer", "part", "proved", "raw", "scope", "shared")
+    __slots__ = (
+        "by_row",
+        "hook",
+        "metered",
+        "normalizer",
+        "part",
+        "proved",
+        "raw",
+        "scope",
+        "shared",
+    )
 
     def __init__(self, hook: Hook, normalizer: Hook | None, runner: Runner) -> None:
         self.hook = hook
@@ -260,6 +271,8 @@ class PluginScores:
         self.scope = Scope.VOLATILE if signature is None else signature.scope
         self.proved = signature is not None and signature.proved
         self.by_row = signature is not None and signature.normalizes_by_row
+        row_score = None if signature is None else signature.row_score
+        self.metered = row_score is not None and row_score.metered
         self.raw: RawScores = np.empty(0, np.int64)
         self.part: Scores | None = None
         self.shared = False
