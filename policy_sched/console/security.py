@@ -34,6 +34,8 @@ TOKEN: Final = "token"  # noqa: S105 - the name of the parameter
 READING: Final = ("GET", "HEAD")
 NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 """Names of this machine in a Host header."""
+FOREIGN: Final = ("cross-site", "same-site")
+"""Values of Sec-Fetch-Site of requests that another site's page makes; ports are of one site."""
 _BYTES: Final = 32
 
 
@@ -69,7 +71,7 @@ class Security:
             return "the request comes from another origin"
         if origin is None and method not in READING:
             return "the request names no origin"
-        if headers.get("Sec-Fetch-Site", "none") in ("cross-site", "same-site"):
+        if headers.get("Sec-Fetch-Site", "none") in FOREIGN:
             return "the request comes from another site"
         if not _equal(cookies.get(self.cookie, ""), self.session):
             return "open the URL that policy-sched printed: it has the token"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from time import perf_counter
 from typing import Final
 from urllib.parse import urlencode
@@ -22,7 +23,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from policy_sched.console.pages import Missing, Page, Query, Results, View, pages
-from policy_sched.console.security import HEADERS, TOKEN, Security
+from policy_sched.console.security import FOREIGN, HEADERS, TOKEN, Security
 from policy_sched.console.sources import Source
 from policy_sched.console.trials import processes
 from policy_sched.errors import ClusterError, PolicySchedError
@@ -39,6 +40,10 @@ BODY: Final = 4 << 20
 """Most bytes of a request's body."""
 _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 _LOG: Final = logging.getLogger("policy_sched.console")
+_MISTAKES: Final = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
+    *(OSError, RuntimeError, TypeError, ValueError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class Console:
             return self._failed(request, 404, str(error))
         except PolicySchedError as error:
             return self._failed(request, 500, str(error))
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        except _MISTAKES:
             _LOG.exception("Failed to answer %s", request.rel_url.path)
             return self._failed(request, 500, "this is a mistake of policy-sched itself")
 
@@ -207,7 +212,12 @@ def _welcome(request: web.Request, security: Security) -> web.Response:
     """Exchange the token of a URL for the cookie, and go on without it."""
     left = request.rel_url.without_query_params(TOKEN).raw_query_string
     place = f"{_path(request)}{'?' * bool(left)}{left}"
-    response = web.Response(status=303, headers={"Location": place})
+    if request.headers.get("Sec-Fetch-Site", "none") in FOREIGN:
+        # A redirect would still be of the page with the link, and go without the cookie.
+        text = f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(place)}">'
+        response = _html(text)
+    else:
+        response = web.Response(status=303, headers={"Location": place})
     response.set_cookie(
         security.cookie, security.session, httponly=True, samesite="Strict", path="/"
     )
@@ -222,6 +232,14 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 
 def _html(text: str, status: int = 200) -> web.Response:
     return web.Response(status=status, text=text, content_type="text/html", charset="utf-8")
+
+
+async def _logged(work: Coroutine[None, None, None]) -> None:
+    """Run a task that keeps the source up to date; log it if it fails, and go on without it."""
+    try:
+        await work
+    except _MISTAKES:
+        _LOG.exception("Failed to keep the console up to date")
 
 
 @asynccontextmanager
@@ -246,7 +264,7 @@ async def serving(
         raise ClusterError(f"cannot listen on {HERE}:{port}: {error.strerror}") from None
     bound = int(runner.addresses[0][1])
     console.security = Security(bound)
-    tasks = [asyncio.create_task(one) for one in (source.beside() if source else ())]
+    tasks = [asyncio.create_task(_logged(one)) for one in (source.beside() if source else ())]
     try:
         yield Server(console.security, source, console.results)
     finally:

@@ -11,6 +11,7 @@ from policy_sched.console import FilesSource
 from policy_sched.console.pages import Query, Results, overview, pods
 from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, grouped
 from policy_sched.console.sources.history import History, Sample
+from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import PolicyFiles, Result
 from policy_sched.web import Problem
 from tests.console.browsing import EXAMPLE, Browser, browsing, of_files, pages
@@ -111,6 +112,21 @@ def test_manifests_are_read_again(tmp_path: Path) -> None:
     more.unlink()
     source.reread()
     assert (len(source.pods()), source.problems()) == (count, ())
+
+
+def test_a_simulation_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages say so, and show the cluster as it is."""
+
+    def fails(*_arguments: object) -> None:
+        raise PolicySchedError("a decision <b>cannot</b> be executed")
+
+    monkeypatch.setattr("policy_sched.console.sources.files.run_queue", fails)
+    source = of_objects([node("a"), pod("p")])
+    source.simulate()
+    (text,) = pages(source, "/pods")
+    assert "The pods that wait cannot be decided: a decision &lt;b&gt;cannot" in text
+    assert "1 pods: 1 without one" not in text
+    assert "1 pod: 1 without one" in text
 
 
 @pytest.mark.parametrize(

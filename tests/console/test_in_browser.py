@@ -201,3 +201,36 @@ def test_pages_work_by_keyboard(browser: Any) -> None:
         page.keyboard.press("Enter")
         page.wait_for_url("**q=report**")
         page.wait_for_selector("header.answer:has-text('1 of 13 pods')")
+
+
+def test_a_page_of_another_origin_reads_and_calls_nothing(browser: Any) -> None:
+    """Fetches, frames, forms and images of another site in the same browser get no answer."""
+    evil = """<!doctype html><title>evil</title><iframe src="URL"></iframe><img src="URL">
+    <form id="f" method="post" action="URLpolicies/edit" target="t"></form>
+    <iframe name="t"></iframe>"""
+    statuses: list[int] = []
+    with opened(browser, of_files) as (page, running):
+        address = running.server.address
+        other = page.context.new_page()
+        body = evil.replace("URL", address)
+        other.route("http://evil.example/", lambda route: route.fulfill(body=body))
+        other.on(
+            "response",
+            lambda found: statuses.append(found.status) if found.url.startswith(address) else None,
+        )
+        other.goto("http://evil.example/")
+        other.evaluate("document.getElementById('f').submit()")
+        script = """async address => {
+            const found = [];
+            for (const options of [{credentials: 'include'}, {method: 'POST', body: 'x'}]) {
+                found.push(await fetch(address, options).then(a => a.text()).catch(() => null));
+            }
+            await fetch(address, {mode: 'no-cors', method: 'POST'}).catch(() => null);
+            return found;
+        }"""
+        assert other.evaluate(script, address) == [None, None]
+        assert "Needs attention" not in str([frame.content() for frame in other.frames])
+        assert set(statuses) <= {403}
+        other.close()
+        page.reload()
+        assert "Needs attention" in page.content()

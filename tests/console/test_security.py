@@ -42,6 +42,19 @@ def test_the_token_becomes_a_cookie() -> None:
     browsing(of_files(), act)
 
 
+def test_a_link_on_another_site_opens_the_console() -> None:
+    """The URL works as a link of a web terminal, too: the welcome goes on by itself."""
+
+    async def act(browser: Browser) -> None:
+        status, text, headers = await browser.get(browser.server.url, Sec_Fetch_Site="cross-site")
+        assert status == 200
+        assert 'http-equiv="refresh" content="0; url=/"' in text
+        assert browser.server.security.cookie in str(headers)
+        assert (await browser.get("/"))[0] == 200
+
+    browsing(of_files(), act)
+
+
 def test_other_hosts_and_origins_are_refused() -> None:
     """With the cookie, too: a name that resolves to loopback, another origin, another site."""
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeVar
 from policy_sched.console.sources.history import History
 from policy_sched.console.sources.pending import Waiting
 from policy_sched.console.sources.source import Source, Status
-from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.explain import Explanation, explain, locate_selectors
 from policy_sched.instance.app import manifests_below
 from policy_sched.instance.observability import Decided
@@ -137,6 +137,7 @@ class FilesSource(Source):
         self.run: Run | None = None
         """The result of the simulation; None until it is complete."""
         self._runs: dict[str, Waiting] = {}
+        self._failure = ""
         self._decided = 0
         self._turn = 0
         self._wake = asyncio.Event()
@@ -154,7 +155,8 @@ class FilesSource(Source):
             progress = f"simulating: {self._decided:,} of {len(self._infos):,} pods are decided"
         named = ("standard input" if one == STDIN else Path(one).name or one for one in paths)
         names = ", ".join(named)
-        return Status("files", names, fallback=self._fallback, progress=progress)
+        progress = "" if self._failure else progress
+        return Status("files", names, "", self._fallback, progress, self._failure)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -276,7 +278,8 @@ class FilesSource(Source):
         }
         ordered = sorted(infos, key=lambda info: places.get(info.uid, (len(infos) + 1, ""))[0])
         self._runs = {info.uid: _queued(info, places, refused[info.uid]) for info in ordered}
-        self.run, self._decided, self._turn = None, 0, self._turn + 1
+        self.run, self._failure, self._decided = None, "", 0
+        self._turn += 1
         self._numbers.rise("pods", "nodes")
 
     async def _simulate_all(self) -> None:
@@ -302,6 +305,10 @@ class FilesSource(Source):
         try:
             run = run_queue(scheduler, infos, advance)
         except Cancelled:
+            return
+        except PolicySchedError as error:
+            self._failure = str(error)
+            self._numbers.rise("pods")
             return
         placed = {info.uid: one for info, one in zip(infos, run.placements, strict=True)}
         self._runs = {

@@ -30,7 +30,8 @@ class Status:
 
     ``kind``: "files", "live" or "instance"; ``name``: of the cluster. ``missing``: what is not
     read yet, "" if everything is. ``fallback``: the policies have errors since the start, and the
-    default profile decides. ``progress``: what is being computed, "" if nothing is.
+    default profile decides. ``progress``: what is being computed, "" if nothing is. ``failure``:
+    why it could not be computed.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Status:
     missing: str = ""
     fallback: bool = False
     progress: str = ""
+    failure: str = ""
 
 
 class Source(ABC):
