@@ -29,6 +29,7 @@ profiles:
 """
 BOUNDED = {
     "_log": "the journal keeps 65,536 changes",
+    "_ends": "as above, where its parts end",
     "_changes": "the history of the store keeps so many versions",
     "texts": "strings are kept for good, 150 bytes each: README, what is not there yet",
     "_codes": "as above",
