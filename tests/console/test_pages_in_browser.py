@@ -56,7 +56,7 @@ spec:
 """
 
 SETTLED = {
-    "/policies": "text=What each rule does",
+    "/policies": "text=Hits of policies and rules",
     "/policies/edit": "[data-part=state]:has-text('no problems')",
     "/timeline": "#moment h2",
     "/experiments": ".chart .u-legend",

@@ -23,7 +23,9 @@ def sections(trial: Trial, href: str) -> list[Section]:
         Text("OLD is the set in force, NEW the edited one; nothing is applied.", tone="dim")
     )
     texts += [
-        Text(one.replace("--seeds 10", "Trying 10 seeds"), tone="dim") for one in page.remarks
+        Text(one.replace("--seeds 10", "Trying 10 seeds"), tone="dim")
+        for one in page.remarks
+        if not one.startswith(("OLD: ", "NEW: "))  # both have one configuration
     ]
     facts: list[Block] = [] if page.facts is None else [page.facts]
     warnings = [Section("Warnings", problems)] if problems else []
