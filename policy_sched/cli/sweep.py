@@ -30,6 +30,7 @@ from policy_sched.experiments import (
     engine_of,
     keep_experiment,
     read_sweep,
+    require,
     run_tasks,
     sweep_page,
     tables,
@@ -84,6 +85,10 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         text or json: what is printed.
     """
     require_report(report)
+    if figures or report:
+        require("matplotlib", "plot")
+    if parquet:
+        require("pyarrow", "parquet")
     prepared = read(experiment, settings)
     store = Store(Path(results or f"{prepared.name}-results"))
     workers = jobs or cores()

@@ -5,7 +5,7 @@ by an engine and kept by their keys (runs, engine, running, results), and become
 and figures (statistics, report, figures, page). tune searches for the best variant.
 """
 
-from policy_sched.experiments.engine import Engine, engine_of
+from policy_sched.experiments.engine import Engine, engine_of, require
 from policy_sched.experiments.figures import Drawn, axis_label, draw
 from policy_sched.experiments.objective import Objective
 from policy_sched.experiments.page import EXPERIMENT, MEASURES, sweep_page
@@ -87,6 +87,7 @@ __all__ = [
     "patch_of_winner",
     "points",
     "read_sweep",
+    "require",
     "run_tasks",
     "search_lines",
     "stored_report",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
+
+import msgspec
 
 from policy_sched.web.components import PALETTE, Column, Table, Value
 
@@ -30,8 +31,7 @@ _DURATIONS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 72
 Kind = Literal["number", "duration"]
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """A curve; None is a gap. ``low`` and ``high``: a band around it, if it has one."""
 
     name: str
@@ -40,16 +40,14 @@ class Series:
     high: Sequence[float | None] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """A line of the grid with its label."""
 
     at: float
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """Curves over one axis. ``kind``: what x is, a number or seconds; values in s are durations.
 
     ``name`` is the chart's name in the page. ``stepped``: a value holds until the next one.

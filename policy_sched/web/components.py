@@ -7,8 +7,9 @@ clusters and policies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
+
+import msgspec
 
 from policy_sched.errors import Diagnostic
 
@@ -24,8 +25,7 @@ WIDTH: Final = 1000
 """The width of a bar in its own units."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A text with a link, a tone, or a remark after it."""
 
     text: str
@@ -35,16 +35,14 @@ class Text:
     code: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Badge:
+class Badge(msgspec.Struct, frozen=True):
     """A word in a coloured field."""
 
     text: str
     tone: Tone = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
+class Meter(msgspec.Struct, frozen=True):
     """A share of a whole as a short bar with its text; ``share`` is from 0 to 1."""
 
     share: float
@@ -61,8 +59,7 @@ Value: TypeAlias = str | Text | Badge | Meter
 """What a cell of a table or a fact shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """An entry of a navigation; ``current``: the page that is shown."""
 
     text: str
@@ -70,8 +67,7 @@ class Link:
     current: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """A name and its value, with a remark below."""
 
     name: str
@@ -79,8 +75,7 @@ class Fact:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Names and values. ``big``: they come first on a page."""
 
     component: ClassVar[str] = "facts"
@@ -88,8 +83,7 @@ class Facts:
     big: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of a table; numbers are aligned to the right. ``wide``: it holds long texts."""
 
     name: str
@@ -98,8 +92,7 @@ class Column:
     wide: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Rows under columns. The first column names the row.
 
     ``more`` says what is left out, ``empty`` what is written instead of no rows. ``sortable``: a
@@ -116,8 +109,7 @@ class Table:
     caption_hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of a bar: the share of a plugin in a score, for instance.
 
     ``quiet``: it is there for completeness, and grey.
@@ -129,8 +121,7 @@ class Part:
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """A part as it is drawn."""
 
     x: float
@@ -139,8 +130,7 @@ class Segment:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """A bar of parts, with a label before and a text after it."""
 
     label: Value
@@ -153,8 +143,7 @@ class Bar:
         return sum(max(0.0, part.value) for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(msgspec.Struct, frozen=True):
     """Bars over one scale, whose parts have the colours of a legend."""
 
     component: ClassVar[str] = "bars"
@@ -202,8 +191,7 @@ class Bars:
         return Table(self.caption, [*columns, Column("total", number=True)], rows)
 
 
-@dataclass(frozen=True, slots=True)
-class FunnelStep:
+class FunnelStep(msgspec.Struct, frozen=True):
     """A filter: what it removes of what is left, what it would remove alone, and what stays."""
 
     name: Value
@@ -213,8 +201,7 @@ class FunnelStep:
     reasons: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Funnel:
+class Funnel(msgspec.Struct, frozen=True):
     """Filters in their order, over a number of things (nodes, devices)."""
 
     component: ClassVar[str] = "funnel"
@@ -229,8 +216,7 @@ class Funnel:
         return round(WIDTH * count / self.total, 2) if self.total else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """A thing as a small field; ``share`` from 0 to 1 is its colour, None: unknown."""
 
     name: str
@@ -250,8 +236,7 @@ class Cell:
         return f"{self.name}: {self.text}" if self.text else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class CellGroup:
+class CellGroup(msgspec.Struct, frozen=True):
     """Cells with a heading."""
 
     name: str
@@ -259,8 +244,7 @@ class CellGroup:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(msgspec.Struct, frozen=True):
     """One cell for each thing, in groups; ``low`` and ``high`` label the ends of the scale."""
 
     component: ClassVar[str] = "cells"
@@ -277,8 +261,7 @@ class Cells:
         return "named" if count <= NAMED else "large" if count <= LARGE else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pager:
+class Pager(msgspec.Struct, frozen=True):
     """Which part of a list is shown; an empty address: there is no such page."""
 
     first: int
@@ -288,8 +271,7 @@ class Pager:
     following: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A diagnostic with the line of the source in three parts: before, marked and after."""
 
     component: ClassVar[str] = "diagnostic"
@@ -301,7 +283,7 @@ class Problem:
     before: str = ""
     marked: str = ""
     after: str = ""
-    hints: Sequence[str] = field(default=())
+    hints: Sequence[str] = ()
     href: str = ""
 
     @classmethod

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Final
+
+import msgspec
 
 FILES: Final = {
     "style.css": "assets/style.css",
@@ -34,8 +35,7 @@ FILES: Final = {
 _TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(msgspec.Struct, frozen=True):
     """A style or a script."""
 
     name: str

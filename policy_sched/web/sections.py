@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
+
+import msgspec
 
 from policy_sched.web.charts import Chart
 from policy_sched.web.components import (
@@ -21,8 +22,7 @@ from policy_sched.web.components import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(msgspec.Struct, frozen=True):
     """Paragraphs, or the points of a list."""
 
     component: ClassVar[str] = "prose"
@@ -30,8 +30,7 @@ class Prose:
     points: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A text of several lines. ``marks``: by line, from 1, a tone and a remark.
 
     ``folded``: it is shown on demand, and on paper; ``numbered``: its lines have numbers.
@@ -40,7 +39,7 @@ class Source:
     component: ClassVar[str] = "source"
     caption: str
     text: str
-    marks: Mapping[int, Badge] = field(default_factory=dict)
+    marks: Mapping[int, Badge] = msgspec.field(default_factory=dict)
     folded: bool = False
     numbered: bool = True
 
@@ -51,8 +50,7 @@ class Source:
         return [(n, line, self.marks.get(n)) for n, line in enumerate(split, start=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """An SVG picture, with a text for those who do not see it."""
 
     component: ClassVar[str] = "picture"
@@ -71,8 +69,7 @@ Block: TypeAlias = (
 """What a section holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A heading with what is below it; ``beside``: in columns where there is room."""
 
     title: str
@@ -81,8 +78,7 @@ class Section:
     beside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """A page: its heading, the answer in a sentence, the main numbers, and sections.
 
     ``kind`` says what is reported ("explain"), ``tone`` whether that is good.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import xml.etree.ElementTree as ET
 from base64 import b64decode
 from pathlib import Path
@@ -87,6 +88,25 @@ def test_the_report_has_the_numbers_of_the_text(
     rows = page.table("Over all seeds").rows[1:]
     assert len(rows) == 4
     assert all(" ".join(row) in text for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("option", "module"),
+    [("--report=a.html", "matplotlib"), ("--figures=svg", "matplotlib"), ("--parquet", "pyarrow")],
+)
+def test_a_missing_extra_is_named_before_anything_runs(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    module: str,
+) -> None:
+    """What is not installed is known before the first run, not after the last one."""
+    monkeypatch.setitem(sys.modules, module, None)
+    results = tmp_path / "r"
+    assert run(["sweep", tiny(tmp_path), option, "-j", "1", "--results", str(results)]) == 2
+    assert f"{module} is not installed: pip install" in capsys.readouterr().err
+    assert not results.exists()
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from policy_sched.console.pages.page import node_href, pod_href
 from policy_sched.web import Block, Section, Table, Text, Value
