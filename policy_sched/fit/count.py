@@ -41,6 +41,7 @@ from policy_sched.scheduler import (
     make_claims,
     object_seen,
     pod_gone,
+    single_pass,
 )
 from policy_sched.scheduler.setup import assemble, load_cluster
 
@@ -255,15 +256,11 @@ class _Count:
         ``kept``: why a pod does not enter the queue.
         """
         scheduler, self._last = self._scheduler, None
-        scheduler.run_due()
-        left = len(scheduler.queue.active())
-        while left > 0 and (found := scheduler.schedule_one()) is not None:
-            for outcome in (found, *found.others):
-                left -= 1
-                if not self._free and isinstance(outcome.decision, Bind):
-                    self._note_open(outcome.decision)
-                if outcome.message and not self._statuses(self._last):
-                    self._last = outcome
+        for outcome in single_pass(scheduler):
+            if not self._free and isinstance(outcome.decision, Bind):
+                self._note_open(outcome.decision)
+            if outcome.message and not self._statuses(self._last):
+                self._last = outcome
         scheduler.run_due()
         if not self._unbound(infos):
             return None

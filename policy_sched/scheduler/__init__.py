@@ -54,6 +54,7 @@ from policy_sched.scheduler.queueing_hints import (
 from policy_sched.scheduler.resource_claims import free_claims, make_claims
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide, decide_without_reasons
+from policy_sched.scheduler.single_pass import single_pass
 
 __all__ = [
     "NO_PROFILE",
@@ -98,5 +99,6 @@ __all__ = [
     "queue_order",
     "record_no_profile",
     "schedule_group",
+    "single_pass",
     "update_group_condition",
 ]

@@ -43,6 +43,7 @@ from policy_sched.scheduler import (
     Outcome,
     Preempt,
     Scheduler,
+    single_pass,
 )
 from policy_sched.simulate.report import (
     Allocation,
@@ -188,7 +189,7 @@ def run_queue(
         if answer is not None:
             placements[info.uid] = _placement(info, None, answer, (answer,))
     preemptions: list[Preemption] = []
-    for done, outcome in enumerate(_outcomes(scheduler), start=1):
+    for done, outcome in enumerate(single_pass(scheduler), start=1):
         placements[outcome.pod.uid] = _placed(outcome)
         if isinstance(outcome.decision, Preempt):
             preemptions.append(_preemption(outcome.pod, outcome.decision))
@@ -224,15 +225,6 @@ def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
         return f"skip schedule deleting pod: {info.key}"
     gated = scheduler.add_pod(info)
     return None if gated is None else gated.message
-
-
-def _outcomes(scheduler: Scheduler) -> Iterator[Outcome]:
-    """Decide every ready pod once; requeued pods are not retried."""
-    scheduler.run_due()
-    left = len(scheduler.queue.active())
-    while left > 0 and (outcome := scheduler.schedule_one()) is not None:
-        yield from (outcome, *outcome.others)
-        left -= 1 + len(outcome.others)
 
 
 def _placed(outcome: Outcome) -> PodPlacement:
