@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.console import FilesSource
+from policy_sched.console import FilesSource, RunningSource, serving
 from policy_sched.console.pages.page import Query, Results
 from policy_sched.console.pages.policies import hits_sections, view
 from policy_sched.console.pages.trial_result import sections
@@ -20,6 +22,8 @@ from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.web import Table, environment
 from tests.console.browsing import EXAMPLE, ROOT, Browser, browsing, of_files, pages, plain
 from tests.console.files import put
+from tests.console.threaded import embedded
+from tests.instance.app.test_cluster_instance import pod
 from tests.profiles.policy_texts import keeping
 
 HOSTILE = '<script>alert("x")</script>'
@@ -280,3 +284,33 @@ def test_the_hits_of_the_set_in_force_are_fetched(folder: Path) -> None:
     (text,) = pages(source_of(folder), "/policies/hits")
     assert "GpuBinPacking.filter[0]" in text
     assert "<html" not in text
+
+
+def test_a_running_scheduler_is_tried_without_effects() -> None:
+    """An edit decides the pods of a running instance in another process; its set stays."""
+
+    async def act() -> None:
+        source = embedded()
+        assert isinstance(source, RunningSource)
+        source.instance.cluster.apply(pod("waits", cpu="900"))  # type: ignore[attr-defined]
+        before = source.store.current
+        async with serving(source) as server, session() as opener:
+            browser = await Browser(server, opener).opened()
+            while not source.waiting():
+                await asyncio.sleep(0.01)
+            _, text = await browser.post("/policies/new", {"name": "new.yaml"})
+            made = json.loads(text)
+            body = {"edits": {made["path"]: made["text"]}, "seeds": 1}
+            status, text = await browser.post("/policies/try", body)
+            assert status == 200
+            assert "1 pod on 2 nodes: 0 move" in text
+            assert "MyPolicy" in text
+            assert not Path(made["path"]).exists()
+        assert source.store.current is before
+
+    asyncio.run(act())
+
+
+def session() -> aiohttp.ClientSession:
+    """Return a client that keeps cookies of loopback."""
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
