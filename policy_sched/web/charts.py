@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Literal
 import msgspec
 
 from policy_sched.web.components import PALETTE, Column, Table, Value
+from policy_sched.web.text import visible
 
 WIDTH: Final = 720
 HEIGHT: Final = 240
@@ -70,11 +71,11 @@ class Chart(msgspec.Struct, frozen=True):
     def data(self) -> dict[str, object]:
         """Return what the script needs."""
         return {
-            "title": self.title,
+            "title": visible(self.title),
             "x": [_plain(value) for value in self.x],
-            "xName": self.x_name,
-            "series": [{"name": one.name, **_curves(one)} for one in self.series],
-            "unit": self.unit,
+            "xName": visible(self.x_name),
+            "series": [{"name": visible(one.name), **_curves(one)} for one in self.series],
+            "unit": visible(self.unit),
             "whole": self.whole,
             "kind": self.kind,
             "stepped": self.stepped,

@@ -29,6 +29,13 @@ def test_a_stepped_curve_holds_its_value() -> None:
     assert found.path(found.series[0]) == "M56.0 214.0H708.0V10.0"
 
 
+def test_names_in_the_data_have_no_marks_that_turn_text() -> None:
+    """The script writes names as they are, so what cannot be seen is an escape there, too."""
+    found = chart("\u202egnp").data
+    assert found["title"] == "\\u202egnp"
+    assert "\u202e" not in str(found)
+
+
 def test_a_point_that_is_alone_is_a_dot() -> None:
     """A value between two gaps is seen; one that a line reaches has no dot."""
     found = Chart("a", "a", "x", [0, 1, 2, 3], [Series("s", [4, None, 4, 4])])
