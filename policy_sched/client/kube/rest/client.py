@@ -277,11 +277,13 @@ class Api:
     ) -> bool:
         """Make the first try of a request without a task, if it has to wait for nothing.
 
-        Returns whether it was sent. ``done`` is called later, once: with None for success, or
-        with the failure, with which `request` goes on. The other parts are those of `request`.
+        Returns whether it was sent: it overtakes no earlier request that waits for a connection, so
+        that bindings arrive in the order of the decisions. ``done`` is called later, once: with
+        None for success, or with the failure, with which `request` goes on. The other parts are
+        those of `request`.
         """
         limits, connections = self._limits[aside], self._connections
-        if connections is None or not connections.idle or self.settings.read_only:
+        if connections is None or not connections.ready or self.settings.read_only:
             return False
         try:
             check()

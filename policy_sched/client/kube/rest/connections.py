@@ -11,6 +11,7 @@ for an idempotent one on a connection that was kept and that the server has clos
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
-from aiohappyeyeballs import start_connection
+from aiohappyeyeballs import AddrInfoType, start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from yarl import URL
 
@@ -234,12 +235,14 @@ class Connections:
         self._heads: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
+        self._connecting = 0
+        self._lookup: asyncio.Task[list[AddrInfoType]] | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
     @property
-    def idle(self) -> int:
-        """How many connections are kept."""
-        return len(self._idle)
+    def ready(self) -> bool:
+        """Whether a connection is kept, and no earlier request waits for a new one."""
+        return bool(self._idle) and not self._connecting
 
     async def exchange(
         self,
@@ -261,7 +264,11 @@ class Connections:
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 if sending.method not in IDEMPOTENT or kept.begun:
                     raise
-        fresh = await self._connect(sending, context, until)
+        self._connecting += 1
+        try:
+            fresh = await self._connect(sending, context, until)
+        finally:
+            self._connecting -= 1
         return await self._answered(fresh, request, until)
 
     def begin(
@@ -289,6 +296,8 @@ class Connections:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+        if self._lookup is not None:
+            self._lookup.cancel()
         for connection in self._idle:
             connection.close()
         self._idle.clear()
@@ -309,7 +318,7 @@ class Connections:
         timeout = asyncio.timeout_at(min(until, loop.time() + self._connect_within))
         try:
             async with timeout:
-                addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                addresses = await self._addresses(loop, host, port)
                 sock = await start_connection(addresses, happy_eyeballs_delay=STAGGER, interleave=1)
                 try:
                     keep_alive(sock)
@@ -330,6 +339,24 @@ class Connections:
         except OSError as error:
             raise cannot_connect(sending, host, port, error) from None
         return connection
+
+    async def _addresses(
+        self, loop: asyncio.AbstractEventLoop, host: str, port: int
+    ) -> list[AddrInfoType]:
+        """Return the server's addresses; connections that are opened together share one lookup."""
+        family = _family(host)
+        if family is not None:
+            return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
+        if self._lookup is None:
+            self._lookup = loop.create_task(_lookup(loop, host, port))
+            self._lookup.add_done_callback(self._looked_up)
+        return await asyncio.shield(self._lookup)
+
+    def _looked_up(self, lookup: asyncio.Task[list[AddrInfoType]]) -> None:
+        """Let the next connection look the server up again; its address may change."""
+        self._lookup = None
+        if not lookup.cancelled():
+            lookup.exception()  # those that wait for it raise it
 
     def _encoded(self, sending: OutgoingRequest, grant: Grant) -> bytes:
         key = sending.method, sending.content_type, grant.authorization
@@ -394,6 +421,19 @@ class Connections:
                 connection.close()
         self._idle = [one for one in self._idle if not one.closed]
         self._sweep = loop.call_later(IDLE, self._close_idle, loop) if self._idle else None
+
+
+async def _lookup(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[AddrInfoType]:
+    return [*await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def _family(host: str) -> socket.AddressFamily | None:
+    """Return the family of a numeric address; None for a name."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return None
+    return socket.AF_INET if version == 4 else socket.AF_INET6  # IPv4
 
 
 def _settle(waiting: asyncio.Future[Answer], answer: Answer | Exception) -> None:

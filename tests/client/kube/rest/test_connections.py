@@ -129,6 +129,20 @@ def test_a_connection_serves_one_request_after_another() -> None:
     assert len({id(wire) for wire in wires}) == 2
 
 
+def test_requests_that_open_connections_are_sent_in_their_order() -> None:
+    """Bindings of a burst arrive as they were decided, although each opens a connection."""
+
+    async def play() -> None:
+        async with stage(ok) as here, here.api(Settings(connections=30)) as api:
+            requests = (api.request("POST", f"/{i:02}", {}) for i in range(20))
+            await asyncio.gather(*requests)
+            paths = [one.path for one in here.asked]
+            assert paths == sorted(paths)
+            assert len(paths) == 20
+
+    acted(play())
+
+
 def test_a_server_that_closes_after_an_answer_gets_a_new_connection() -> None:
     """Connection: close is respected."""
 
