@@ -116,7 +116,7 @@ WRONG = {
     ),
     "search of no value": (
         {"search": [{"param": "NodeResourcesFit.scoringStrategy.type", "values": ["Leest"]}]},
-        "search[0].values[0]: Unsupported value",
+        "search[0].values[0]: scoringStrategy.type: Unsupported value",
         "",
     ),
     "search of no weight": (

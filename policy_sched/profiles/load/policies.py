@@ -350,9 +350,24 @@ def read_experiment(value: object, marked: Marked) -> tuple[Experiment | None, l
 
 
 def experiment_shape(marked: Marked) -> list[Diagnostic]:
-    """Return every problem of the shape of a document that is an Experiment."""
+    """Return every problem of the shape of a document that is an Experiment.
+
+    A text with ``${NAME}`` may become a value of any type, so nothing is said of its type.
+    """
     place = DocumentPosition(marked.file.path, marked)
-    return place.diagnostics(read_experiment(marked.value, marked)[1])
+    problems = read_experiment(marked.value, marked)[1]
+    return place.diagnostics([one for one in problems if not _has_parameter(marked, one.path)])
+
+
+def _has_parameter(marked: Marked, path: Path) -> bool:
+    """Return whether the value at a path is a text in which a parameter stands."""
+    value: Any = marked.value
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return isinstance(value, str) and "${" in value
 
 
 def problems_of_config(marked: Marked) -> list[Diagnostic]:
