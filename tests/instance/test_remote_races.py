@@ -205,9 +205,9 @@ def test_a_lease_that_is_lost_stops_what_was_decided() -> None:
             await until(lambda: instance.may_begin)
             refused: list[Any] = []
             info = PodInfo.of(next(iter(_pods(world, instance, pod("web")))))
-            instance.client.bind(info, "a", refused.append)
             later[0] = 60 * SECOND
             assert not instance.leads
+            instance.client.bind(info, "a", refused.append)
             await until(lambda: bool(refused))
             assert isinstance(refused[0], NotLeading)
             await until(lambda: _ended(instance))
