@@ -117,7 +117,7 @@ def test_pages_fit_on_a_phone(browser: Any) -> None:
 def test_an_empty_cluster(browser: Any) -> None:
     """Every list is there, and nothing is wrong."""
     with opened(browser, lambda: of_objects([])) as (page, running):
-        for path in ("/", "/pods", "/nodes"):
+        for path in ("/", "/pods", "/nodes", "/policies", "/timeline"):
             visit(page, running, path)
             assert severe(page) == [], path
 
@@ -126,10 +126,17 @@ def test_a_broken_policy(browser: Any, tmp_path: Path) -> None:
     """The problem is on the overview with its caret; when the file is mended it goes, unasked."""
     file = tmp_path / "policy.yaml"
     file.write_text("kind: Policy\n")
-    with opened(browser, lambda: of_files(policies=PolicyFiles(None, (str(file),)))) as (page, _):
+    with opened(browser, lambda: of_files(policies=PolicyFiles(None, (str(file),)))) as (
+        page,
+        running,
+    ):
         page.wait_for_selector(".diagnostic.bad")
         assert "the default profile decides" in page.inner_text(".banner.bad")
         assert severe(page) == []
+        for path in ("/pods", "/pods/shop/report", "/nodes", "/nodes/gpu-1", "/policies"):
+            visit(page, running, path)
+            assert severe(page) == [], path
+        visit(page, running, "/")
         metadata = "metadata: {name: Kept}"
         rule = "spec: {filter: [{expression: 'true', message: kept}]}"
         file.write_text(f"apiVersion: policysched.dev/v1alpha1\nkind: Policy\n{metadata}\n{rule}\n")
@@ -176,6 +183,12 @@ def test_the_largest_cluster(browser: Any) -> None:
         assert "201 to 300 of 1000" in page.inner_text(".pager")
         page.click(".pager a[rel=next]")
         page.wait_for_selector(".pager:has-text('301 to 400')")
+        visit(page, running, "/pods/default/new-00003")
+        assert "fits on none of 5,000 nodes" in page.inner_text("header.answer")
+        visit(page, running, "/nodes?page=2")
+        visit(page, running, "/nodes/node-0007")
+        assert "node-0007" in page.inner_text("h1")
+        visit(page, running, "/policies")
 
 
 def test_attacks_do_nothing(browser: Any) -> None:
