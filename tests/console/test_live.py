@@ -84,6 +84,7 @@ def test_a_running_scheduler_shows_its_queue_and_its_decisions() -> None:
                 source = RunningSource(instance, "a cluster")
                 await until(lambda: "default/huge" in instance.log.failures)
                 await until(partial(_placed, source, 1))
+                await until(lambda: len(source.waiting()) == 1)  # the binding has ended, too
                 source.sample()
                 await until(lambda: instance.now() > source.history.samples[-1].time)
                 source.sample()
