@@ -87,7 +87,7 @@ class Fit:
     by_label: tuple[LabelFit, ...] = ()
 
     def restricted(self, *, nodes: bool, pods: bool) -> Fit:
-        """Return what someone may read who may not read all nodes, or all pods."""
+        """Return the report without the names of nodes, or of pods, that a caller may not read."""
         found = self
         if not nodes:
             found = replace(found, by_node=(), label="", by_label=(), victims=())

@@ -51,7 +51,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """An SVG picture, with a text for those who do not see it."""
+    """An SVG picture, with a text that screen readers read."""
 
     component: ClassVar[str] = "picture"
     text: str

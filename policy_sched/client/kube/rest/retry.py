@@ -67,7 +67,7 @@ class TokenBucket:
 
 
 class Room:
-    """At most so many at the same time; those who wait enter in order.
+    """A limit on requests at the same time; those that wait enter in order.
 
     A task waits in `enter`; other code uses `try_enter`. What entered calls `leave`.
     """
