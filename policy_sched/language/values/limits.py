@@ -85,43 +85,54 @@ _CHARACTERS: Final = 16
 _ROWS: Final = 64
 
 
-class _Left(threading.local):
-    """The remaining steps of the loop and of the evaluation of this thread."""
+@dataclass(slots=True)
+class _Left:
+    """The remaining steps of a loop and of an evaluation."""
 
-    loop = MAX_STEPS
-    total = MAX_TOTAL
-    shared = False
+    loop: int = MAX_STEPS
+    total: int = MAX_TOTAL
+    shared: bool = False
 
 
-_LEFT: Final = _Left()
+class _ThreadLeft(threading.local):
+    """The remaining steps of this thread; a lookup in it costs more than a step."""
+
+    def __init__(self) -> None:
+        self.left = _Left()
+
+
+_THREAD: Final = _ThreadLeft()
 
 
 def refill() -> None:
     """Begin an evaluation."""
-    if not _LEFT.shared:
-        _LEFT.total = MAX_TOTAL
+    left = _THREAD.left
+    if not left.shared:
+        left.total = MAX_TOTAL
 
 
 @contextmanager
 def one_evaluation() -> Iterator[None]:
     """Let evaluations inside share the steps that one has."""
     refill()
-    before, _LEFT.shared = _LEFT.shared, True
+    left = _THREAD.left
+    before, left.shared = left.shared, True
     try:
         yield
     finally:
-        _LEFT.shared = before
+        left.shared = before
 
 
 def begin(items: Sized) -> None:
     """Begin an outermost loop over ``items``."""
-    _LEFT.loop = MAX_STEPS
-    spend(len(items))
+    left = _THREAD.left
+    left.loop = MAX_STEPS
+    _take(left, len(items))
 
 
 def begin_rows(items: Sized, n: int) -> None:
     """Begin an outermost loop over ``items`` whose body is computed for ``n`` rows at once."""
-    _LEFT.loop = MAX_STEPS
+    _THREAD.left.loop = MAX_STEPS
     spend_of_total(len(items) * (1 + n // _ROWS))
 
 
@@ -132,30 +143,40 @@ def spend_rows(items: Sized, n: int) -> None:
 
 def spend(steps: int) -> None:
     """Take steps of the loop and of the evaluation. Raises LimitError if none are left."""
-    left = _LEFT
-    left.loop -= steps
-    if left.loop < 0:
+    _take(_THREAD.left, steps)
+
+
+def _take(left: _Left, steps: int) -> None:
+    left.loop = loop = left.loop - steps
+    if loop < 0:
         raise LimitError(f"its loops take more than {MAX_STEPS} steps")
-    spend_of_total(steps)
+    left.total = total = left.total - steps
+    if total < 0:
+        raise _total_exceeded()
 
 
 def spend_of_total(steps: int) -> None:
     """Take steps of the evaluation. Raises LimitError if none are left."""
-    _LEFT.total -= steps
-    if _LEFT.total < 0:
-        text = f"it takes more than {MAX_TOTAL} steps for all nodes together"
-        raise LimitError(text, whole=True)
+    left = _THREAD.left
+    left.total = total = left.total - steps
+    if total < 0:
+        raise _total_exceeded()
+
+
+def _total_exceeded() -> LimitError:
+    return LimitError(f"it takes more than {MAX_TOTAL} steps for all nodes together", whole=True)
 
 
 def metered(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function inside of a loop; it takes as many steps as its arguments are long."""
     steps = 1
     for value in args:
-        if type(value) is str:
+        kind = type(value)
+        if kind is str:
             steps += len(value) // _CHARACTERS
-        elif type(value) is not int:
+        elif kind is not int:
             steps += _weight(value)
-    spend(steps)
+    _take(_THREAD.left, steps)
     return function(*args)
 
 
