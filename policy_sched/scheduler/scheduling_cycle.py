@@ -9,9 +9,6 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
@@ -43,9 +40,8 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         if rejection is not None and rejection.code is Code.ERROR:
             return broken(rejection.message())
         attempt.state = evaluation.state
-        best = evaluation.best()
-        if best.size:
-            row = best.item(0) if best.size == 1 else select_host(best, rng)
+        row = evaluation.select_host(rng)
+        if row is not None:
             return Bind(table.names[row], row, evaluation)
         return no_node_fits(attempt, evaluation, table.live_count)
     except PluginError as error:
@@ -65,17 +61,11 @@ def decide_without_reasons(attempt: Attempt, table: NodeTable, rng: Random) -> D
         evaluation = attempt.profile.evaluator.evaluate(pod)
     except PluginError as error:
         return broken(str(error))
-    best = evaluation.best()
-    if not best.size:
+    row = evaluation.select_host(rng)
+    if row is None:
         return Reject(Status(Code.UNSCHEDULABLE, (_NO_ROOM,)), _NO_ROOM, None)
     attempt.state = evaluation.state
-    row = select_host(best, rng)
     return Bind(table.names[row], row, evaluation)
-
-
-def select_host(best: NDArray[np.intp], rng: Random) -> int:
-    """Return one of the best rows, shape (k,) with k >= 1, each with the same chance."""
-    return best.item(0 if best.size == 1 else rng.randrange(best.size))
 
 
 def diagnosed(evaluation: Evaluation, nodes: int) -> Diagnosis:

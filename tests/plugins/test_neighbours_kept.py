@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
+from policy_sched.framework.evaluate.ranking import SEARCHES
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
@@ -38,6 +41,9 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
     assert (shared.scoring is None) == (fresh.scoring is None)
     if shared.scoring is not None and fresh.scoring is not None:
         np.testing.assert_array_equal(shared.scoring.total, fresh.scoring.total)
+        # After so many searches the rows are grouped by their totals.
+        chosen = {shared.select_host(Random(1)) for _ in range(SEARCHES)}
+        assert chosen == {fresh.select_host(Random(1))}
 
 
 @settings(max_examples=60, deadline=None)

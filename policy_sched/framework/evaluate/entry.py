@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from policy_sched.framework import Code, Codes, CycleState, Describe, RawScores, Scope, Scores
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
+from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
     NOT_ASKED,
@@ -36,8 +37,8 @@ class Entry:
     more than static fields. ``moving_scores``: the score plugins of scope NODE; ``wide_scores``:
     whether others read more than that. ``wide_pre_filter`` and ``wide_pre_score``: the plugins
     whose answer there may depend on the whole cluster. ``row_functions``: what runs for rows that
-    stay feasible, None where plugins run one by one. ``version``: the journal's when it was up to
-    date.
+    stay feasible, None where plugins run one by one. ``ranking``: of ``total``, and told of each
+    change. ``version``: the journal's when it was up to date.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Entry:
         "moving_scores",
         "nominated",
         "overrides",
+        "ranking",
         "result",
         "row_functions",
         "scopes",
@@ -74,6 +76,7 @@ class Entry:
         self.scopes: list[Scope] = []
         self.moving: list[int] = []
         self.total: Scores = np.empty(0, np.int64)
+        self.ranking = Ranking(self.total)
         self.moving_scores: list[PluginScores] = []
         self.wide_scores = False
         self.wide_pre_filter: tuple[Hook, ...] = ()
@@ -95,7 +98,8 @@ class Entry:
         n = len(self.fixed)
         filters = 2 * n * (2 + sum(codes is not None for codes in self.codes))
         scoring = self.result.scoring
-        return filters + (0 if scoring is None else 8 * n * (2 * len(scoring.plugins) + 1))
+        scores = 0 if scoring is None else 8 * n * (2 * len(scoring.plugins) + 1)
+        return filters + scores + self.ranking.nbytes
 
     def publish(
         self,
@@ -220,6 +224,7 @@ class Entry:
             closed = np.ones(len(self.total), np.bool_)
             closed[feasible] = False
             self.total[closed] = -1
+        self.ranking.forget()
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:

@@ -287,6 +287,7 @@ class Evaluator:
                     plugin.raw, plugin.shared = plugin.raw.copy(), False
                 entry.total[row] += (score - plugin.raw.item(row)) * plugin.hook.weight
                 plugin.raw[row] = score
+        entry.ranking.changed(rows)
         if recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
         return True
@@ -405,7 +406,7 @@ class Evaluator:
                 if shares:
                     total = sum(shares.values(), found.scoring.total)
                     total = np.where(found.scoring.total < 0, NOWHERE, total)
-                    scoring = replace(found.scoring, total=total, shares=shares)
+                    scoring = replace(found.scoring, total=total, shares=shares, ranking=None)
                     found = replace(found, scoring=scoring)
         except PluginError:
             if strict:

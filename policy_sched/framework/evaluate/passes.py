@@ -34,6 +34,7 @@ from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.pod_signature import Key
+from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
     OUTSIDE,
@@ -274,7 +275,8 @@ class Passes:
         entry.moving_scores = [one for one in plugins if one.scope is Scope.NODE]
         entry.wide_scores = any(one.scope > Scope.NODE for one in plugins)
         entry.total = np.zeros(len(entry.fixed), np.int64)
-        scoring = Scoring(read_only(entry.total), plugins, skipped)
+        entry.ranking = Ranking(entry.total)
+        scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
         entry.result = replace(result, scoring=scoring)
         runner.measure("score", self._ask_scores, entry, pod, feasible)
         entry.row_functions = self._functions_of_rows(entry)
@@ -387,6 +389,7 @@ class Passes:
             if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod, scoring.skipped):
                 return False
             runner.measure("score", self._patch_scores, entry, pod, touched, before[touched])
+            entry.ranking.changed(touched.tolist())
         except PluginError:
             return False
         return True

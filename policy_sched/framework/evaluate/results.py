@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from random import Random
 from typing import Final, TypeAlias
 
 import msgspec
@@ -37,6 +38,7 @@ from policy_sched.framework import (
     StatusTable,
 )
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.runtime import Hook, Hooks, Parts, Runner, broken
 
 FEASIBLE: Final = 0
@@ -301,7 +303,8 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     ``total``: int64, shape (n,), the sum of weighted scores, below all others where not feasible.
     ``skipped``: the plugins that PreScore left out; None if no plugin ran, as there was no choice.
     ``shares``: scores of extenders, by name. ``note``: in a summary, one row's part of the total
-    by plugin.
+    by plugin. ``ranking``: the rows by ``total``, where that is the array that the Evaluator
+    updates; no copy has it.
     """
 
     total: Scores
@@ -309,6 +312,7 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     skipped: frozenset[str] | None = None
     shares: Mapping[str, Scores] = msgspec.field(default_factory=dict)
     note: Mapping[str, int] | None = None
+    ranking: Ranking | None = None
 
     @staticmethod
     def of_one(row: int, n: int) -> Scoring:
@@ -333,12 +337,12 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
         """Return a copy in which only one row was scored."""
         total = np.full(len(self.total), -1, np.int64)
         total[row] = self.total[row]
-        return replace(self, total=total)
+        return replace(self, total=total, ranking=None)
 
     def snapshot(self) -> Scoring:
         """Return a copy that later changes do not affect."""
         plugins = tuple([one.snapshot() for one in self.plugins])
-        return replace(self, total=self.total.copy(), plugins=plugins)
+        return replace(self, total=self.total.copy(), plugins=plugins, ranking=None)
 
     def summary(self, row: int) -> Scoring:
         """Return a copy of one row's scores by plugin."""
@@ -378,6 +382,19 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         total = self.scoring.total
         rows: NDArray[np.intp] = (total == np.maximum.reduce(total)).nonzero()[0]
         return rows
+
+    def select_host(self, rng: Random) -> int | None:
+        """Return one of the `best` rows, each with the same chance; None if there is none.
+
+        ``rng`` is read only where there is more than one.
+        """
+        scoring = self.scoring
+        if scoring is None:
+            return None
+        ranking = scoring.ranking
+        best = self.best() if ranking is None else ranking.best()
+        count = len(best)
+        return int(best[0 if count == 1 else rng.randrange(count)])
 
     def snapshot(self) -> Evaluation:
         """Return a copy that later changes of the table do not affect."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
+from policy_sched.framework.evaluate.ranking import SEARCHES
 from policy_sched.framework.evaluate.results import Evaluation
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
@@ -57,6 +60,9 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
     assert (shared.scoring is None) == (fresh.scoring is None)
     if shared.scoring is not None and fresh.scoring is not None:
         np.testing.assert_array_equal(shared.scoring.total, fresh.scoring.total)
+        # After so many searches the rows are grouped by their totals.
+        chosen = {shared.select_host(Random(1)) for _ in range(SEARCHES)}
+        assert chosen == {fresh.select_host(Random(1))}
         assert shared.scoring.weighted(feasible) == fresh.scoring.weighted(feasible)
 
 

@@ -1,0 +1,107 @@
+"""Ranking: the rows with the highest total, without a look at all rows for each pod.
+
+Theory of operation. A pod that is bound changes the total of one row, and the next equal pod wants
+the best rows again. The first few times they are searched. Totals that are read more often are
+grouped: for each value the rows that have it, ascending. A changed row moves from one group to
+another: two binary searches and two short moves of memory. Groups are dropped when many totals
+change at once, and made anew after some more searches.
+
+The code that writes totals calls `changed` for a few rows, or `forget` for all.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.framework import Scores
+
+#: Making the groups costs about as much as so many searches.
+SEARCHES: Final = 32
+#: If more totals change at once the groups are dropped.
+MANY: Final = 64
+#: Totals with more values are searched each time.
+MOST_GROUPS: Final = 4096
+
+
+class Ranking:
+    """The rows of ``total``, int64, shape (n,), by their total."""
+
+    __slots__ = ("_groups", "_order", "_searches", "_total", "_values")
+
+    def __init__(self, total: Scores) -> None:
+        self._total = total
+        self._searches = 0
+        self._groups: dict[int, array[int]] = {}
+        """By value the rows that have it, ascending; a group may be empty."""
+        self._order: list[int] = []
+        """A heap of the values of all groups, negated."""
+        self._values: memoryview[int] = memoryview(b"")
+        """The totals by which rows are grouped."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the groups take, at most."""
+        return (array("i").itemsize + self._total.itemsize) * len(self._total)
+
+    def best(self) -> Sequence[int] | NDArray[np.intp]:
+        """Return the rows with the highest total, ascending; they hold until a total changes."""
+        groups, order = self._groups, self._order
+        if groups:
+            while not (rows := groups[-order[0]]):
+                del groups[-heappop(order)]
+            return rows
+        total = self._total
+        self._searches += 1
+        if self._searches == SEARCHES:
+            self._group()
+        found: NDArray[np.intp] = (total == np.maximum.reduce(total)).nonzero()[0]
+        return found
+
+    def changed(self, rows: Sequence[int]) -> None:
+        """Note that the totals of these rows may be others now."""
+        groups, values, total = self._groups, self._values, self._total
+        if not groups:
+            return
+        if len(rows) > MANY:
+            self.forget()
+            return
+        for row in rows:
+            before, now = values[row], total.item(row)
+            if now == before:
+                continue
+            values[row] = now
+            left = groups[before]
+            del left[bisect_left(left, row)]
+            group = groups.get(now)
+            if group is None:
+                groups[now] = array("i", (row,))
+                heappush(self._order, -now)
+            else:
+                insort(group, row)
+
+    def forget(self) -> None:
+        """Note that any total may be another now."""
+        if self._groups:
+            self._groups, self._order = {}, []
+        self._searches = 0
+
+    def _group(self) -> None:
+        total = self._total
+        rows = np.argsort(total, kind="stable").astype(np.int32)
+        found = total[rows]
+        starts = np.flatnonzero(found[1:] != found[:-1]) + 1
+        if starts.size >= MOST_GROUPS:
+            return
+        for group in np.split(rows, starts):
+            kept = self._groups[total.item(group[0])] = array("i")
+            kept.frombytes(group.tobytes())
+        self._values = total.copy().data
+        self._order = [-value for value in self._groups]
+        heapify(self._order)

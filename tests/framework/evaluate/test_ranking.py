@@ -1,0 +1,83 @@
+"""Ranking: the best rows are those of a search over all totals, whatever happened before."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy_sched.framework.evaluate.ranking import MANY, MOST_GROUPS, SEARCHES, Ranking
+from policy_sched.framework.evaluate.results import Evaluation, Scoring
+
+ROWS = 12
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.integers(0, ROWS - 1), st.integers(-1, 4)),
+        st.just("forget"),
+        st.just("search"),
+    )
+)
+
+
+def searched(total: np.ndarray) -> list[int]:
+    """Return the rows with the highest total, looked at one by one."""
+    return [row for row, value in enumerate(total.tolist()) if value == max(total.tolist())]
+
+
+def grouped(total: np.ndarray) -> Ranking:
+    """Return a ranking that has grouped its rows."""
+    ranking = Ranking(total)
+    for _ in range(SEARCHES):
+        ranking.best()
+    return ranking
+
+
+@given(st.lists(st.integers(-1, 4), min_size=ROWS, max_size=ROWS), changes)
+def test_best_rows_are_those_of_a_search(
+    values: list[int], steps: list[tuple[int, int] | str]
+) -> None:
+    """After any changes of rows, and after all totals changed, groups and a search agree."""
+    total = np.array(values, np.int64)
+    ranking = grouped(total)
+    for step in steps:
+        if isinstance(step, tuple):
+            total[step[0]] = step[1]
+            ranking.changed([step[0]])
+        elif step == "forget":
+            total += 1
+            ranking.forget()
+        for _ in range(SEARCHES if step == "search" else 1):
+            assert list(ranking.best()) == searched(total)
+
+
+def test_many_changes_at_once_are_found() -> None:
+    """Totals that all change together are searched, and grouped again later."""
+    total = np.zeros(2 * MANY, np.int64)
+    ranking = grouped(total)
+    total[::2] = 1
+    ranking.changed(range(2 * MANY))
+    for _ in range(2 * SEARCHES):
+        assert list(ranking.best()) == list(range(0, 2 * MANY, 2))
+
+
+def test_totals_that_all_differ_are_searched() -> None:
+    """So many values make no groups, and the best row is found all the same."""
+    total = np.arange(2 * MOST_GROUPS)
+    ranking = grouped(total)
+    total[7] = 10 * MOST_GROUPS
+    ranking.changed([7])
+    assert list(ranking.best()) == [7]
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=ROWS), st.integers())
+def test_a_tie_is_broken_alike(values: list[int], seed: int) -> None:
+    """Grouped or searched, the same seed chooses the same row and reads as many numbers."""
+    total = np.array(values, np.int64)
+    plain = Evaluation(None, None, Scoring(total))  # type: ignore[arg-type]
+    kept = Evaluation(None, None, Scoring(total, ranking=grouped(total)))  # type: ignore[arg-type]
+    one, other = Random(seed), Random(seed)
+    for _ in range(5):
+        assert plain.select_host(one) == kept.select_host(other)
+    assert one.getstate() == other.getstate()
