@@ -21,6 +21,7 @@ from policy_sched.profiles.check.check import check_files
 from policy_sched.profiles.format.formatting import format_file
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.simulate.workloads import expand
+from tests.examples import scaled
 from tests.source.hostile import SEEDS, hostile_json, hostile_yaml
 
 FOUND_BEFORE = {
@@ -63,7 +64,9 @@ def written(diagnostics: list[Diagnostic]) -> None:
 @example(FOUND_BEFORE["half a character in a name"])
 @example(FOUND_BEFORE["a reference of thousands of characters"])
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_damaged_documents(tmp_path: Path, seed: int) -> None:
     """A damaged policy, test, configuration, manifest or kubeconfig ends no command."""

@@ -21,6 +21,7 @@ from policy_sched.model.meta import EPOCH, LabelSelector, LabelSelectorRequireme
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import EVERYTHING, NOTHING, label_selector
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 TIME_TO_LIVE = 5
 IMAGES = ("a", "b")
@@ -300,7 +301,9 @@ class CacheMachine(RuleBasedStateMachine):
         self.seen_version = nodes.journal.version
 
 
-CacheMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+CacheMachine.TestCase.settings = settings(
+    max_examples=scaled(80), stateful_step_count=40, deadline=None
+)
 TestCache = CacheMachine.TestCase
 
 
@@ -339,6 +342,6 @@ class ForgetfulMachine(CacheMachine):
 
 
 ForgetfulMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
+    max_examples=scaled(60), stateful_step_count=40, deadline=None
 )
 TestForgetfulCache = ForgetfulMachine.TestCase

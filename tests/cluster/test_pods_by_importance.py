@@ -11,6 +11,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["add", "remove", "node", "leave", "look"]), st.integers(0, 5)),
@@ -18,7 +19,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(STEPS)
 def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]]) -> None:
     """Whatever comes and goes, each column holds the node's pods, the highest priority first."""

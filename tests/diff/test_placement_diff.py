@@ -22,6 +22,7 @@ from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.factory import read
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"
 #: Draws pod p0 to n3, and leaves all other decisions alone.
@@ -100,7 +101,7 @@ def test_several_seeds_separate_a_difference_from_noise() -> None:
     assert {one.values.verdict for one in same.measures} == {Significance.EQUAL}
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=scaled(5), deadline=None)
 @given(first=st.integers(0, 1000), pods=st.integers(1, 6))
 def test_each_run_is_that_of_its_seed(first: int, pods: int) -> None:
     """Runs do not touch each other, and come in the order of the seeds."""

@@ -25,6 +25,7 @@ from policy_sched.embedded.store.deletion import ENDED, DeleteOptions
 from policy_sched.manifests.workload_expansion import TEMPLATE_HASH
 from tests.embedded.controllers.test_disruption import budget
 from tests.embedded.world import World, node, pod_spec, typed, workload
+from tests.examples import scaled
 
 APPS = {"Deployment": "web", "StatefulSet": "db", "DaemonSet": "agent", "Job": "sum"}
 KINDS = {"Deployment": DEPLOYMENT, "StatefulSet": STATEFUL_SET, "DaemonSet": DAEMON_SET, "Job": JOB}
@@ -176,5 +177,7 @@ class Operations(RuleBasedStateMachine):
             assert one.data["status"]["currentHealthy"] == len(healthy)
 
 
-Operations.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Operations.TestCase.settings = settings(
+    max_examples=scaled(60), stateful_step_count=30, deadline=None
+)
 TestOperations = Operations.TestCase

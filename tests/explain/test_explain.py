@@ -18,6 +18,7 @@ from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingS
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
@@ -93,7 +94,7 @@ def test_room_that_is_made_by_preemption() -> None:
     assert not scheduler.handle.nominator.nominated()
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(
     st.lists(
         st.builds(

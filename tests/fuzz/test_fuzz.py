@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import scaled
 from tests.fuzz.corpus import BOMBS, RAW
 from tests.fuzz.inputs import text
 from tests.fuzz.requests import persisted
@@ -23,7 +24,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @pytest.mark.parametrize("kind", sorted(TARGETS))
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(seed=SEEDS)
 def test_no_input_is_answered_by_a_traceback(kind: str, seed: int) -> None:
     """A mutated file gave tracebacks, hung, or wrote commands to CI; each is a diagnostic now."""
@@ -44,7 +45,7 @@ def test_expressions_that_explode_are_refused(bomb: str, tmp_path: Path) -> None
     TARGETS["expression"](bomb, tmp_path)
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(seed=SEEDS)
 @example(seed=0)
 def test_no_request_breaks_the_api_server(seed: int) -> None:

@@ -17,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.language.syntax.parser import parse
+from tests.examples import scaled
 
 from .strategies import rules
 
@@ -113,7 +114,7 @@ def corpus() -> Sequence[str]:
     return tuple(found)
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(st.data())
 def test_a_damaged_corpus_is_refused_in_words(data: st.DataObject) -> None:
     """Expressions of users, with pieces of others in them, give a tree or problems."""

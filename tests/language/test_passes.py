@@ -21,6 +21,7 @@ from policy_sched.language.lower import comprehensions as lower_lists
 from policy_sched.language.lower.context import Constant, Lowering, Value
 from policy_sched.language.values.intervals import DOUBLES, INT64, Interval
 from policy_sched.model.pod_info import PodInfo
+from tests.examples import scaled
 
 from .harness import Evaluation, agree, cache_of, checked, compiled
 from .oracle_world import World
@@ -65,7 +66,7 @@ PASSES: Final = (
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 @given(data=st.data(), situation=worlds())
 def test_a_pass_changes_no_value(
     name: str, data: st.DataObject, situation: tuple[World, PodInfo]

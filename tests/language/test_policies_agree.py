@@ -19,6 +19,7 @@ from policy_sched.language.sections import CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.bound_policy import bind
 from policy_sched.plugins.rules.bound_score import FEW_ROWS
+from tests.examples import scaled
 
 from .harness import cache_of, cycle_of, names_of
 from .oracle_policy import PolicyOracle, normalized
@@ -64,7 +65,7 @@ def test_the_specifications_policies_compile() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(policies()))
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(situation=worlds())
 def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> None:
     """Conditions, verdicts and raw and final scores are the oracle's, for all rows and for few."""

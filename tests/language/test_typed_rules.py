@@ -21,6 +21,7 @@ from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 from policy_sched.language.values.limits import LimitError
 from policy_sched.model.pod_info import PodInfo
+from tests.examples import scaled
 
 from .harness import Evaluation, agree, cache_of, checked
 from .oracle_world import World
@@ -94,7 +95,7 @@ def check(text: str, found: Evaluation) -> None:
 
 
 @pytest.mark.parametrize("section", RESULTS)
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(data=st.data(), situation=worlds())
 def test_a_well_typed_rule_is_compiled_and_means_one_thing(
     section: str, data: st.DataObject, situation: tuple[World, PodInfo]
@@ -109,7 +110,7 @@ def test_a_well_typed_rule_is_compiled_and_means_one_thing(
 WORLDS: Final[list[tuple[World, PodInfo]]] = []
 
 
-@settings(max_examples=25, phases=[Phase.generate])
+@settings(max_examples=scaled(25), phases=[Phase.generate])
 @given(worlds())
 def _collect(situation: tuple[World, PodInfo]) -> None:
     WORLDS.append(situation)

@@ -19,6 +19,7 @@ from policy_sched.framework.runtime.runner import Runner
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
 from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
+from tests.examples import scaled
 from tests.finite import chooser
 from tests.plugins.neighbourhoods import handle_of, namespace, nodes, pods
 
@@ -46,7 +47,7 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
         assert chosen == {fresh.select_host(Random(1))}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(data=st.data())
 def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
     """Pods, nodes and namespaces are added, changed and deleted between decisions of equal pods."""
@@ -75,7 +76,7 @@ def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
             assert_equal(evaluator.evaluate(pod), anew.evaluate(pod))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(data=st.data())
 def test_a_dry_run_is_as_if_it_had_happened(data: st.DataObject) -> None:
     """AddPod and RemovePod give the filter the state of a cluster with that change."""

@@ -18,6 +18,7 @@ from policy_sched.profiles.check.check import check_files
 from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import assemble, build, read
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Rules}\nspec:\n"
 ABORTING = """
@@ -189,7 +190,7 @@ class TestNormalizing:
         found = explain(scheduler, PodInfo.of(make_pod("q", labels={"any": "yes"})))
         assert {score.plugins["Rules"] for score in found.scores} == {50}
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=scaled(25), deadline=None)
     @given(data=st.data())
     def test_what_is_kept_is_what_a_fresh_pass_gives(
         self, plans: tuple[CompiledPlan, ...], data: st.DataObject

@@ -37,6 +37,7 @@ from policy_sched.plugins.rules.plugin import rule_plugin
 from policy_sched.queue.changes import node_changes, pod_changes
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_pod
+from tests.examples import scaled
 from tests.language.strategies import PARAMS, nodes, pods, rules
 
 NAMES: Final = ("n0", "n1", "n2")
@@ -148,7 +149,7 @@ def follow(rule: str, data: st.DataObject) -> None:
             assert watched.wakes(requested, reported), (rule, reported, found)
 
 
-@settings(QUIET, max_examples=80)
+@settings(QUIET, max_examples=scaled(80))
 @given(rules("filter", 2), st.data())
 def test_a_pod_that_could_run_is_tried_again(rule: str, data: st.DataObject) -> None:
     """A random rule that rejects all nodes queues the pod whenever its result changes."""
@@ -178,7 +179,7 @@ ELSEWHERE: Final = (
 
 
 @pytest.mark.parametrize("rule", ELSEWHERE)
-@settings(QUIET, max_examples=15)
+@settings(QUIET, max_examples=scaled(15))
 @given(data=st.data())
 def test_what_happens_elsewhere_counts(rule: str, data: st.DataObject) -> None:
     """Totals, domains, images and namespaces: their events queue the pod."""

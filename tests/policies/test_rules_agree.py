@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from policy_sched.policytest.runner import run_scenario
 from policy_sched.policytest.scenario import Scenario, load_scenarios
+from tests.examples import scaled
 
 from .reference_objects import ClusterState, Json
 from .reference_steps import decide, profile_of
@@ -272,7 +273,7 @@ def scenario_of(record: Json) -> Scenario:
     return dataclasses.replace(scenario, complete=False)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
 def test_rules_agree_with_the_reference(record: Json) -> None:
     """Statuses, reasons, scores and best nodes are those of the scalar port, on any cluster."""

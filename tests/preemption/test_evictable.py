@@ -16,6 +16,7 @@ from policy_sched.scheduler.attempt import Preempt
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.preemption.clusters import attempt_of, decision_for, plans, shipped_rules
 
 
@@ -32,7 +33,7 @@ def running(name: str, node: str, priority: int) -> PodInfo:
     return PodInfo.of(make_pod(name, cpu="1", priority=priority, node_name=node))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(st.integers(0, 2**32))
 def test_rows_are_those_with_a_pod_of_lower_priority(seed: int) -> None:
     """What is kept row by row is what the pods on each row say, whatever came and went."""

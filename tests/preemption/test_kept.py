@@ -16,6 +16,7 @@ from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.preemption.clusters import budget_of, plans
 from tests.preemption.oracle import OracleBudget
 
@@ -180,7 +181,7 @@ def assert_same_evaluation(kept: Evaluation, anew: Evaluation) -> None:
     np.testing.assert_array_equal(kept.scoring.total, anew.scoring.total)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25), deadline=None)
 @given(st.integers(0, 2**32))
 @example(70)  # rows of the pod table are reused: they are not in order of arrival
 def test_decisions_are_those_of_a_scheduler_that_keeps_nothing(seed: int) -> None:

@@ -14,6 +14,7 @@ from policy_sched.scheduler.attempt import Bind, Reject
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.preemption.clusters import clusters, decision_for, info_of, plans, scheduler_of
 from tests.preemption.oracle import NodeInfo, OraclePod
 
@@ -31,7 +32,7 @@ def reasons_by_node(scheduler: Scheduler, evaluation: Evaluation) -> dict[str, l
     return found | {names[row]: [] for row in open_rows}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(clusters(), st.lists(st.sampled_from([-10, 0, 5, 200]), min_size=1, max_size=4))
 def test_pods_fit_beside_those_that_come_before_them(cluster, priorities) -> None:  # type: ignore[no-untyped-def]  # drawn
     """Every node has the oracle's result, whichever equal pods were decided before."""
@@ -46,7 +47,7 @@ def test_pods_fit_beside_those_that_come_before_them(cluster, priorities) -> Non
         assert all(not expected[name] for name in best)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(clusters())
 def test_scores_know_only_the_nodes_that_are_left(cluster) -> None:  # type: ignore[no-untyped-def]  # drawn
     """With a cached evaluation the scores are those of a fresh one."""

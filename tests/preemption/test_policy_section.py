@@ -21,6 +21,7 @@ from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.policy_section import BoundPreemption, Spots
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.finite import chooser, numbers
 from tests.language.harness import cache_of, names_of
 from tests.language.oracle_policy import PolicyOracle
@@ -148,7 +149,7 @@ def rows_of(cache: Cache, world: World) -> list[int]:
     return [row for row in rows if row is not None]
 
 
-@settings(max_examples=250)
+@settings(max_examples=scaled(250))
 @given(text=rules(("bool",), ELSEWHERE), situation=worlds(max_pods=6))
 def test_victims(text: str, situation: Situation) -> None:
     """The victims are the oracle's; positions without a pod do not matter."""
@@ -172,7 +173,7 @@ def test_victims(text: str, situation: Situation) -> None:
         )
 
 
-@settings(max_examples=200)
+@settings(max_examples=scaled(200))
 @given(
     text=rules(("int", "string", "double", "bool"), OF_PODS),
     situation=worlds(max_pods=6),
@@ -197,7 +198,7 @@ def test_victim_order(text: str, situation: Situation, order: str) -> None:
         assert agree(keys, expected, descending=order == "Descending"), (text, keys, expected)
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(text=node_keys(), situation=worlds(max_pods=8), data=st.data())
 def test_node_order(text: str, situation: Situation, data: st.DataObject) -> None:
     """Keys of nodes order them as the values of the rule over their victims do."""
@@ -239,7 +240,7 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
         assert agree(keys, expected), (text, keys, expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 @given(text=rules(("bool",), (*ELSEWHERE, "node.", "(node)", "(node,", "victim")), s=worlds())
 def test_eligible(text: str, s: Situation) -> None:
     """Whether a pod may preempt is the oracle's result."""

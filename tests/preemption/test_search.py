@@ -17,6 +17,7 @@ from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionS
 from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.scheduler import Scheduler
 from tests.cluster.table_contents import picture
+from tests.examples import scaled
 from tests.preemption import oracle
 from tests.preemption.clusters import (
     OracleCluster,
@@ -60,7 +61,7 @@ def node_by_node(attempt: PreemptionAttempt) -> PreemptionAttempt:
     return attempt
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(clusters())
 def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
     """Victims, violations and reasons, on many nodes at once and on one after the other."""
@@ -84,7 +85,7 @@ def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
     assert {key: after[key] for key in before} == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(clusters())
 def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> None:
     """The best node by the five criteria with its victims, or the complete message."""
@@ -103,7 +104,7 @@ def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> No
         assert not decision.nominated
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(clusters(nominations=False))
 def test_no_pod_is_evicted_without_need(cluster: OracleCluster) -> None:
     """Victims have lower priority, none could stay, and budgets are respected if possible."""

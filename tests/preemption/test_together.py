@@ -18,6 +18,7 @@ from policy_sched.preemption.search import CandidateLimit, PreemptionSearch
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.preemption.clusters import plans, shipped_rules
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -84,7 +85,7 @@ def messages(scheduler: Scheduler, attempt: PreemptionAttempt) -> dict[int, obje
     return answers
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(st.integers(0, 2**32))
 def test_together_is_as_one_after_the_other(seed: int) -> None:
     """Victims, reasons, and capacity beside nominated pods are the same in both ways."""

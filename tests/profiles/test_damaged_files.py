@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles.check.check import check_files, check_open
+from tests.examples import scaled
 
 ROOT: Final = Path(__file__).parents[2] / "policies"
 FILES: Final = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/policy.yaml"))]
@@ -56,7 +57,7 @@ def promise(text: str, problems: list[Diagnostic]) -> None:
     assert problems == sorted(problems)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scaled(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(damaged())
 @example("")
 @example("\ufeff")
@@ -66,7 +67,7 @@ def test_a_damaged_policy_is_refused_in_words(text: str) -> None:
     promise(text, check_open("policy.yaml", text))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=80) | st.text("ab:-?[]{}'\"|>#&*!,\n \t", max_size=40))
 def test_any_text_is_refused_in_words(text: str) -> None:
     """A text that is no policy at all is reported as such."""

@@ -10,6 +10,7 @@ from policy_sched.model.cluster_event import ASSIGNED_POD_DELETE, NODE_ADD
 from policy_sched.model.pod_info import QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.testing import FakeClock
+from tests.examples import scaled
 from tests.queue.pods import HINTS, by_priority, gates, hint_table, info, make_queue
 
 NAMES = st.sampled_from([f"p{i}" for i in range(6)])
@@ -162,4 +163,6 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestQueueMachine.settings = settings(
+    max_examples=scaled(150), stateful_step_count=40, deadline=None
+)

@@ -27,6 +27,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.examples import scaled
 from tests.scheduler.pod_groups import Driven, group
 
 POLICY = str(Path(__file__).parents[2] / "policies" / "gang")
@@ -344,4 +345,4 @@ class GangMachine(RuleBasedStateMachine):
 
 
 TestGangMachine = pytest.mark.filterwarnings("error")(GangMachine.TestCase)
-TestGangMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestGangMachine.settings = settings(max_examples=scaled(40), stateful_step_count=30, deadline=None)

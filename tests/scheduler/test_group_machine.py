@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
 from policy_sched.testing import make_pod
+from tests.examples import scaled
 from tests.scheduler.test_pod_group_cycle import Run, group, member
 
 
@@ -124,4 +125,4 @@ class RackMachine(RuleBasedStateMachine):
 
 
 TestRackMachine = pytest.mark.filterwarnings("error")(RackMachine.TestCase)
-TestRackMachine.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestRackMachine.settings = settings(max_examples=scaled(30), stateful_step_count=30, deadline=None)

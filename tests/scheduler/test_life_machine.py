@@ -27,6 +27,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.framework.status import SUCCESS
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo, QueueState
+from tests.examples import scaled
 from tests.scheduler.chaos import CALLS, LOOKING, LOST, POINTS
 from tests.scheduler.life import Life
 
@@ -332,7 +333,7 @@ def _pod(value: Any) -> Pod:
 
 TestLifeMachine = LifeMachine.TestCase
 TestLifeMachine.settings = settings(
-    max_examples=40,
+    max_examples=max(40, scaled(40)),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -37,6 +37,7 @@ from policy_sched.scheduler.pod_group_cycle import dry_run_group
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.examples import scaled
 from tests.scheduler.pod_groups import Driven, group
 from tests.scheduler.world import client_of, scheduler_of
 
@@ -492,7 +493,7 @@ class TestThirdParties:
         assert log == ["+pn0", "+qn0", "-qn0", "-pn0", "+pn0", "+qn0"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(
     racks=st.lists(st.lists(st.integers(1, 4), max_size=3), min_size=1, max_size=4),
     pods=st.lists(st.integers(1, 3), min_size=1, max_size=5),

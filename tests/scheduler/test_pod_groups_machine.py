@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
+from tests.examples import scaled
 from tests.scheduler.pod_groups import GANG, Groups, member, pod_group
 
 RACK: Final = "example.com/rack"
@@ -119,4 +120,4 @@ class GangMachine(RuleBasedStateMachine):
 
 
 TestGangs = GangMachine.TestCase
-TestGangs.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestGangs.settings = settings(max_examples=scaled(15), stateful_step_count=20, deadline=None)

@@ -26,6 +26,7 @@ from policy_sched.simulate.one_shot import (
 )
 from policy_sched.simulate.report import Preemption, Run
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 GANG = str(Path(__file__).parents[2] / "policies" / "gang")
 
@@ -237,7 +238,7 @@ def cluster(
     return objects
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     pods=PODS,
     nodes=NODES,

@@ -21,6 +21,7 @@ from policy_sched.simulate.one_shot import datetime_of
 from policy_sched.simulate.timeline import play
 from policy_sched.simulate.timeline_result import TimelineResult
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 SECOND = 1_000_000_000
 SHORTEST_FIRST = """\
@@ -82,7 +83,7 @@ def shortest_first(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Compile
     return read(None, (str(path),))[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(JOBS)
 def test_jobs_start_as_in_a_walk_over_the_whole_queue(
     shortest_first: Sequence[CompiledPlan], jobs: list[Job]

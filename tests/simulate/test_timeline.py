@@ -25,6 +25,7 @@ from policy_sched.simulate.timeline import play
 from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
 from policy_sched.simulate.traces import generated_nodes, load_traces
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.plugins.dynamicresources.world import device_class, resource_slice
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -198,7 +199,7 @@ def test_a_gang_is_bound_together(runs: int, together: int, tmp_path: Path) -> N
     ),
     st.integers(1, 3),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 def test_every_pod_gets_its_time(
     arrivals: list[tuple[int, int, int, str]], node_count: int
 ) -> None:

@@ -26,6 +26,7 @@ from policy_sched.snapshot.pseudonyms import Pseudonyms
 from policy_sched.snapshot.reduce import TAKEN, reduced
 from policy_sched.snapshot.rename import _Renaming, renamed
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 PLANS, _ = read(None, ())
@@ -163,7 +164,7 @@ def clusters(draw: st.DrawFn) -> list[ApiObject]:
     return [*nodes, *waiting]
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(clusters())
 def test_any_cluster_is_decided_alike(objects: list[ApiObject]) -> None:
     """Whatever selects, tolerates, attracts, repels or spreads: nodes and scores are the same."""

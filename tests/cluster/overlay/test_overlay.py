@@ -13,6 +13,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.cluster.overlay_changes import Contents, cache_with, make_changes
 from tests.cluster.table_contents import picture
+from tests.examples import scaled
 
 COLUMNS = [
     ("free", "cpu"), ("requested", "memory"), ("nonZeroRequested", "cpu"), ("podCount",),
@@ -64,7 +65,7 @@ def unchanged(cache: Cache, before: dict[str, object]) -> bool:
     return {key: after[key] for key in before} == before
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(PODS, PODS, st.data())
 def test_an_overlay_equals_a_table_with_its_pods(
     running: list[tuple[int, str, str]], coming: list[tuple[int, str, str]], data: st.DataObject

@@ -19,6 +19,7 @@ from policy_sched.embedded.schema import typed
 from policy_sched.embedded.store.sqlite import SqliteStorage
 from policy_sched.embedded.store.watch_history import ADDED, Change
 from tests.embedded.world import World, workload
+from tests.examples import scaled
 from tests.fuzz.objects import Objects
 
 Plain = dict[str, Any]
@@ -88,7 +89,7 @@ def _raising(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retries, "failed", failed)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=scaled(40))
 @given(st.integers(0, 2**32))
 def test_no_component_fails_on_objects_of_odd_content(seed: int) -> None:
     """Events without a time and pods that ended their own deletion failed again and again."""
@@ -103,7 +104,7 @@ def test_no_component_fails_on_objects_of_odd_content(seed: int) -> None:
     live(world)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=scaled(15))
 @given(st.integers(0, 2**32))
 def test_no_component_fails_on_a_file_of_odd_objects(seed: int) -> None:
     """What a file holds is of the right types when it has been read, or is set aside."""

@@ -24,6 +24,7 @@ from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change, Watch
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START, node, pod
+from tests.examples import scaled
 
 
 def new_store(history: int = 1000) -> ObjectStore:
@@ -148,7 +149,9 @@ class Requests(RuleBasedStateMachine):
         assert web == {(POD, *one.place): one.version for one in listed}
 
 
-Requests.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Requests.TestCase.settings = settings(
+    max_examples=scaled(60), stateful_step_count=40, deadline=None
+)
 TestRequests = Requests.TestCase
 
 

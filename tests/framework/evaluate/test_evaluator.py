@@ -26,6 +26,7 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.framework.examples import Cpu, Crowd, Ordinal, Shy, Tier
 
 WEIGHTS = {"Cpu": 3, "Tier": 2, "Crowd": 5, "Ordinal": 1}
@@ -83,7 +84,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     steps=STEPS,
     kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu,)]),
@@ -113,7 +114,7 @@ def test_shared_evaluation_equals_a_fresh_one(
             assert_equal(evaluator.evaluate(pod), plain.evaluate(pod))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     steps=STEPS,
     kinds=st.sampled_from([(Cpu, Tier), (Cpu, Tier, Crowd), (Tier,), (Cpu, Shy), (Cpu, Ordinal)]),

@@ -26,6 +26,7 @@ from policy_sched.framework.runtime import MetricsRecorder, Runner
 from policy_sched.framework.status import Code
 from policy_sched.model import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
 
 FULL = Status(Code.UNSCHEDULABLE, ("full",))
@@ -158,7 +159,7 @@ def test_a_plugin_without_row_functions_is_called() -> None:
     assert functions.of(hooks[:1], ()) is functions.of(hooks[:1], ())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=20),
     most=st.integers(1, 4),

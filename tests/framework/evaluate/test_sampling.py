@@ -22,6 +22,7 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.queue.nominator import Nominator
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.framework.examples import Cpu, Crowd, Tier
 
 
@@ -154,7 +155,7 @@ def test_a_sample_in_which_all_fail_is_everything() -> None:
     assert len(evaluation.filtering.statuses()) == 150
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(
     sizes=st.lists(st.sampled_from(["0", "1", "2", "4"]), min_size=100, max_size=160),
     tiers=st.lists(st.sampled_from(["a", "b", "x-never"]), min_size=160, max_size=160),

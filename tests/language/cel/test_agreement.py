@@ -13,6 +13,7 @@ from policy_sched.language.cel.costs import estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.stdlib import Overload, selector_environment
 from policy_sched.language.values import types
+from tests.examples import scaled
 from tests.finite import chooser, numbers
 
 DEVICE: Final = device_record(
@@ -116,7 +117,7 @@ EXPRESSIONS: Final = st.sampled_from(KINDS).flatmap(expressions)
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=scaled(120), deadline=None)
 def test_what_the_checker_accepts_never_fails_with_a_type_error(text: str) -> None:
     """If all types are known and fit, evaluation may fail, but not for want of an overload."""
     selector = compile_selector(f"[{text}].size() == 1")
@@ -129,7 +130,7 @@ def test_what_the_checker_accepts_never_fails_with_a_type_error(text: str) -> No
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 def test_no_evaluation_costs_more_than_the_estimate(text: str) -> None:
     """What kube-apiserver's limit of estimated costs promises holds for every device."""
     selector = compile_selector(f"[{text}].size() == 1")

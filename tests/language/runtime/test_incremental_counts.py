@@ -15,6 +15,7 @@ from policy_sched.language.expression import BoundExpression
 from policy_sched.language.runtime import incremental as counts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.language.changing import NOW, assert_fresh, bound_to, change
 from tests.language.harness import cache_of
 from tests.language.oracle_world import World
@@ -75,7 +76,7 @@ def test_counts_follow_the_cluster(
     ("condition", "with_pods"),
     [(text, True) for text in TOTALS] + [("p.labels == pod.labels", False)],
 )
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(data=st.data(), situation=worlds())
 def test_totals_are_those_of_a_recount(
     condition: str, with_pods: bool, data: st.DataObject, situation: tuple[World, PodInfo]

@@ -16,6 +16,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.language.runtime.incremental import FEW_CHANGES
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.language.changing import NOW, assert_fresh, bound_to, change
 from tests.language.harness import agree, cache_of, evaluate
 from tests.language.oracle_world import World
@@ -65,7 +66,7 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize("text", ELSEWHERE)
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(data=st.data(), situation=worlds())
 def test_what_other_nodes_decide_is_not_kept(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from policy_sched.language.expression import BoundExpression
 from policy_sched.model.pod_info import PodInfo
 from tests.cluster.overlay_changes import Contents, cache_with, contents_of, make_changes
+from tests.examples import scaled
 from tests.language.changing import NOW, bound_to, change
 from tests.language.harness import cache_of
 from tests.language.oracle_world import World
@@ -49,7 +50,7 @@ def answers(bound: BoundExpression, pod: PodInfo) -> list[tuple[object, int]]:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=scaled(8), deadline=None)
 @given(data=st.data(), situation=worlds())
 def test_a_rule_over_an_overlay_equals_the_rule_over_such_a_table(
     text: str, data: st.DataObject, situation: tuple[World, PodInfo]

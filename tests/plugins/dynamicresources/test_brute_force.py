@@ -12,6 +12,7 @@ from policy_sched.plugins.dynamicresources.allocator import Allocator
 from policy_sched.plugins.dynamicresources.devices import DeviceId, NodeView
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
 from policy_sched.plugins.dynamicresources.requests import ClaimPlan
+from tests.examples import scaled
 
 from .world import DRIVER, device_class, exactly, resource_claim, resource_slice
 
@@ -39,7 +40,7 @@ def _works(
     return not match or len({devices[index]["numa"] for index in taken}) <= 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(
     devices=devices_of_node,
     claims=st.lists(requests_of_claim, min_size=1, max_size=2),

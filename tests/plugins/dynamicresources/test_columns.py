@@ -20,6 +20,7 @@ from policy_sched.plugins.dynamicresources.node_search import PodSearch
 from policy_sched.plugins.dynamicresources.requests import AllocationError
 from policy_sched.queue import Nominator
 from policy_sched.testing import make_node
+from tests.examples import scaled
 
 from .world import DRIVER, device_class, exactly, pod_with, resource_claim, resource_slice
 
@@ -248,4 +249,4 @@ def _ids(found: Any) -> list[list[tuple[str, object]]]:
 
 
 TestColumns = Columns.TestCase
-TestColumns.settings = settings(max_examples=40, stateful_step_count=10, deadline=None)
+TestColumns.settings = settings(max_examples=scaled(40), stateful_step_count=10, deadline=None)

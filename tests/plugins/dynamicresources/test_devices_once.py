@@ -22,6 +22,7 @@ from policy_sched.scheduler import (
     pod_gone,
 )
 from policy_sched.testing import make_node
+from tests.examples import scaled
 
 from .world import (
     device_class,
@@ -140,7 +141,7 @@ class Cluster:
                 yield one.driver, one.pool, one.device
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), max_size=30))
 def test_no_device_is_given_out_twice(seed: int, steps: list[str]) -> None:
     """Over any sequence of decisions, failures, deletions, changes and restarts."""

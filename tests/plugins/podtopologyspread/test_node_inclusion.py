@@ -11,6 +11,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import node_matcher
 from policy_sched.plugins.podtopologyspread.constraints import NodeInclusion
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 NODES = [
     make_node(name, labels=labels, taints=taints)
@@ -68,7 +69,7 @@ def cluster() -> Cache:
     return cache
 
 
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 @given(
     terms=st.one_of(st.none(), st.lists(TERMS, max_size=3)),
     selector=st.sampled_from([{}, {"zone": "a"}, {"zone": ""}, {"zone": "a", "cores": "4"}]),

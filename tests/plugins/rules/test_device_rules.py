@@ -24,6 +24,7 @@ from policy_sched.scheduler.setup import assemble, read
 from policy_sched.scheduler.setup.factory import assemble_with_assembly
 from policy_sched.scheduler.setup.reload import Reloader
 from policy_sched.testing import FakeClock, make_node
+from tests.examples import scaled
 from tests.plugins.dynamicresources.world import (
     DRIVER,
     device_class,
@@ -91,7 +92,7 @@ def ranked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return plans_of(RANKED, folder=tmp_path_factory.mktemp("ranked"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     devices=st.lists(
         st.fixed_dictionaries(

@@ -16,6 +16,7 @@ from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.equivalence_classes import FEW, each, of_classes
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 from tests.language.test_compiled_policy import bound, rule
 
 WORDS = [
@@ -59,7 +60,7 @@ def cluster(seed: int, size: int) -> Cache:
     return cache
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=scaled(10), deadline=None)
 @given(st.integers(0, 2**16), st.integers(FEW, 60))
 @pytest.mark.parametrize("words", WORDS)
 def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int) -> None:
@@ -87,7 +88,7 @@ def test_reasons_that_depend_on_few_conditions_are_few_whatever_the_amounts() ->
     assert sorted(reasons) == [("lacks cpu",), ("lacks cpu", "lacks memory"), ("lacks memory",)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(st.data())
 def test_rows_are_of_one_class_if_all_marks_are_equal(data: st.DataObject) -> None:
     """Marks of any kind tell the same rows apart as tuples of their values do."""

@@ -12,6 +12,7 @@ from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume
 from policy_sched.plugins.volumes.limits import NodeVolumeLimits
+from tests.examples import scaled
 from tests.plugins.volumes.world import (
     World,
     ask,
@@ -176,7 +177,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(steps=STEPS, wanted=st.sets(st.sampled_from(CLAIMS), min_size=1))
 def test_the_count_is_that_of_all_volumes_on_the_node(
     steps: list[tuple[str, str, set[str], int]], wanted: set[str]

@@ -18,6 +18,7 @@ from policy_sched.model.selectors import required_matches
 from policy_sched.model.storage import TopologyRequirement, TopologySelectorTerm
 from policy_sched.plugins.volumes.node_labels import NodeLabels
 from policy_sched.testing import make_node
+from tests.examples import scaled
 
 LABELS = [{}, {"k": "1"}, {"k": "5", "l": "x"}, {"k": "", "l": "y"}, {"l": "x", "k": "word"}]
 VALUES = st.lists(st.sampled_from(["1", "5", "x", "", "3", "never-seen"]), max_size=3).map(tuple)
@@ -47,7 +48,7 @@ def labels_of() -> tuple[Cache, NodeLabels]:
     return cache, NodeLabels(cache.nodes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @given(terms=st.lists(TERMS, max_size=3).map(tuple))
 def test_an_affinity_matches_the_rows_of_the_nodes_that_it_matches(
     terms: tuple[NodeSelectorTerm, ...],

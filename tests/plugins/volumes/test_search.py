@@ -16,6 +16,7 @@ from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim, 
 from policy_sched.plugins.volumes.listers import SELECTED_NODE
 from policy_sched.plugins.volumes.search import Claims, search
 from policy_sched.plugins.volumes.storage_view import StorageView
+from tests.examples import scaled
 from tests.plugins.volumes.world import (
     NODES,
     ZONE,
@@ -126,7 +127,7 @@ def on_one_node(
     return code, given, [c.metadata.name for c in provide]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=scaled(250), deadline=None)
 @given(
     volumes=st.lists(VOLUMES, max_size=6),
     waiting=st.lists(CLAIMS, max_size=3),

@@ -13,6 +13,7 @@ from policy_sched.model.storage import PersistentVolume
 from policy_sched.plugins.volumes.binding import bound_volume
 from policy_sched.plugins.volumes.listers import class_of
 from policy_sched.plugins.volumes.storage_view import AssumeCache, VolumeIndex, kept_for, size_of
+from tests.examples import scaled
 from tests.plugins.volumes.world import make_claim, make_volume
 
 NAMES = ("u", "v", "w", "x")
@@ -42,7 +43,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @given(steps=STEPS)
 def test_the_index_equals_a_recount(steps: list[tuple[str, str, dict[str, Any]]]) -> None:
     """After volumes were added, changed, deleted, assumed and restored."""

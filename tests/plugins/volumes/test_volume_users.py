@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 from policy_sched.testing import make_node
+from tests.examples import scaled
 from tests.plugins.volumes.world import World, uses
 
 STEPS = st.lists(
@@ -21,7 +22,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(steps=STEPS)
 def test_kept_counts_equal_a_recount(steps: list[tuple[str, int, list[str]]]) -> None:
     """After pods and nodes came and went in any order, with queries in between or not."""

@@ -21,6 +21,7 @@ from policy_sched.profiles.load.policies import load_policy_document
 from policy_sched.profiles.load.policy_source import policy_source
 from policy_sched.profiles.resolve.plan import resolve
 from policy_sched.source import SourceFile
+from tests.examples import scaled
 
 CONFIGURATION: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -116,7 +117,7 @@ def put(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str
     return changed
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(st.sampled_from(places(CONFIGURATION)), VALUES)
 def test_any_value_anywhere_in_a_configuration(path: tuple[Any, ...], value: Any) -> None:
     """A configuration loads, or its problems are reported; with the marks of a file, too."""
@@ -133,7 +134,7 @@ def test_any_value_anywhere_in_a_configuration(path: tuple[Any, ...], value: Any
             resolve(mended, ())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(st.sampled_from(places(POLICY)), VALUES)
 def test_any_value_anywhere_in_a_policy(path: tuple[Any, ...], value: Any) -> None:
     """A policy loads, or its problems are reported, each inside the file."""

@@ -22,6 +22,7 @@ from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import assemble_with_assembly
 from policy_sched.scheduler.setup.reload import Reloader
 from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.examples import scaled
 from tests.profiles.policy_texts import config, gating, keeping, sorting, write
 
 NODES = ("a", "b", "c")
@@ -385,5 +386,5 @@ class Reloads(RuleBasedStateMachine):
         assert len(queue) == sum(queue.lengths().values()) + len(queue.in_flight())
 
 
-Reloads.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+Reloads.TestCase.settings = settings(max_examples=scaled(25), stateful_step_count=20, deadline=None)
 TestReloads = Reloads.TestCase

@@ -24,6 +24,7 @@ from policy_sched.client.kube.leaderelection.state_machine import (
 )
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.testing import SECOND, FakeClock
+from tests.examples import scaled
 
 WALL = 1_800_000_000 * SECOND
 
@@ -302,7 +303,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
         ElectionSettings(15, 10, 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

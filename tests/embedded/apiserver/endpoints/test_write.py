@@ -14,6 +14,7 @@ from policy_sched.embedded.store.patch import JSON as JSON_PATCH
 from policy_sched.embedded.store.patch import MERGE, STRATEGIC
 from tests.embedded.apiserver.world import PODS, SPEC, Plain, World, pod, serving
 from tests.embedded.world import node
+from tests.examples import scaled
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 APPLY = "application/apply-patch+yaml"
@@ -377,7 +378,7 @@ PATHS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=scaled(15), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(PATHS, st.dictionaries(FIELDS, PLAIN, max_size=5)), max_size=8))
 def test_no_body_breaks_the_server_or_the_cluster(bodies: list[tuple[str, Plain]]) -> None:
     """Whatever is created and patched is taken or refused; everything can be listed after it."""
