@@ -296,6 +296,26 @@ class Cache:
             self._remove(info.uid, record)
             self._insert(info, info.node_name, state)
 
+    def confirm(self, info: PodInfo) -> None:
+        """Confirm an assumed pod that is bound where it was assumed, and nothing else changed.
+
+        It may have a start time now, which no filter and no score reads.
+        """
+        record = self._records[info.uid]
+        record.state = next_state(record.state, PodEvent.ADD, info.key)
+        self._deadlines.pop(info.uid, None)
+        nodes = self.nodes
+        row = nodes.row_of.get(record.node_name, NO_NODE)
+        if row == NO_NODE:
+            nodes.pods_without_node[record.node_name][info.uid] = info
+        else:
+            nodes.restart_pod(row, info)
+        self.pods.replace(record.row, info, row)
+        if info.pod_group:
+            self.groups.remove(record.info)
+            self.groups.add(info)
+        record.info = info
+
     def update_pod(self, info: PodInfo) -> None:
         """Replace a pod by its newer form, on the same node."""
         record = self._records.get(info.uid)

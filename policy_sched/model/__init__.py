@@ -51,6 +51,7 @@ from policy_sched.model.formats import DURATION_ANNOTATION, nanoseconds_of
 from policy_sched.model.kinds import CLUSTER_SCOPED, KINDS, SKIPPED_KINDS, Kind, decoder
 from policy_sched.model.meta import (
     EPOCH,
+    Affinity,
     ApiObject,
     ApiStruct,
     ApiValue,
@@ -87,6 +88,7 @@ from policy_sched.model.pod import (
     PodStatus,
     PodTemplate,
     RbdVolume,
+    ResourceRequirements,
     SchedulingGroup,
 )
 from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
@@ -109,6 +111,7 @@ from policy_sched.model.pod_info import (
     QueueState,
     field_key,
     is_sidecar,
+    running_form,
 )
 from policy_sched.model.pod_terms import (
     AffinityTerm,
@@ -257,6 +260,7 @@ __all__ = [
     "UPDATE",
     "WHOLE_GROUP",
     "ActionType",
+    "Affinity",
     "AffinityTerm",
     "AllocatedDeviceStatus",
     "AllocationResult",
@@ -361,6 +365,7 @@ __all__ = [
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourcePool",
+    "ResourceRequirements",
     "ResourceSlice",
     "ResourceSliceSpec",
     "RuntimeClass",
@@ -410,6 +415,7 @@ __all__ = [
     "required_matches",
     "required_node_names",
     "requirement",
+    "running_form",
     "spread_constraints",
     "units",
     "units_of_nanos",

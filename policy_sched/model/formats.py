@@ -173,6 +173,8 @@ _NUMBER: Final = re.compile(r"[0-9]++(?:\.[0-9]++)?+")
 #: Characters of a text that are parsed; every valid duration is shorter.
 _MAX_TEXT: Final = 256
 _SHOWN: Final = 40
+#: Fewer characters than this are no number of seconds that is too long.
+_SHORT: Final = 11
 _MAX_INT64: Final = 2**63 - 1
 
 
@@ -181,6 +183,8 @@ def nanoseconds_of(text: str) -> int:
 
     Raises ValueError if the text is not a duration, or one of more than 292 years, as in Go.
     """
+    if text[-1:] == "s" and text[:-1].isdecimal() and text.isascii() and len(text) < _SHORT:
+        return int(text[:-1]) * _UNITS["s"]  # as traces have them
     if len(text) > _MAX_TEXT:
         raise ValueError(f"{text[:_SHOWN] + '...'!r} is not a duration: {len(text)} characters")
     if _NUMBER.fullmatch(text):

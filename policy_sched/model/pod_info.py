@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.model.meta import (
     ANY_ADDRESS,
@@ -23,6 +24,7 @@ from policy_sched.model.meta import (
     NodeAffinity,
     OwnerReference,
     Toleration,
+    datetime_of,
     nanoseconds,
 )
 from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
@@ -104,10 +106,11 @@ class PodInfo:
     ``non_zero_requests`` is what a pending pod counts for in scoring, ``non_zero_added`` what it
     adds to its node (`requests.Totals`). Where ``may_use_devices`` is false a pod has neither
     resource claims nor extended resources. ``node_name`` is set by the cache when the pod is
-    assumed; nothing else changes after a PodInfo is made.
+    assumed; nothing else changes after a PodInfo is made. ``pending_form`` is set on what `running`
+    returns, and nowhere else.
     """
 
-    __slots__ = (*_EAGER, *_LAZY)
+    __slots__ = (*_EAGER, *_LAZY, "pending_form")
 
     pod: Pod
     key: str
@@ -158,6 +161,7 @@ class PodInfo:
     limits: dict[str, int]
     limits_key: tuple[tuple[str, int], ...]
     may_use_devices: bool
+    pending_form: PodInfo
 
     @classmethod
     def of(cls, pod: Pod) -> PodInfo:
@@ -236,8 +240,49 @@ class PodInfo:
         there.node_name = node
         return there
 
+    def running(self, node: str, since: int) -> PodInfo:
+        """Return the pod as it runs on that node since a time, in nanoseconds.
+
+        It is equal to the PodInfo of `running_form`, which is made when ``pod`` is first read.
+        """
+        there = PodInfo.__new__(PodInfo)
+        there.pending_form = self
+        there.node_name = node
+        there.nominated_node_name = ""
+        there.start_time = since // 1000 * 1000
+        there.name = self.name
+        there.namespace = self.namespace
+        there.key = self.key
+        there.uid = self.uid
+        there.labels = self.labels
+        there.pod_group = self.pod_group
+        there.scheduler_name = self.scheduler_name
+        there.priority = self.priority
+        there.node_selector = self.node_selector
+        there.node_affinity = self.node_affinity
+        there.has_pod_affinity = self.has_pod_affinity
+        there.tolerations = self.tolerations
+        there.requests = self.requests
+        there.requests_key = self.requests_key
+        there.non_zero_requests = self.non_zero_requests
+        there.non_zero_requests_key = self.non_zero_requests_key
+        there.non_zero_added = self.non_zero_added
+        there.may_use_devices = self.may_use_devices
+        there.terminating = self.terminating
+        there.images = self.images
+        there.host_ports = self.host_ports
+        return there
+
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+
+def running_form(pod: Pod, node: str, since: int) -> Pod:
+    """Return a pod that runs on a node since a time, in nanoseconds."""
+    status = replace(
+        pod.status, phase="Running", start_time=datetime_of(since), nominated_node_name=""
+    )
+    return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
 
 
 def normalized_image(name: str) -> str:
@@ -318,7 +363,7 @@ def _volumes(info: PodInfo) -> PodVolumes | None:
     return pod_volumes(spec.volumes, info.namespace, info.name, info.pod.metadata.uid)
 
 
-_COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
+_COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any] | Pod]]] = {
     "affinity_terms": lambda i: (
         pod_terms(i.pod.spec.affinity, i.namespace) if i.has_pod_affinity else NO_TERMS
     ),
@@ -336,6 +381,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any]]]] = {
     "owner_kind": lambda i: _controller(i).kind,
     "owner_name": lambda i: _controller(i).name,
     "owner_uid": lambda i: _controller(i).uid,
+    "pod": lambda i: running_form(i.pending_form.pod, i.node_name, i.start_time),
     "preemption_policy": lambda i: i.pod.spec.preemption_policy,
     "priority_class_name": lambda i: i.pod.spec.priority_class_name,
     "pvc_names": _pvc_names,

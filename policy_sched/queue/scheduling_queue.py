@@ -226,6 +226,8 @@ class SchedulingQueue:
         come back.
         """
         hints = self.hints
+        if not self._unschedulable_pods.group_of and not self._in_flight.pods:
+            return
         if not hints.concerns_any_plugin(event):
             return
         groups = self._unschedulable_pods.groups(
@@ -246,9 +248,10 @@ class SchedulingQueue:
     def flush(self) -> None:
         """Do what is due now: end backoffs, retry by time, and sweep the pool of waiting pods."""
         now = self._clock()
-        end, due = self._backoff.next_end(), self._timers.next()
+        end = self._backoff.next_end()
         if end is not None and end <= now:
             self.flush_backoff()
+        due = self._timers.next()
         if due is not None and due <= now:
             for queued in self._timers.take(now):
                 strategy = Strategy.AFTER_BACKOFF

@@ -33,12 +33,13 @@ class UnschedulablePods:
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
         self._groups: dict[Rejection, dict[str, QueuedPod]] = {}
-        self._group_of: dict[str, dict[str, QueuedPod]] = {}
+        self.group_of: dict[str, dict[str, QueuedPod]] = {}
+        """By UID, the group that a pod is in; to be read only."""
         self._in_turn: OrderedDict[str, QueuedPod] = OrderedDict()
         self.arrivals: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._group_of)
+        return len(self.group_of)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         return iter(self.of_groups(lambda _: True))
@@ -61,7 +62,7 @@ class UnschedulablePods:
 
     def remove_all(self, pods: Iterable[QueuedPod]) -> None:
         """Take pods out."""
-        group_of, in_turn, emptied = self._group_of, self._in_turn, False
+        group_of, in_turn, emptied = self.group_of, self._in_turn, False
         for queued in pods:
             uid = queued.info.uid
             group = group_of.pop(uid)
@@ -84,7 +85,7 @@ class UnschedulablePods:
 
     def regroup(self, queued: QueuedPod) -> None:
         """File a pod again after its rejecting plugins changed; it keeps its position."""
-        group = self._group_of[queued.info.uid]
+        group = self.group_of[queued.info.uid]
         del group[queued.info.uid]
         self._file(queued)
         if not group:
@@ -118,7 +119,7 @@ class UnschedulablePods:
         group = self._groups.get(rejection)
         if group is None:
             group = self._groups[rejection] = {}
-        self._group_of[info.uid] = group
+        self.group_of[info.uid] = group
         group[info.uid] = queued
 
 

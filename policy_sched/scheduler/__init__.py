@@ -21,6 +21,7 @@ from policy_sched.scheduler.event_handlers import (
     object_gone,
     object_seen,
     pod_gone,
+    pod_runs,
     pod_seen,
 )
 from policy_sched.scheduler.eviction import clear_lower_nominations, prepare_candidate
@@ -92,6 +93,7 @@ __all__ = [
     "object_gone",
     "object_seen",
     "pod_gone",
+    "pod_runs",
     "pod_seen",
     "prepare_candidate",
     "queue_gate",

@@ -117,6 +117,17 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
     return events
 
 
+def pod_runs(scheduler: Scheduler, pod: PodInfo) -> None:
+    """A pod that this scheduler bound runs on its node, and nothing else of it changed.
+
+    It does what `pod_seen` does then, in a cluster whose only scheduler this is.
+    """
+    scheduler.cache.confirm(pod)
+    if pod.pod_group:
+        scheduler.handle.groups.gone(pod.uid)
+    scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
+
+
 def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 

@@ -391,7 +391,8 @@ class Scheduler:
         """
         self.queue.delete(uid)
         self.handle.groups.gone(uid)
-        self._withdraw(uid)
+        if uid in self.handle.nominator.node_by_uid:
+            self._withdraw(uid)
         return self._give_up(uid)
 
     def release(self, uid: str) -> None:
@@ -406,11 +407,12 @@ class Scheduler:
 
         A binding request that was sent cannot be cancelled.
         """
-        waiting = self.handle.waiting_pods.get(uid)
+        pods = self.handle.waiting_pods
+        waiting = pods.pods.get(uid)
         if waiting is not None and not waiting.answered:
             waiting.reject("", "removed")
             return True
-        work = self.handle.waiting_pods.pre_binding.get(uid)
+        work = pods.pre_binding.get(uid)
         if work is not None:
             work.finish(Status(Code.ERROR, ("the pod was removed",)))
         return work is not None

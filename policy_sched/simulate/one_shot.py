@@ -82,8 +82,11 @@ class VirtualClient(MemoryClient):
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once."""
-        MemoryClient.bind(self, pod, node, done)
+        if pod.uid in self.bindings:
+            MemoryClient.bind(self, pod, node, done)  # it is refused
+        self.bindings[pod.uid] = node
         self.bound.append((pod, node))
+        done(None)
 
     def set_unschedulable(
         self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
@@ -126,14 +129,6 @@ def created_form(pod: Pod, time: int) -> Pod:
     if pod.metadata.creation_timestamp is not None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, creation_timestamp=datetime_of(time)))
-
-
-def bound_form(pod: Pod, node: str, time: int) -> Pod:
-    """Return a pod that runs on a node since a time."""
-    status = replace(
-        pod.status, phase="Running", start_time=datetime_of(time), nominated_node_name=""
-    )
-    return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
 
 
 def nominated_form(pod: Pod, node: str) -> Pod:

@@ -32,6 +32,7 @@ from policy_sched.model import (
     PodInfo,
     nanoseconds,
     nanoseconds_of,
+    running_form,
 )
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND
@@ -43,13 +44,13 @@ from policy_sched.scheduler import (
     make_claims,
     node_seen,
     pod_gone,
+    pod_runs,
     pod_seen,
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
 from policy_sched.simulate.one_shot import (
     VirtualClient,
     VirtualClock,
-    bound_form,
     created_form,
     leaving_form,
     next_form,
@@ -152,6 +153,7 @@ class Timeline:
         self._origins: dict[str, str] = {}
         self._evictions: list[Eviction] = []
         self._used: Counter[str] = Counter()
+        self._uses_changed = True
         self._pending, self._count = StepFunction(), StepFunction()
         self._used_steps: dict[str, StepFunction] = {}
         self._allocatable: dict[str, StepFunction] = {}
@@ -171,7 +173,7 @@ class Timeline:
                 if one.spec.node_name:
                     info = PodInfo.of(one)
                     self._scheduler.cache.add_pod(info)
-                    self._runs(info, info.start_time or self._start)
+                    self._runs(info, info.start_time or self._start, one)
                 else:
                     self._expect(nanoseconds(one.metadata.creation_timestamp), _Kind.POD, one)
         self._note_allocatable()
@@ -202,36 +204,40 @@ class Timeline:
         return len(self._running)
 
     def run(
-        self, until: int | None = None, stops: Callable[[Timeline], bool] = lambda _now: False
+        self, until: int | None = None, stops: Callable[[Timeline], bool] | None = None
     ) -> None:
         """Simulate to the end, or for a number of nanoseconds.
 
         ``stops`` is called after each instant at which something happened, and ends the run.
         """
+        heap, queue = self._heap, self._scheduler.queue
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
                 return
             self._clock.ns = at
-            while self._heap and self._heap[0][0] <= at:
-                _, kind, _, what = heapq.heappop(self._heap)
+            while heap and heap[0][0] <= at:
+                _, kind, _, what = heapq.heappop(heap)
                 self._happens(kind, what)
             if self._retries is not None:
                 self._retries.begin()
-            while self._decides() or self._helps_others():
+            # A pod that is decided or bound is still in the queue: without any nothing is due.
+            while len(queue) and (self._decides() or self._helps_others()):
                 pass
             self._take_note()
-            if stops(self):
+            if stops is not None and stops(self):
                 return
 
     def _next(self) -> int | None:
         """Return the time of the next event; None at the end."""
-        scheduler = self._scheduler
+        scheduler, heap = self._scheduler, self._heap
+        if not len(scheduler.queue):
+            return heap[0][0] if heap else None
         own = scheduler.next_wakeup()
         if own is not None and own <= self._clock.ns:
             own = self._clock.ns + scheduler.queue.timing.sweep
-        if self._heap:
-            return self._heap[0][0] if own is None else min(own, self._heap[0][0])
+        if heap:
+            return heap[0][0] if own is None else min(own, heap[0][0])
         timeout = scheduler.queue.timing.unschedulable_timeout
         patience = AFTERTHOUGHT + (timeout if self._retries is None else 0)
         late = own is not None and own > self._last + patience
@@ -262,18 +268,19 @@ class Timeline:
             return
         pod_gone(self._scheduler, info)
         free_claims(self._scheduler, info)
-        self._used.subtract(info.requests)
+        self._uses(info, -1)
         life = self._lives.get(uid)
         if life is not None:
             life.ended = self._clock.ns
 
     def _decides(self) -> bool:
         """Run what is due in the scheduler, and decide until no pod is ready."""
-        ended = self._scheduler.run_due()
+        scheduler = self._scheduler
+        ended = scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
-        tried = False
-        while (found := self._scheduler.schedule_one()) is not None:
+        tried, queue = False, scheduler.queue
+        while len(queue) and (found := scheduler.schedule_one()) is not None:
             tried = True
             for outcome in (found, *found.others):
                 self._lives[outcome.pod.uid].attempts += 1
@@ -285,14 +292,27 @@ class Timeline:
         return self._retries is not None and self._retries.begin_again()
 
     def _decided(self, outcome: Outcome) -> None:
+        client = self._client
         self._lives[outcome.pod.uid].message = outcome.message
         if self._retries is not None:
             self._retries.note(outcome)
-        for pod, node in self._client.bound:
-            self._starts(pod, node)
-        self._client.bound.clear()
+        if client.bound:
+            for pod, node in client.bound:
+                self._starts(pod, node)
+            client.bound.clear()
+        if client.leaving:
+            self._evicts(outcome)
+        if client.nominated:
+            for pod, node in client.nominated:
+                queued = self._scheduler.queue.get(pod.uid)
+                if queued is not None:
+                    pod_seen(self._scheduler, PodInfo.of(nominated_form(queued.info.pod, node)))
+            client.nominated.clear()
+
+    def _evicts(self, outcome: Outcome) -> None:
+        """Record a preemption, and let the victims leave."""
         decision, leaving = outcome.decision, self._client.leaving
-        if isinstance(decision, Preempt) and leaving:
+        if isinstance(decision, Preempt):
             # Victims that are terminating already are not deleted again.
             victims = tuple(sorted(victim.key for victim in leaving))
             self._evictions.append(
@@ -301,11 +321,6 @@ class Timeline:
         for victim in leaving:
             self._leaves(victim)
         leaving.clear()
-        for pod, node in self._client.nominated:
-            queued = self._scheduler.queue.get(pod.uid)
-            if queued is not None:
-                pod_seen(self._scheduler, PodInfo.of(nominated_form(queued.info.pod, node)))
-        self._client.nominated.clear()
 
     def _starts(self, pod: PodInfo, node: str) -> None:
         """Start a bound pod, and deliver the binding to the scheduler."""
@@ -313,18 +328,27 @@ class Timeline:
         life = self._lives[pod.uid]
         life.bound, life.node = now, node
         self.placed += 1
-        if self.give_devices is not None:
-            pod = self.give_devices(pod, node)
-        info = PodInfo.of(bound_form(pod.pod, node, now))
-        pod_seen(self._scheduler, info)
-        self._runs(info, now)
+        if self.give_devices is None:
+            info = pod.running(node, now)
+            pod_runs(self._scheduler, info)
+        else:
+            info = PodInfo.of(running_form(self.give_devices(pod, node).pod, node, now))
+            pod_seen(self._scheduler, info)
+        self._runs(info, now, pod.pod)
 
-    def _runs(self, info: PodInfo, since: int) -> None:
+    def _runs(self, info: PodInfo, since: int, pod: Pod) -> None:
         self._running[info.uid] = info
-        self._used.update(info.requests)
-        duration = info.annotations.get(DURATION_ANNOTATION)
+        self._uses(info, 1)
+        duration = pod.metadata.annotations.get(DURATION_ANNOTATION)
         if duration is not None:
             self._expect(since + nanoseconds_of(duration), _Kind.END, info.uid)
+
+    def _uses(self, info: PodInfo, sign: int) -> None:
+        """Count what a pod uses that starts (``sign`` 1) or ends (-1)."""
+        used = self._used
+        for name, amount in info.requests.items():
+            used[name] += sign * amount
+        self._uses_changed = True
 
     def _leaves(self, victim: PodInfo) -> None:
         """Evict a pod: it ends after its grace period, and its controller may recreate it."""
@@ -356,6 +380,7 @@ class Timeline:
 
     def _note_allocatable(self) -> None:
         table = self._scheduler.cache.nodes
+        self._uses_changed = True
         for name in resource_names(table):
             total = table.live_count and table.total_allocatable(name)
             self._allocatable.setdefault(name, StepFunction()).note(self._clock.ns, total)
@@ -365,6 +390,9 @@ class Timeline:
         """Record the number of running and pending pods."""
         now, running = self._clock.ns, len(self._running)
         self._pending.note(now, len(self._scheduler.queue))
+        if not self._uses_changed:
+            return
+        self._uses_changed = False
         self._count.note(now, running)
         for name, steps in self._used_steps.items():
             steps.note(now, running if name == "pods" else self._used[name])

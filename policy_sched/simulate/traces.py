@@ -17,18 +17,31 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.model import (
     DURATION_ANNOTATION,
     SCHEDULING_VERSION,
+    Affinity,
     ApiObject,
+    ContainerSpec,
     Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
     Pod,
     PodGroup,
+    PodSpec,
+    ResourceRequirements,
+    SchedulingGroup,
     parse,
 )
 from policy_sched.source import decode_text, read_bytes
@@ -67,11 +80,13 @@ class _Cells:
     def number(self, column: int, *, least: int = 0, most: int = _FOREVER) -> int:
         """Return a whole number; ``least`` if the cell has none."""
         text = self._cells[column]
-        if not text.isascii() or not text.isdecimal() or not least <= int(text[:20]) <= most:
-            limits = f"from {least} to {most}" if most < _FOREVER else f"of at least {least}"
-            self.problems.append((column, f"{text!r} is not a whole number {limits}"))
-            return least
-        return int(text)
+        if text.isdecimal() and text.isascii():
+            found = int(text if len(text) <= 20 else text.lstrip("0")[:20])
+            if least <= found <= most:
+                return found
+        limits = f"from {least} to {most}" if most < _FOREVER else f"of at least {least}"
+        self.problems.append((column, f"{text!r} is not a whole number {limits}"))
+        return least
 
     def name(self, column: int) -> str:
         """Return text that is not empty."""
@@ -107,16 +122,19 @@ def openb_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     deletion_time,scheduled_time.
     """
     cells = _Cells(row)
-    pod = _openb(cells, row)
+    name, spec, annotations = _openb(cells, row)
     created = cells.number(8)
     deleted = cells.number(9, least=created)
     began = cells.number(10, least=created, most=max(created, deleted)) if row[10] else created
     cells.check()
-    pod["metadata"]["creationTimestamp"] = EPOCH + timedelta(seconds=created)
-    pod["metadata"]["annotations"][DURATION_ANNOTATION] = f"{deleted - began}s"
-    if row[6]:
-        pod["metadata"]["labels"] = {"qos": row[6]}
-    yield msgspec.convert(pod, Pod)
+    metadata = ObjectMeta(
+        name=name,
+        namespace="default",
+        labels={"qos": row[6]} if row[6] else {},
+        annotations={**annotations, DURATION_ANNOTATION: f"{deleted - began}s"},
+        creation_timestamp=EPOCH + timedelta(seconds=created),
+    )
+    yield Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
 
 
 def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
@@ -125,26 +143,32 @@ def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     It has no time of arrival; once it runs it stays.
     """
     cells = _Cells(row)
-    pod = _openb(cells, row)
+    name, spec, annotations = _openb(cells, row)
     cells.check()
-    yield msgspec.convert(pod, Pod)
+    metadata = ObjectMeta(name=name, namespace="default", annotations=annotations)
+    yield Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
 
 
-def _openb(cells: _Cells, row: Sequence[str]) -> dict[str, Any]:
+def _openb(cells: _Cells, row: Sequence[str]) -> tuple[str, PodSpec, dict[str, str]]:
+    """Return name, spec and annotations of a pod."""
     name, cpu, memory, gpus = cells.name(0), cells.number(1), cells.number(2), cells.number(3)
     share = cells.number(4, most=1000) if gpus else 0
-    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
-    if gpus:
-        requests[GPU_MILLI] = str(gpus * share)
-    pod = pod_of(name, "default", requests, 0, 0)
-    del pod["metadata"]["creationTimestamp"]
-    pod["metadata"]["annotations"] = {GPU_COUNT: str(gpus), GPU_MILLI: str(share)}
+    milli = ((GPU_MILLI, str(gpus * share)),) if gpus else ()
+    spec = _spec(("cpu", f"{cpu}m"), ("memory", f"{memory}Mi"), *milli)
     if row[5]:
-        wanted = {"key": GPU_MODEL, "operator": "In", "values": row[5].split("|")}
-        terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-        pod["spec"]["affinity"] = {"nodeAffinity": required}
-    return pod
+        wanted = NodeSelectorRequirement(
+            key=GPU_MODEL, operator="In", values=tuple(row[5].split("|"))
+        )
+        terms = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(wanted,)),))
+        spec = replace(spec, affinity=Affinity(node_affinity=NodeAffinity(required=terms)))
+    return name, spec, {GPU_COUNT: str(gpus), GPU_MILLI: str(share)}
+
+
+@lru_cache(maxsize=4096)
+def _spec(*requests: tuple[str, str]) -> PodSpec:
+    """Return the spec of pods with one container, which share it."""
+    resources = ResourceRequirements(requests=dict(requests))
+    return PodSpec(containers=(ContainerSpec(name="main", resources=resources),))
 
 
 def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
@@ -155,17 +179,23 @@ def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     cells.check()
     job = f"job-{number:06d}"
     workers = -(-gpus // WORKER_GPUS)
-    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name=job, controller=True)
+    created = EPOCH + timedelta(seconds=submitted)
     if workers > 1:
         yield _gang(job, cluster, workers)
     for worker in range(workers):
-        share = gpus // workers + (worker < gpus % workers)
-        pod = pod_of(f"{job}-{worker}", cluster, {GPU: str(share)}, submitted, duration)
-        pod["metadata"]["labels"] = {"job-name": job}
-        pod["metadata"]["ownerReferences"] = [reference]
+        spec = _spec((GPU, str(gpus // workers + (worker < gpus % workers))))
         if workers > 1:
-            pod["spec"]["schedulingGroup"] = {"podGroupName": job}
-        yield msgspec.convert(pod, Pod)
+            spec = replace(spec, scheduling_group=SchedulingGroup(pod_group_name=job))
+        metadata = ObjectMeta(
+            name=f"{job}-{worker}",
+            namespace=cluster,
+            labels={"job-name": job},
+            annotations={DURATION_ANNOTATION: f"{duration}s"},
+            creation_timestamp=created,
+            owner_references=(owner,),
+        )
+        yield Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
 
 
 def _gang(name: str, namespace: str, workers: int) -> PodGroup:
@@ -176,23 +206,6 @@ def _gang(name: str, namespace: str, workers: int) -> PodGroup:
     return msgspec.convert(
         {"apiVersion": SCHEDULING_VERSION, "kind": "PodGroup", **group}, PodGroup
     )
-
-
-def pod_of(
-    name: str, namespace: str, requests: dict[str, str], created: int, duration: int
-) -> dict[str, Any]:
-    """Return a pod with one container; times are seconds, the creation is since EPOCH."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "creationTimestamp": EPOCH + timedelta(seconds=created),
-            "annotations": {DURATION_ANNOTATION: f"{duration}s"},
-        },
-        "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]},
-    }
 
 
 def node_of(name: str, amounts: dict[str, str], labels: dict[str, str]) -> Node:
@@ -247,7 +260,7 @@ def is_trace(path: str) -> bool:
 def load_traces(paths: Iterable[str]) -> Traces:
     """Read tables; an object may occur only once in those of one kind."""
     found = Traces()
-    seen: dict[tuple[str, str, str], str] = {}
+    seen: _Seen = {}
     for path in paths:
         text = _text(path, found.diagnostics)
         if text is not None:
@@ -272,9 +285,11 @@ def _text(path: str, problems: list[Diagnostic]) -> str | None:
     return text
 
 
-def _read(
-    path: str, lines: Sequence[str], found: Traces, seen: dict[tuple[str, str, str], str]
-) -> None:
+_Seen: TypeAlias = dict[tuple[str, str, str], tuple[str, int]]
+"""By kind, namespace and name of an object: the file and the number of its first row."""
+
+
+def _read(path: str, lines: Sequence[str], found: Traces, seen: _Seen) -> None:
     header = lines[0].strip() if lines else ""
     table = TABLES.get(header)
     if table is None:
@@ -288,35 +303,31 @@ def _read(
     columns = header.split(",")
     for number, line in enumerate(lines[1:]):
         cells = line.split(",")
-        place = _Place(path, number + 2, line, cells)
         if len(cells) != len(columns):
             message = f"{len(cells)} cells, where the header has {len(columns)}"
+            place = _Place(path, number + 2, line, cells)
             found.diagnostics.append(place.diagnostic(0, WRONG_SHAPE, message))
             continue
         try:
             objects = list(table(number, cells))
         except BadCellError as error:
+            place = _Place(path, number + 2, line, cells)
             found.diagnostics += [
                 place.diagnostic(column, BAD_VALUE, f"{columns[column]}: {message}")
                 for column, message in error.problems
             ]
             continue
-        found.objects += _new(objects, place, found, seen)
-
-
-def _new(
-    objects: list[ApiObject], place: _Place, found: Traces, seen: dict[tuple[str, str, str], str]
-) -> Iterator[ApiObject]:
-    """Yield the objects that are new, and report duplicates."""
-    for one in objects:
-        key = type(one).__name__, one.metadata.namespace, one.metadata.name
-        first = seen.setdefault(key, f"{place.path}:{place.line}")
-        if first == f"{place.path}:{place.line}":
-            yield one
-        else:
-            message = f"duplicate {key[0]} {key[2]}"
-            hint = f"the first one is at {first}"
-            found.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
+        for one in objects:
+            metadata = one.metadata
+            key = type(one).__name__, metadata.namespace, metadata.name
+            first = seen.setdefault(key, (path, number))
+            if first == (path, number):
+                found.objects.append(one)
+            else:
+                hint = f"the first one is at {first[0]}:{first[1] + 2}"
+                place = _Place(path, number + 2, line, cells)
+                message = f"duplicate {key[0]} {key[2]}"
+                found.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
 
 
 @dataclass(frozen=True, slots=True)

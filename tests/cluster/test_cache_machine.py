@@ -221,6 +221,17 @@ class CacheMachine(RuleBasedStateMachine):
         if self.cache.state(uid) is not PodState.BOUND:
             self.cache.finish_binding(uid, self.now)
 
+    @rule(uid=UIDS, since=st.integers(0, 10**18))
+    def confirm(self, uid: str, since: int) -> None:
+        """The watch shows a pod running where it was assumed, and nothing else changed."""
+        if self.cache.is_assumed(uid):
+            assumed = self.cache.pod(uid)
+            assert assumed is not None
+            running = assumed.running(self.cache.node_of(uid), since)
+            self.cache.confirm(running)
+            assert self.cache.pod(uid) is running
+            assert self.cache.state(uid) is PodState.ADDED
+
     @rule(uid=UIDS)
     def forget(self, uid: str) -> None:
         """A binding fails, perhaps after the pod is gone."""

@@ -9,7 +9,14 @@ import pytest
 
 from policy_sched.model.meta import Container, HostPort, Toleration
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_info import FIELDS, PodInfo, QueuedPod, field_key, normalized_image
+from policy_sched.model.pod_info import (
+    FIELDS,
+    PodInfo,
+    QueuedPod,
+    field_key,
+    normalized_image,
+    running_form,
+)
 
 FULL: dict[str, Any] = {
     "apiVersion": "v1",
@@ -250,3 +257,18 @@ def test_on_a_node(value: dict[str, Any]) -> None:
     assert different == {"node_name"}
     assert there.node_name == "other"
     assert there.pod is info.pod
+
+
+@pytest.mark.parametrize("value", [FULL, {"metadata": {"name": "small"}}])
+def test_a_running_pod(value: dict[str, Any]) -> None:
+    """A pod that runs reads as one that is decoded in that form, whatever is read first."""
+    pending = msgspec.convert(value, Pod)
+    time = 1_767_225_600_123_456_789
+    anew = PodInfo.of(running_form(pending, "other", time))
+    for first in sorted(FIELDS):
+        there = PodInfo.of(pending).running("other", time)
+        assert getattr(there, first) == getattr(anew, first)
+        assert there.pod == anew.pod
+    assert {name for name in FIELDS if getattr(there, name) != getattr(anew, name)} == set()
+    assert (there.node_name, there.nominated_node_name) == ("other", "")
+    assert there.start_time == time // 1000 * 1000

@@ -93,6 +93,18 @@ def test_a_job_of_philly_has_workers_of_up_to_eight_gpus(gpus: int, workers: lis
     assert {info.annotations[DURATION_ANNOTATION] for info in infos} == {"64s"}
 
 
+def test_pods_that_request_the_same_share_their_spec() -> None:
+    """Nothing is read anew for a pod of a known form; the members of a group are a form each."""
+    (one,) = philly_job(0, ["0", "10", "4", "vc"])
+    (other,) = philly_job(1, ["5", "20", "4", "vc2"])
+    members = [pod for pod in philly_job(2, ["5", "20", "16", "vc"]) if isinstance(pod, Pod)]
+    assert isinstance(one, Pod)
+    assert isinstance(other, Pod)
+    assert one.spec is other.spec
+    assert {pod.spec == members[0].spec for pod in members} == {True}
+    assert members[0].spec != one.spec
+
+
 def test_all_bad_cells_of_a_row_are_reported() -> None:
     """By the index of the column."""
     with pytest.raises(BadCellError) as caught:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_info import PodInfo, running_form
 from policy_sched.simulate.one_shot import (
     VirtualClient,
     VirtualClock,
-    bound_form,
     created_form,
     leaving_form,
     next_form,
@@ -56,7 +55,7 @@ def test_a_pod_takes_forms_as_its_life_goes_on() -> None:
     created = created_form(plain, TIME)
     assert PodInfo.of(created).creation_time == TIME
     assert created_form(created, TIME + 1) is created
-    bound = bound_form(created, "n", TIME)
+    bound = running_form(created, "n", TIME)
     assert (PodInfo.of(bound).node_name, PodInfo.of(bound).start_time) == ("n", TIME)
     leaving = leaving_form(bound, TIME)
     assert PodInfo.of(leaving).terminating

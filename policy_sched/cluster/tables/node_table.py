@@ -228,6 +228,11 @@ class NodeTable:
         """Put another object for the same pod in its place; no decision can tell them apart."""
         self._pods[row][info.uid] = info
 
+    def restart_pod(self, row: int, info: PodInfo) -> None:
+        """Put a pod in its place that has a start time now, by which victims are chosen."""
+        self._pods[row][info.uid] = info
+        self.journal.append(row, DYNAMIC)
+
     def remove_pod(self, row: int, info: PodInfo) -> None:
         """Take a pod off a live row."""
         del self._pods[row][info.uid]
