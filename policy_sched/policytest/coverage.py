@@ -298,7 +298,7 @@ def observe_search(
     evaluation.state.write(trial)
     rules = rules_of(bound, handle.pods, handle.now)
     keys = [partial(_observed, i, key, handle, observe) for i, key in enumerate(rules.node_order)]
-    watched = replace(rules, node_order=tuple(keys))
+    watched = replace(rules, node_order=tuple(keys), stable_keys=frozenset())
     nominations = Nominations(handle.cache, handle.nominator)
     attempt = PreemptionAttempt(pod, evaluation.state, trial, handle.cache, nominations)
     rows = rows_with(evaluation.filtering.statuses(), Code.UNSCHEDULABLE)

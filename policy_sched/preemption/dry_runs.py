@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Vic
 from policy_sched.preemption.budgets import Budgets, running_count
 from policy_sched.preemption.dry_run import search_all, search_each, why_not
 from policy_sched.preemption.evictable import EvictableRows
+from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
 
@@ -97,6 +99,7 @@ class Search:
         self.budgets = budgets
         self._rules = rules
         self._order = order
+        self.stable_keys = rules.stable_keys
         self.evictable = EvictableRows(cache, rules, order)
 
     def kind(self, attempt: PreemptionAttempt) -> Hashable | None:
@@ -105,6 +108,24 @@ class Search:
         if filter_dry_run.key is None or filter_dry_run.node_by_node or self._rules.key is None:
             return None
         return filter_dry_run.key, self._rules.key(attempt.pod), attempt.pod.priority
+
+    def node_key(self, number: int, pod: PodInfo, candidates: Candidates) -> NDArray[Any]:
+        """Return a key of the order of nodes."""
+        listed = partial(self.ordered_victims, pod, candidates)
+        spots = Spots(candidates.rows, candidates.victims, candidates.violations, listed)
+        return self._rules.node_order[number](pod, spots)
+
+    def ordered_victims(
+        self, pod: PodInfo, candidates: Candidates, place: int
+    ) -> tuple[PodInfo, ...]:
+        """Return the victims on one candidate, the most important one first."""
+        victims = candidates.victims[:, place]
+        victims = victims[victims >= 0]
+        if victims.size > 1:
+            keys = self._rules.victim_order(pod)(victims)
+            victims = victims[np.lexsort(keys[::-1])]
+        infos = [self.cache.pods.infos[row] for row in victims.tolist()]
+        return tuple([info for info in infos if info is not None])
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
         """Return the pods that may be evicted, for the rows that have any."""
@@ -115,6 +136,23 @@ class Search:
         if not some.all():
             rows, block, evictable = rows[some], block[:, some], evictable[:, some]
         return in_order_of_sparing(rows, block, evictable, self.budgets)
+
+
+def clean_first(breaking: NDArray[np.bool_], wanted: int) -> tuple[NDArray[np.intp] | slice, bool]:
+    """Return the places of the first candidates that are enough, and whether they are.
+
+    ``breaking``: which candidates break a budget; these come last. So many as are wanted are enough
+    if one of them breaks none.
+    """
+    if not breaking.any():
+        return slice(0, wanted), breaking.size >= wanted
+    clean = np.cumsum(~breaking)
+    counted = np.minimum(clean, wanted) + np.minimum(np.cumsum(breaking), wanted)
+    enough = np.flatnonzero((clean > 0) & (counted >= wanted))
+    end = int(enough[0]) + 1 if enough.size else breaking.size
+    places = np.arange(end)
+    broken = places[breaking[:end]][:wanted]
+    return np.concatenate([places[~breaking[:end]], broken]), bool(enough.size)
 
 
 class DryRun:
@@ -131,7 +169,8 @@ class DryRun:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return self._found.nbytes + self._victims.nbytes + 2 * self._violations.nbytes
+        kept = self._found.nbytes + self._victims.nbytes + 2 * self._violations.nbytes
+        return kept + len(self._keys) * (self._found.nbytes + self._violations.nbytes)
 
     def _start_over(self) -> None:
         nodes = self._search.cache.nodes
@@ -143,6 +182,9 @@ class DryRun:
         self._victims = np.full((0, n), -1, np.intp)
         self._violations = np.zeros(n, np.int64)
         self._reasons = np.zeros(n, np.intp)
+        # Stable keys of candidates by the key's number, and where they are computed already.
+        self._keys: dict[int, NDArray[Any]] = {}
+        self._keyed: dict[int, NDArray[np.bool_]] = {}
 
     def refresh(self, attempt: PreemptionAttempt) -> None:
         """Forget what is no longer true, and the row that the pod itself is nominated to."""
@@ -163,15 +205,11 @@ class DryRun:
 
     def _rule_out(self, attempt: PreemptionAttempt) -> None:
         """Take note of the rows from which no pod may be evicted."""
-        has = self._search.evictable.of(attempt)
-        if has is not None and not has.all():
-            none = (self._found == UNKNOWN) & ~has
+        none = self._search.evictable.nothing_on(attempt)
+        if none is not None:
+            none &= self._found == UNKNOWN
             self._found[none] = NOTHING_TO_EVICT
             self._reasons[none] = self._no_victims
-
-    def any_left(self, rows: NDArray[np.intp]) -> bool:
-        """Return whether one of the rows is a candidate, or may be one."""
-        return bool((self._found[rows] <= CANDIDATE).any())
 
     def _forget(self, rows: list[int] | NDArray[np.intp]) -> None:
         if len(rows):
@@ -182,6 +220,39 @@ class DryRun:
         """Return whether all rows that were looked at are no candidates."""
         found = self._found
         return bool((found == INFEASIBLE).any()) and not (found == CANDIDATE).any()
+
+    def first(self, rows: NDArray[np.intp], wanted: int) -> tuple[Candidates, int]:
+        """Return the first candidates among the rows that are enough, and where to look for more.
+
+        The rows are looked at in their order, in blocks of as many as are wanted; the second result
+        is the place of the first block with a row that nothing is known of, and ``rows.size`` if
+        the candidates are enough, or all.
+        """
+        found = self._found[rows]
+        unknown = found == UNKNOWN
+        start = int(unknown.argmax())
+        start = start - start % wanted if unknown[start] else rows.size
+        candidates = rows[:start][found[:start] == CANDIDATE]
+        chosen, enough = clean_first(self._violations[candidates] > 0, wanted)
+        return self.candidates(candidates[chosen]), rows.size if enough else start
+
+    def key(self, number: int, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Return a key of the order of nodes for rows that are candidates."""
+        search = self._search
+        if number not in search.stable_keys:
+            return search.node_key(number, pod, self.candidates(rows))
+        keyed = self._keyed.get(number)
+        if keyed is None:
+            keyed = self._keyed[number] = np.zeros(self._found.size, np.bool_)
+        known = keyed[rows]
+        if not known.all():
+            new = rows[~known]
+            values = search.node_key(number, pod, self.candidates(new))
+            if number not in self._keys:
+                self._keys[number] = np.zeros(self._found.size, values.dtype)
+            self._keys[number][new] = values
+            keyed[new] = True
+        return self._keys[number][rows]
 
     def look(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         """Find out about those rows of which nothing is known."""
@@ -199,7 +270,8 @@ class DryRun:
         if victims.rows.size < rows.size:
             self._reasons[rows] = self._no_victims
             self._reasons[victims.rows] = NOTHING
-        self._found[rows] = INFEASIBLE
+        self._found[rows] = NOTHING_TO_EVICT
+        self._found[victims.rows] = INFEASIBLE
         together = _together(attempt, victims)
         for search, places in (
             (search_all, np.flatnonzero(together)),
@@ -225,6 +297,8 @@ class DryRun:
             self._victims = np.concatenate([self._victims, more])
         self._victims[:depth, victims.rows] = np.where(gone, victims.block, -1)
         self._victims[depth:, victims.rows] = -1
+        for keyed in self._keyed.values():
+            keyed[victims.rows] = False
         self._violations[victims.rows] = victims.violations(gone)
 
     def _contradiction(self, row: int) -> Status:

@@ -25,17 +25,27 @@ _KINDS: Final = 64
 
 
 class _Kind:
-    """What is known for one kind of pods. ``has`` is None where a rule fails for some pod."""
+    """What is known for one kind of pods.
 
-    __slots__ = ("has", "version")
+    ``has``: by row, whether a pod may be evicted; None where a rule fails for some pod. ``stale``:
+    rows that changed since then. ``sure``: a row that has one, -1 if none was found.
+    """
+
+    __slots__ = ("has", "stale", "sure", "version")
 
     def __init__(self) -> None:
         self.version = -1
         self.has: NDArray[np.bool_] | None = None
+        self.stale: set[int] = set()
+        self.sure = -1
 
 
 class EvictableRows:
-    """The rows with possible victims, by what the choice of victims reads of the preemptor."""
+    """The rows with possible victims, by what the choice of victims reads of the preemptor.
+
+    Rows that changed are looked at when an answer depends on them: as long as one row is known to
+    have a possible victim, and did not change, there is one somewhere.
+    """
 
     def __init__(
         self, cache: Cache, rules: PreemptionRules, order: Callable[[PodInfo], PodOrder]
@@ -45,11 +55,35 @@ class EvictableRows:
         self._order = order
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
 
-    def of(self, attempt: PreemptionAttempt) -> NDArray[np.bool_] | None:
-        """Return by row of the node table whether the pod may evict another one there.
+    def anywhere(self, attempt: PreemptionAttempt) -> bool:
+        """Return whether the pod may evict another one on any row; True if that is unknown."""
+        kind = self._kind(attempt)
+        if kind is None:
+            return True
+        if kind.sure < 0 or kind.sure in kind.stale:
+            self._look(kind, attempt.pod)
+        return kind.has is None or kind.sure >= 0
 
-        None if that is to be found out on the rows themselves. The array is not to be changed.
-        """
+    def among(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> bool:
+        """Return whether the pod may evict another one on one of the rows; True if unknown."""
+        kind = self._kind(attempt)
+        if kind is None:
+            return True
+        if kind.sure in kind.stale or not (rows == kind.sure).any():
+            self._look(kind, attempt.pod)
+        return kind.has is None or bool(kind.has[rows].any())
+
+    def nothing_on(self, attempt: PreemptionAttempt) -> NDArray[np.bool_] | None:
+        """Return the rows known to have no such pod; None if there is none of these."""
+        kind = self._kind(attempt)
+        if kind is None or kind.has is None or kind.has.all():
+            return None
+        none: NDArray[np.bool_] = ~kind.has
+        none[list(kind.stale)] = False
+        return none
+
+    def _kind(self, attempt: PreemptionAttempt) -> _Kind | None:
+        """Return what is known for the pod's kind, with the rows that changed as stale ones."""
         pod, rules = attempt.pod, self._rules
         if rules.key is None or rules.order_reads_pod or attempt.filter_dry_run.key is None:
             return None
@@ -63,21 +97,29 @@ class EvictableRows:
             self._kinds.move_to_end(key)
         journal = self._cache.nodes.journal
         if kind.version != journal.version:
-            self._refresh(kind, pod)
+            changes = journal.since(kind.version) if kind.version >= 0 else None
             kind.version = journal.version
-        return kind.has
+            if kind.has is not None and changes is not None and not changes.kind & ~DYNAMIC:
+                kind.stale.update(changes.rows)
+            else:
+                kind.has = np.zeros(self._cache.nodes.n, np.bool_)
+                kind.stale = set(range(self._cache.nodes.n))
+                kind.sure = -1
+        return kind
 
-    def _refresh(self, kind: _Kind, pod: PodInfo) -> None:
-        nodes = self._cache.nodes
-        changes = nodes.journal.since(kind.version) if kind.version >= 0 else None
+    def _look(self, kind: _Kind, pod: PodInfo) -> None:
+        """Find out about the stale rows."""
+        if kind.has is None or not kind.stale:
+            return
+        rows = np.array(sorted(kind.stale), np.intp)
+        kind.stale.clear()
         try:
-            if kind.has is None or changes is None or changes.kind & ~DYNAMIC:
-                kind.has = self._evictable(pod, np.arange(nodes.n))
-            elif changes.rows:
-                rows = np.array(changes.rows, np.intp)
-                kind.has[rows] = self._evictable(pod, rows)
+            kind.has[rows] = self._evictable(pod, rows)
         except RuleError:
-            kind.has = None
+            kind.has, kind.sure = None, -1
+            return
+        best = int(kind.has.argmax()) if kind.has.size else 0
+        kind.sure = best if kind.has.size and kind.has[best] else -1
 
     def _evictable(self, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         block = self._order(pod).of(rows)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.language import BoundUnit, Choice, PreemptionChoices
 from policy_sched.language.codegen import Rows, VictimScope
-from policy_sched.language.ir import Reads
+from policy_sched.language.ir import Dependency, Reads
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.values import INT_MAX, INT_MIN, Failure, RuleError
 from policy_sched.model import PodInfo
@@ -67,6 +67,10 @@ class BoundPreemption:
             or_, (choice.unit.reads for choice in choices.victim_order), Reads()
         )
         """What the importance of victims depends on."""
+        self.stable_keys: frozenset[int] = frozenset(
+            place for place, choice in enumerate(choices.node_order) if _is_stable(choice)
+        )
+        """The places in `node_keys` of keys that depend on nothing but a node and its victims."""
         self._eligible = bound(choices.eligible)
         self._victim = bound(choices.victim)
         self._victim_order = [bound(choice) for choice in choices.victim_order]
@@ -88,6 +92,14 @@ class BoundPreemption:
     def node_keys(self) -> tuple[Callable[[PodInfo, int, Spots], Keys], ...]:
         """The keys of nodes, the deciding one first: pod, time and spots to keys, shape (m,)."""
         return tuple(key.node_key for key in self._node_order)
+
+
+def _is_stable(choice: Choice) -> bool:
+    """Return whether values follow from a node and its victims, for each node by itself."""
+    reads, program = choice.unit.reads, choice.victims
+    if program is None or program.rep == "s":  # texts are ranked among all that are compared
+        return False
+    return not reads.pod and not reads.clock and reads.scope <= Dependency.NODE
 
 
 class _BoundChoice:

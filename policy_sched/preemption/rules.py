@@ -58,7 +58,8 @@ class PreemptionRules:
     does not count), to bools of that shape. ``victim_order``: the most important pod has the
     smallest key; it is the first to be spared; ``order_reads_pod``: it is another one for each
     pod that evicts. ``node_order``: keys of candidates, the deciding one first; a later one is
-    asked about those only that share the smallest value so far. ``key``: all that the choice and
+    asked about those only that share the smallest value so far; ``stable_keys`` are the places of
+    those that depend on nothing but the node and its victims. ``key``: all that the choice and
     order of victims read of the pod that evicts; None if they read what moves without a change of
     the node.
     """
@@ -68,6 +69,7 @@ class PreemptionRules:
     victim_order: Order
     order_reads_pod: bool
     node_order: tuple[NodeKey, ...]
+    stable_keys: frozenset[int]
     key: Callable[[PodInfo], Hashable] | None
 
 
@@ -94,6 +96,7 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
         victim_order=victim_order,
         order_reads_pod=bool(bound.order_reads.pod),
         node_order=tuple(node_key(key) for key in bound.node_keys),
+        stable_keys=bound.stable_keys,
         key=_key(bound),
     )
 

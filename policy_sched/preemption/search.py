@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from typing import Final
 
@@ -25,7 +24,6 @@ from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.dry_runs import DryRun, DryRuns, Search, nothing_to_evict
 from policy_sched.preemption.extenders import candidates_of, consulted
-from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
 NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
@@ -77,9 +75,9 @@ class PreemptionSearch:
         self._extenders = extenders
         self._rules = rules
         self._shortlist = candidate_limit
-        self._order_for = _orders(cache, rules)
         budgets = Budgets(objects, cache.pods)
-        self._runs = DryRuns(Search(cache, rules, budgets, self._order_for))
+        self._on_rows = Search(cache, rules, budgets, _orders(cache, rules))
+        self._runs = DryRuns(self._on_rows)
 
     def search(
         self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
@@ -92,36 +90,38 @@ class PreemptionSearch:
         """
         if not rows.size:
             return {}
-        evictable = self._runs.evictable.of(attempt)
-        if evictable is not None and not evictable[rows].any():
+        if not self._on_rows.evictable.among(attempt, rows):
             rng.randrange(rows.size)  # as the search does, so that what follows is the same
             return nothing_to_evict(rows, self._cache.nodes.n)
-        candidates, rejections = self._candidates(attempt, rows, rng)
+        pod, run = attempt.pod, self._runs.of(attempt)
+        candidates = self._candidates(run, attempt, rows, rng)
         if not candidates.rows.size:
-            return rejections
+            return run.rejections(attempt, rows)
+        kept: DryRun | None = run
         if self._extenders:
             try:
-                candidates = self._consult(attempt.pod, candidates)
+                named = self._consult(pod, candidates)
             except PluginError as error:
                 return Status(Code.ERROR, (str(error),))
-            if not candidates.rows.size:
+            if not named.rows.size:
                 return NO_CANDIDATE
-        best = self._best(attempt.pod, candidates)
-        victims = self._victims(attempt.pod, candidates, best)
+            if named is not candidates:
+                candidates, kept = named, None
+        best = self._best(pod, candidates, kept)
+        victims = self._on_rows.ordered_victims(pod, candidates, best)
         return Eviction(candidates.rows.item(best), victims)
 
-    def _victims(self, pod: PodInfo, candidates: Candidates, place: int) -> tuple[PodInfo, ...]:
-        """Return the victims on one candidate, the most important one first."""
-        victims = candidates.victims[:, place]
-        ordered = self._by_importance(pod, victims[victims >= 0])
-        infos = [self._cache.pods.infos[row] for row in ordered]
-        return tuple(info for info in infos if info is not None)
+    def nothing_anywhere(self, attempt: PreemptionAttempt) -> bool:
+        """Return whether it is known that the pod may evict no other at all."""
+        return not self._on_rows.evictable.anywhere(attempt)
 
     def _consult(self, pod: PodInfo, candidates: Candidates) -> Candidates:
         """Return what extenders leave of the candidates, those left in the order they had."""
         names = self._cache.nodes.names
         before = {
-            names[row]: NodeVictims(self._victims(pod, candidates, place), violations)
+            names[row]: NodeVictims(
+                self._on_rows.ordered_victims(pod, candidates, place), violations
+            )
             for place, (row, violations) in enumerate(
                 zip(candidates.rows.tolist(), candidates.violations.tolist(), strict=True)
             )
@@ -134,28 +134,21 @@ class PreemptionSearch:
         return candidates_of({name: after[name] for name in ordered}, self._cache)
 
     def _candidates(
-        self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
-    ) -> tuple[Candidates, Mapping[int, Status]]:
+        self, run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
+    ) -> Candidates:
         """Return enough candidates, those that break no budget first."""
         wanted = max(self._shortlist.size(rows.size), 1)
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
-        run = self._runs.of(attempt)
-        hopeless, end = run.hopeless(), 0
-        while end < rows.size:
-            if hopeless:
+        if run.hopeless():
+            _look_at_all(run, attempt, rows)
+        while True:
+            found, start = run.first(turned, wanted)
+            if start == rows.size:
+                return found
+            if start and not found.rows.size:
                 _look_at_all(run, attempt, rows)
-            step = wanted if not hopeless or run.any_left(rows) else rows.size
-            start, end = end, end + step
-            run.look(attempt, turned[start:end])
-            found = run.candidates(turned[:end])
-            hopeless = not found.rows.size
-            breaking = found.violations > 0
-            if breaking.size >= wanted and not breaking.all():
-                break
-        if not found.rows.size:
-            return found, run.rejections(attempt, rows)
-        return _clean_first(found, wanted), {}
+            run.look(attempt, turned[start : start + wanted])
 
     def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:
         """Return the candidates among the rows, ascending, and why the others are none."""
@@ -164,22 +157,21 @@ class PreemptionSearch:
         found = run.candidates(rows)
         return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
 
-    def _best(self, pod: PodInfo, candidates: Candidates) -> int:
-        """Return the place of the best candidate, the first one if several are."""
+    def _best(self, pod: PodInfo, candidates: Candidates, run: DryRun | None) -> int:
+        """Return the place of the best candidate, the first one if several are.
+
+        ``run``: the dry run that found them, None if they were changed since.
+        """
         left = np.arange(candidates.rows.size)
-        for key in self._rules.node_order:
+        for number in range(len(self._rules.node_order)):
             if left.size == 1:
                 break
-            some = candidates if left.size == candidates.rows.size else candidates.at(left)
-            listed = partial(self._victims, pod, some)
-            values = key(pod, Spots(some.rows, some.victims, some.violations, listed))
+            if run is not None:
+                values = run.key(number, pod, candidates.rows[left])
+            else:
+                values = self._on_rows.node_key(number, pod, candidates.at(left))
             left = left[values == values.min()]
         return left.item(0)
-
-    def _by_importance(self, pod: PodInfo, pods: NDArray[np.intp]) -> list[int]:
-        keys = self._rules.victim_order(pod)(pods)
-        ordered: list[int] = pods[np.lexsort(keys[::-1])].tolist()
-        return ordered
 
 
 def _look_at_all(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
@@ -188,20 +180,6 @@ def _look_at_all(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]
         run.look(attempt, rows)
     except (PluginError, RuleError):
         return  # it is met again if the search really comes to that row
-
-
-def _clean_first(found: Candidates, wanted: int) -> Candidates:
-    """Return the first candidates that are enough, those that break no budget before others."""
-    breaking = found.violations > 0
-    if not breaking.any():
-        return found if breaking.size <= wanted else found.at(np.arange(wanted))
-    clean = np.cumsum(~breaking)
-    counted = np.minimum(clean, wanted) + np.minimum(np.cumsum(breaking), wanted)
-    enough = np.flatnonzero((clean > 0) & (counted >= wanted))
-    end = int(enough[0]) + 1 if enough.size else breaking.size
-    places = np.arange(end)
-    broken = places[breaking[:end]][:wanted]
-    return found.at(np.concatenate([places[~breaking[:end]], broken]))
 
 
 def _orders(cache: Cache, rules: PreemptionRules) -> Callable[[PodInfo], PodOrder]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.model.pod_info import PodInfo
@@ -56,9 +58,13 @@ def test_rows_are_those_with_a_pod_of_lower_priority(seed: int) -> None:
         priority = rng.choice([0, 5, 7, 11])
         attempt = attempt_of(scheduler, PodInfo.of(make_pod("new", cpu="1", priority=priority)))
         assert attempt is not None
-        found = kept.of(attempt)
-        assert found is not None
-        assert found.tolist() == [there[i].priority < priority for i in range(6)]
+        expected = [there[i].priority < priority for i in range(6)]
+        if rng.random() < 0.5:  # else the next look meets more changes
+            assert kept.anywhere(attempt) == any(expected)
+        if rng.random() < 0.5:
+            assert [kept.among(attempt, np.array([i])) for i in range(6)] == expected
+            none = kept.nothing_on(attempt)
+            assert (np.zeros(6) if none is None else none).tolist() == np.invert(expected).tolist()
 
 
 @pytest.mark.parametrize("low", [None, 3, 39])
@@ -86,11 +92,15 @@ def test_pods_that_differ_in_requests_share_what_is_known() -> None:
         scheduler.cache.add_pod(running(f"r{i}", f"n{i}", 9))
     rules, cache = shipped_rules(scheduler), scheduler.cache
     order = PodOrder(cache, rules.victim_order(None))
-    kept = EvictableRows(cache, rules, lambda _pod: order)
-    found = []
+    looks: list[int] = []
+
+    def victim(pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        looks.append(rows.size)
+        return rules.victim(pod, rows)
+
+    kept = EvictableRows(cache, replace(rules, victim=victim), lambda _pod: order)
     for cpu in ("1", "2", "3"):
         attempt = attempt_of(scheduler, PodInfo.of(make_pod("new", cpu=cpu, priority=9)))
         assert attempt is not None
-        found.append(kept.of(attempt))
-    assert found[0] is found[1] is found[2]
-    assert not np.any(found[0])
+        assert not kept.anywhere(attempt)
+    assert looks == [3]
