@@ -160,6 +160,10 @@ class Feasible:
         self._rows = rows
         self._first = first
 
+    def holds(self, rows: NDArray[np.intp]) -> bool:
+        """Return whether it was made of this very array, or has returned it."""
+        return self._rows is rows
+
     @property
     def rows(self) -> NDArray[np.intp]:
         """The rows, ascending, shape (k,)."""
@@ -211,6 +215,8 @@ class Signature:
     """The scores are known to lie in 0..100 (after normalisation) and are not checked again."""
     normalizes_by_row: bool = False
     """NormalizeScore reads nodes, too: it also runs anew where no raw score has changed."""
+    normalizes_by_extremes: bool = False
+    """NormalizeScore reads no more of the other nodes than their lowest and their highest score."""
     keys: tuple[Callable[[PodInfo], Hashable], ...] = ()
     """In place of fields: functions of the pod, equal where the plugin's answers are equal now.
 

@@ -111,6 +111,12 @@ class Score:
         unit = self.expression
         return self.aborts or (unit is not None and unit.reads != Reads())
 
+    @property
+    def normalizes_by_extremes(self) -> bool:
+        """Whether the normaliser reads only a score, the lowest and the highest, and none fails."""
+        fails = self.unit.can_fail or self.unit.program.metered
+        return self.normalizer is not None and not (fails or self.aborts or self.double)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -380,6 +386,12 @@ class CompiledPolicy:
         """Whether normalisation depends on more than raw scores."""
         score = self.sections.score
         return score is not None and score.normalizes_by_row
+
+    @property
+    def normalizes_by_extremes(self) -> bool:
+        """Whether normalisation depends on a score, the lowest and the highest one."""
+        score = self.sections.score
+        return score is not None and score.normalizes_by_extremes
 
     @property
     def pre_filter_message(self) -> str:

@@ -34,11 +34,12 @@ class Entry:
     """An evaluation, and the arrays behind it, which only the Evaluator writes.
 
     ``fixed``: int16, shape (n,), rows that no filter looks at. ``moving``: the filters that read
-    more than static fields. ``moving_scores``: the score plugins of scope NODE; ``wide_scores``:
-    whether others read more than that. ``wide_pre_filter`` and ``wide_pre_score``: the plugins
-    whose answer there may depend on the whole cluster. ``row_functions``: what runs for rows that
-    stay feasible, None where plugins run one by one. ``ranking``: of ``total``, and told of each
-    change. ``version``: the journal's when it was up to date.
+    more than static fields; ``wide``: those of them that read more than the row. ``moving_scores``:
+    the score plugins of scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and
+    ``wide_pre_score``: the plugins whose answer there may depend on the whole cluster.
+    ``row_functions``: what runs for a row in place of the plugins that read no more than the row,
+    None where plugins run one by one. ``ranking``: of ``total``, and told of each change.
+    ``version``: the journal's when it was up to date.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Entry:
         "scopes",
         "total",
         "version",
+        "wide",
         "wide_pre_filter",
         "wide_pre_score",
         "wide_scores",
@@ -75,10 +77,11 @@ class Entry:
         self.overrides: dict[int, Override] = {}
         self.scopes: list[Scope] = []
         self.moving: list[int] = []
+        self.wide: list[int] = []
         self.total: Scores = np.empty(0, np.int64)
         self.ranking = Ranking(self.total)
         self.moving_scores: list[PluginScores] = []
-        self.wide_scores = False
+        self.wide_scores: list[PluginScores] = []
         self.wide_pre_filter: tuple[Hook, ...] = ()
         self.wide_pre_score: tuple[Hook, ...] = ()
         self.row_functions: RowFunctions | None = None
@@ -154,12 +157,16 @@ class Entry:
     def _combine_few(self, rows: Sequence[int]) -> None:
         for row in rows:
             if self.fixed[row] == FEASIBLE:
-                value = FEASIBLE
-                for index, codes in enumerate(self.codes):
-                    if codes is not None and codes[row]:
-                        value = index + 1
-                        break
-                self.first[row] = self.by_plugins[row] = value
+                self.first[row] = self.by_plugins[row] = self.rejecting(row)
+
+    def rejecting(self, row: int) -> int:
+        """Return the number of the first plugin whose codes reject a row; FEASIBLE if none does."""
+        if self.fixed[row] != FEASIBLE:
+            return self.fixed.item(row)
+        for index, codes in enumerate(self.codes):
+            if codes is not None and codes[row]:
+                return index + 1
+        return FEASIBLE
 
     def put_codes(self, index: int, rows: NDArray[np.intp], fresh: Codes | None) -> None:
         """Write a filter's codes of some rows."""
@@ -168,6 +175,8 @@ class Entry:
             if fresh is None or not fresh.any():
                 return
             codes = self.codes[index] = np.zeros(len(self.fixed), np.int16)
+        elif not codes.flags.writeable:
+            codes = self.codes[index] = codes.copy()
         codes[rows] = 0 if fresh is None else fresh
 
     def override(

@@ -11,7 +11,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | pods came to or left a few rows | filters and scores run again as far as they may differ: |
 | - plugins of scope STATIC | not at all |
 | - plugins of scope NODE | for these rows |
-| - plugins of scope CLUSTER | for all rows |
+| - plugins of scope CLUSTER | for all rows; the same read-only array again changes nothing |
 | nominations came or went on a few rows | these rows are filtered again, with nominated pods |
 | a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
 | PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
@@ -21,8 +21,8 @@ and a property test compares. What happens to a kept result depends on what chan
 | a plugin breaks | the result is dropped |
 | the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
 
-Results are kept by the 2Q policy (caches.py). In the most frequent case, where a few
-rows stay feasible, the rules run as the generated functions of row_functions.py.
+Results are kept by the 2Q policy (caches.py). Few changed rows, the most frequent
+case, are up to few_rows.py.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate.caches import EvaluationCache
 from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
+from policy_sched.framework.evaluate.few_rows import FewRows
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
@@ -72,8 +73,6 @@ signature; the kept one was updated; it could not be updated.
 """
 #: A fresh evaluation is cheaper beyond this many changed rows, and half of all.
 REPLAY_LIMIT: Final = 256
-#: Up to this many changed rows the generated functions run, row by row.
-FEW_ROWS: Final = 8
 
 
 @dataclass(slots=True)
@@ -112,6 +111,7 @@ class Evaluator:
         self._runner = runner
         self._table = table
         self._passes = Passes(runner, table, cached=cached)
+        self._few_rows = FewRows(runner, self._passes)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
@@ -242,54 +242,11 @@ class Evaluator:
         passes = self._passes
         if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
             return False
-        if not self._patch_feasible(entry, pod, rows) and not passes.patch(entry, pod, rows):
+        if not self._few_rows.patch(entry, pod, rows) and not passes.patch(entry, pod, rows):
             return False
         entry.version = journal.version
         if nominated is not None:
             nominated.version = nominated.current
-        return True
-
-    # The most frequent change.
-
-    def _patch_feasible(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
-        """Update a few rows that stay feasible by the generated functions; False if one does not.
-
-        Nothing is changed then.
-        """
-        functions, scoring, runner = entry.row_functions, entry.result.scoring, self._runner
-        if functions is None or scoring is None or scoring.skipped is None:
-            return False
-        if len(rows) > (1 if functions.metered else FEW_ROWS) or runner.sampling:
-            return False
-        first, recorder = entry.first, runner.recorder
-        start = 0.0 if recorder is None else recorder.timer()
-        try:
-            for row in rows:
-                if first[row] != FEASIBLE or not functions.passes(pod, row):
-                    return False
-            if recorder is not None:
-                runner.ended("filter", Code.SUCCESS, start)
-                start = recorder.timer()
-            fresh = []
-            for row in rows:
-                fresh.append(functions.scores(pod, row))  # noqa: PERF401 - the hottest loop
-            if entry.wide_pre_score and not self._passes.pre_score_unchanged(
-                entry, pod, scoring.skipped
-            ):
-                return False
-        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
-            return False
-        if None in fresh:
-            return False
-        for row, scores in zip(rows, cast("list[tuple[int, ...]]", fresh), strict=True):
-            for plugin, score in zip(entry.moving_scores, scores, strict=True):
-                if plugin.shared:
-                    plugin.raw, plugin.shared = plugin.raw.copy(), False
-                entry.total[row] += (score - plugin.raw.item(row)) * plugin.hook.weight
-                plugin.raw[row] = score
-        entry.ranking.changed(rows)
-        if recorder is not None:
-            runner.ended("score", Code.SUCCESS, start)
         return True
 
     # Results that are not shared.
@@ -306,7 +263,7 @@ class Evaluator:
         copy.codes = [None if codes is None else codes.copy() for codes in entry.codes]
         copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)
         copy.overrides = dict(entry.overrides)
-        copy.scopes, copy.moving = entry.scopes, entry.moving
+        copy.scopes, copy.moving, copy.wide = entry.scopes, entry.moving, entry.wide
         copy.wide_pre_filter, copy.wide_pre_score = entry.wide_pre_filter, entry.wide_pre_score
         copy.exclude(outside)
         filtering = replace(

@@ -55,13 +55,14 @@ _NONE: Final[frozenset[str]] = frozenset()
 class _Filters:
     """The filters that are not skipped.
 
-    ``moving``: the places of those that read more than static fields. ``dry_run`` runs them again
-    on hypothetical pods.
+    ``moving``: the places of those that read more than static fields; ``wide``: of those that read
+    more than the row. ``dry_run`` runs them again on hypothetical pods.
     """
 
     plugins: tuple[Hook, ...]
     scopes: list[Scope]
     moving: list[int]
+    wide: list[int]
     dry_run: FilterDryRun
 
 
@@ -150,7 +151,7 @@ class Passes:
         dry_run = filters.dry_run.for_signature(key)
         entry.publish(state, filters.plugins, found, dry_run, table.names, busy.hooks)
         entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score
-        entry.scopes, entry.moving = filters.scopes, filters.moving
+        entry.scopes, entry.moving, entry.wide = filters.scopes, filters.moving, filters.wide
         if not rejected:
             runner.measure("filter", self._ask_filters, entry, pod, rows)
         return entry
@@ -174,8 +175,9 @@ class Passes:
             plugins = self._runner.active("filter", skipped)
             scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
             moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
+            wide = [i for i, scope in enumerate(scopes) if scope > Scope.NODE]
             dry_run = FilterDryRun(self._runner, plugins, skipped)
-            found = _Filters(plugins, scopes, moving, dry_run)
+            found = _Filters(plugins, scopes, moving, wide, dry_run)
             self._filters_by_skips[skips, idle] = found
         return found
 
@@ -200,7 +202,7 @@ class Passes:
     def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> None:
         for index, hook in enumerate(entry.result.filtering.plugins):
             verdict = self._ask_filter(hook, entry.result.state, pod, rows)
-            entry.codes.append(_spread(verdict.codes, rows, len(entry.fixed)))
+            entry.codes.append(_of_all_rows(verdict.codes, rows, len(entry.fixed)))
             entry.describes.append(verdict.describe)
             if verdict.fatal:
                 entry.fatal[index] = verdict.fatal, verdict.names_node
@@ -234,7 +236,7 @@ class Passes:
         result = entry.result
         feasible = self._feasible(entry.first)
         entry.result = replace(result, scoring=None, broken=None)
-        entry.moving_scores, entry.wide_scores, entry.row_functions = [], False, None
+        entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], None
         if not feasible.size:
             return
         try:
@@ -273,7 +275,7 @@ class Passes:
             ]
         )
         entry.moving_scores = [one for one in plugins if one.scope is Scope.NODE]
-        entry.wide_scores = any(one.scope > Scope.NODE for one in plugins)
+        entry.wide_scores = [one for one in plugins if one.scope > Scope.NODE]
         entry.total = np.zeros(len(entry.fixed), np.int64)
         entry.ranking = Ranking(entry.total)
         scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
@@ -283,19 +285,13 @@ class Passes:
 
     def _functions_of_rows(self, entry: Entry) -> RowFunctions | None:
         """Return what updates rows that stay feasible; None where plugins run one by one."""
-        if (
-            entry.nominated is not None
-            or entry.wide_scores
-            or max(entry.scopes, default=0) > Scope.NODE
-        ):
-            return None
-        if any(one.part is not None for one in entry.moving_scores):
-            return None  # it is normalised
+        if entry.nominated is not None or any(one.part is not None for one in entry.moving_scores):
+            return None  # a part is normalised
         filtering, scoring = entry.result.filtering, entry.result.scoring
         assert scoring is not None, "it was scored"
         key = filtering.skipped, scoring.skipped or _NONE
         if key not in self._functions:
-            moving = [filtering.plugins[i] for i in entry.moving]
+            moving = [filtering.plugins[i] for i in entry.moving if i not in entry.wide]
             scores = [one.hook for one in entry.moving_scores]
             self._functions[key] = self._row_functions.of(moving, scores)
         return self._functions[key]
@@ -323,17 +319,32 @@ class Passes:
         plugin.raw[rows] = fresh
 
     def _normalize(
-        self, entry: Entry, plugin: PluginScores, pod: PodInfo, feasible: NDArray[np.intp]
+        self,
+        entry: Entry,
+        plugin: PluginScores,
+        pod: PodInfo,
+        feasible: NDArray[np.intp],
+        *,
+        moved: bool = True,
     ) -> None:
-        """Compute a plugin's part of the total from its raw scores."""
+        """Compute a plugin's part of the total from its raw scores.
+
+        ``moved``: whether other rows may be feasible than when it was computed the last time.
+        """
+        plugin.extremes = None
         if plugin.normalizer is None and plugin.proved:
             return
         n, state = len(entry.fixed), entry.result.state
         everyone = feasible.size == n
         scores = plugin.raw if everyone else plugin.raw[feasible]
         if plugin.normalizer is not None and feasible.size:
-            state.write(Feasible(feasible))
+            known = state.read(Feasible)
+            if known is None or not known.holds(feasible):
+                state.write(Feasible(feasible))
             scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
+            if scores is plugin.normalized and not (moved or scores.flags.writeable):
+                return
+            plugin.normalized = scores
         if not plugin.proved:
             _check_range(plugin.hook.plugin, scores)
         if everyone:
@@ -359,14 +370,67 @@ class Passes:
         return True
 
     def pre_score_unchanged(self, entry: Entry, pod: PodInfo, skipped: frozenset[str]) -> bool:
-        """Run PreScore of plugins that read the whole cluster; False if an answer changed."""
+        """Run PreScore of plugins that read the whole cluster; False if an answer changed.
+
+        The state has the feasible rows.
+        """
         runner, state, hooks = self._runner, entry.result.state, entry.wide_pre_score
-        state.write(Feasible(first=entry.first))
         answers = runner.call_all("pre_score", hooks, state, pod)
         for hook, answer in zip(hooks, answers, strict=True):
             expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
             if cast("Status", answer).code is not expected:
                 return False
+        return True
+
+    def filter_wide(self, entry: Entry, pod: PodInfo) -> list[int]:
+        """Run the filters that read the whole cluster; return the rows whose codes differ."""
+        filtering, state = entry.result.filtering, entry.result.state
+        changed: list[int] = []
+        for index in entry.wide:
+            verdict = self._ask_filter(filtering.plugins[index], state, pod, None)
+            fresh, kept = verdict.codes, entry.codes[index]
+            if fresh is kept and (fresh is None or not fresh.flags.writeable):
+                continue
+            self._put_verdict(entry, index, verdict)
+            if kept is None or fresh is None:
+                differs = kept if fresh is None else fresh
+            else:
+                differs = kept != fresh
+            if differs is not None:
+                changed += np.flatnonzero(differs).tolist()
+        return changed
+
+    def _put_verdict(self, entry: Entry, index: int, verdict: FilterResult) -> None:
+        """Write a filter's codes of all rows."""
+        if verdict.codes is not None:
+            entry.describes[index] = verdict.describe
+            if verdict.fatal:
+                entry.fatal[index] = verdict.fatal, verdict.names_node
+        entry.codes[index] = _of_all_rows(verdict.codes, None, len(entry.fixed))
+
+    def score_again(self, entry: Entry, plugin: PluginScores, pod: PodInfo, *, moved: bool) -> bool:
+        """Run a normalised score plugin for all rows, and add what it changes to the total.
+
+        False if it may have written to the array that it returned before. ``moved``: whether other
+        rows than before are feasible; the state has them. The totals of rows that are not any more
+        are wrong then.
+        """
+        before, raw, state = plugin.part, plugin.raw, entry.result.state
+        self._ask_score(plugin, state, pod, None, len(entry.fixed))
+        if plugin.raw is raw:
+            if raw.flags.writeable:
+                return False
+            if not (plugin.by_row or moved):
+                return True
+        feasible = state.read(Feasible)
+        assert feasible is not None, "it is there from PreScore on"
+        self._normalize(entry, plugin, pod, feasible.rows, moved=moved)
+        after = plugin.part
+        if before is None or after is None:
+            return False
+        if after is not before:
+            entry.total += after - before
+            entry.ranking.forget()
         return True
 
     def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
@@ -386,6 +450,7 @@ class Passes:
             self.score_all(entry, pod)
             return entry.result.broken is None
         try:
+            entry.result.state.write(Feasible(first=entry.first))
             if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod, scoring.skipped):
                 return False
             runner.measure("score", self._patch_scores, entry, pod, touched, before[touched])
@@ -403,14 +468,14 @@ class Passes:
             verdict = self._ask_filter(
                 filtering.plugins[index], state, pod, touched if near else None
             )
-            if verdict.codes is not None:
-                entry.describes[index] = verdict.describe
-                if verdict.fatal:
-                    entry.fatal[index] = verdict.fatal, verdict.names_node
             if near:
+                if verdict.codes is not None:
+                    entry.describes[index] = verdict.describe
+                    if verdict.fatal:
+                        entry.fatal[index] = verdict.fatal, verdict.names_node
                 entry.put_codes(index, touched, verdict.codes)
             else:
-                entry.codes[index] = _spread(verdict.codes, None, len(entry.fixed))
+                self._put_verdict(entry, index, verdict)
                 everywhere = True
         if everywhere:
             entry.combine()
@@ -474,9 +539,11 @@ class Passes:
         self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
     ) -> None:
         """Score feasible `rows`, of which `newly` were not feasible before."""
-        feasible = np.flatnonzero(entry.first == FEASIBLE)
         scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
+        known = state.read(Feasible)
         assert scoring is not None, "it was scored before"
+        assert known is not None, "it is there from PreScore on"
+        feasible = known.rows
         for plugin in scoring.plugins:
             if plugin.scope > Scope.NODE:
                 self._ask_score(plugin, state, pod, None, n)
@@ -489,10 +556,10 @@ class Passes:
         entry.add_up(feasible)
 
 
-def _spread(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
-    """Return the codes of `rows` as codes of all rows, which may be written to."""
+def _of_all_rows(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
+    """Return the codes of `rows` as codes of all rows; the plugin's own only if it is read-only."""
     if codes is None or rows is None:
-        return codes if codes is None else codes.copy()
+        return codes.copy() if codes is not None and codes.flags.writeable else codes
     full = np.zeros(n, np.int16)
     full[rows] = codes
     return full

@@ -251,13 +251,18 @@ class PluginScores:
     ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
     may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful.
     ``proved``: scores are within 0..100. ``by_row``: normalisation reads more than the scores.
-    ``metered``: the rule runs loops row by row, so only feasible rows are worth it.
+    ``by_extremes``: it reads no more than a row's score and the lowest and the highest one.
+    ``normalized``: what it returned for the feasible rows. ``metered``: the rule runs loops row by
+    row, so only feasible rows are worth it.
     """
 
     __slots__ = (
+        "by_extremes",
         "by_row",
+        "extremes",
         "hook",
         "metered",
+        "normalized",
         "normalizer",
         "part",
         "proved",
@@ -273,6 +278,9 @@ class PluginScores:
         self.scope = Scope.VOLATILE if signature is None else signature.scope
         self.proved = signature is not None and signature.proved
         self.by_row = signature is not None and signature.normalizes_by_row
+        self.by_extremes = signature is not None and signature.normalizes_by_extremes
+        self.extremes: tuple[float, float] | None = None
+        self.normalized: Scores | None = None
         row_score = None if signature is None else signature.row_score
         self.metered = row_score is not None and row_score.metered
         self.raw: RawScores = np.empty(0, np.int64)
@@ -290,6 +298,17 @@ class PluginScores:
         if self.part is not None:
             return self.part[rows]
         return self.raw[rows] * self.hook.weight
+
+    def is_between(self, rows: Sequence[int], first: Codes) -> bool:
+        """Return whether the other nodes' parts stay the same if these feasible rows are shut."""
+        if not self.by_extremes:
+            return False
+        raw = self.raw
+        if self.extremes is None:
+            feasible = raw[first == FEASIBLE]
+            self.extremes = feasible.min().item(), feasible.max().item()
+        low, high = self.extremes
+        return low == high or all(low < raw.item(row) < high for row in rows)
 
     def snapshot(self) -> PluginScores:
         """Return a copy-on-write copy."""

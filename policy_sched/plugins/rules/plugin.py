@@ -9,6 +9,7 @@ pod it rejected, is known from its rules: an author registers nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from types import SimpleNamespace
 from typing import Final
 
@@ -147,25 +148,24 @@ class _Rules:
         """Name the pod fields that the rules read; the compiler found them."""
         reads = self._policy.reads
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
-        by_row = self._policy.normalizes_by_row
         scope = Scope(int(reads.scope))
-        gates = self._gates if self._gates_read_the_pod() else None
+        signature = partial(
+            Signature,
+            fields,
+            proved=True,
+            normalizes_by_row=self._policy.normalizes_by_row,
+            normalizes_by_extremes=self._policy.normalizes_by_extremes,
+            gates=self._gates if self._gates_read_the_pod() else None,
+        )
         if self._allocating is not None:
             scope = max(scope, self._allocating.scope)
-            keys = (self._allocating.claims_key,)
-            return Signature(
-                fields, scope, proved=True, normalizes_by_row=by_row, keys=keys, gates=gates
-            )
+            return signature(scope, keys=(self._allocating.claims_key,))
         if scope is not Scope.NODE:
-            return Signature(fields, scope, proved=True, normalizes_by_row=by_row, gates=gates)
-        return Signature(
-            fields,
+            return signature(scope)
+        return signature(
             scope,
-            proved=True,
-            normalizes_by_row=by_row,
             row_filter=self._bound.filters().row_rule(self._still),
             row_score=self._bound.row_score(self._still),
-            gates=gates,
         )
 
     def _gates_read_the_pod(self) -> bool:
