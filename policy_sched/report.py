@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -46,8 +45,7 @@ class MarkdownReport(Report, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
+class CaseResult(msgspec.Struct, frozen=True):
     """One case for a build server.
 
     ``title`` is its name in a plain list; in a tree of suites it is ``name``, in the group

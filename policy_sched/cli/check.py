@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+from msgspec.structs import replace
 
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import PathsOrStdin

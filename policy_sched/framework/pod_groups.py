@@ -7,7 +7,7 @@ that got its node stays among these until it is gone: it is one member all the s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from policy_sched.cluster import ApiObjects, Cache, GroupIndex
 from policy_sched.framework.waiting_pods import WaitingPods

@@ -8,11 +8,11 @@ when a node changes.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.language.check import Checked, children
 from policy_sched.language.codegen import generate
@@ -43,8 +43,7 @@ class Frequency(Enum):
     ELEMENT = "for each element"
 
 
-@dataclass(frozen=True, slots=True)
-class CostPart:
+class CostPart(msgspec.Struct, frozen=True):
     """One part of an expression, the parts that it is made of, and what all of it costs."""
 
     span: Span
@@ -137,8 +136,8 @@ def _place(roots: list[Op]) -> Frequency:
 
 
 def _children(core: ast.Core) -> Iterator[ast.Core]:
-    for field in dataclasses.fields(core):
-        value = getattr(core, field.name)
+    for name in core.__struct_fields__:
+        value = getattr(core, name)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, ast.Core):
                 yield one

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -33,8 +33,7 @@ FIRST_ERROR = 600
 _ELSEWHERE: Final = frozenset({("namespaceObject",), ("queue",), ("podGroup",)})
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """A compiled expression. ``range`` is None where the value is no number.
 
     ``columns``: the columns of the node table that its value on a row follows from, with what it
@@ -55,8 +54,7 @@ class Expression:
         return BoundExpression(self, self.program.bind(runtime), nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundExpression:
+class BoundExpression(msgspec.Struct, frozen=True):
     """An expression over a table."""
 
     expression: Expression

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.language.diagnostics import codes
 from policy_sched.language.stdlib import (
@@ -36,8 +37,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A name: how it is written, its kind, and its meaning."""
 
     title: str

@@ -12,6 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from policy_sched.language.codegen import ClassProgram, Functions, Program, VictimProgram
@@ -21,8 +22,7 @@ from policy_sched.language.values import KINDS, Failure, Interval, LimitError
 from policy_sched.model import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(msgspec.Struct, frozen=True):
     """Where a section's program has one expression's value, and its error (None: cannot fail)."""
 
     value: int
@@ -73,8 +73,7 @@ class FilterRule:
     on_error: str
 
 
-@dataclass(frozen=True, slots=True)
-class GateRule:
+class GateRule(msgspec.Struct, frozen=True):
     """A preEnqueue rule: its constant message, or the unit that computes one for gated pods."""
 
     name: str
@@ -118,8 +117,7 @@ class Score:
         return self.normalizer is not None and not (fails or self.aborts or self.double)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A rule that runs after a node was chosen, for that node: ``reserve``, ``permit`` and so on.
 
     ``explain`` computes the message where it is not constant, ``timeout`` how long ``permit``
@@ -140,8 +138,7 @@ class Step:
         return reduce(or_, (part.reads for part in parts if part is not None))
 
 
-@dataclass(frozen=True, slots=True)
-class LifeCycle:
+class LifeCycle(msgspec.Struct, frozen=True):
     """The rules that run after a node was chosen, and when a rejected pod is tried again.
 
     ``hint`` is evaluated for events, instead of the rules' reads. ``every`` is in ns; 0: never.
@@ -156,8 +153,7 @@ class LifeCycle:
     every: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One expression of ``preemption``: for one pod or node, and, where it can be, for many."""
 
     name: str
@@ -166,8 +162,7 @@ class Choice:
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionChoices:
+class PreemptionChoices(msgspec.Struct, frozen=True):
     """The ``preemption`` section."""
 
     eligible: Choice
@@ -176,8 +171,7 @@ class PreemptionChoices:
     node_order: tuple[Choice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRules:
+class PlacementRules(msgspec.Struct, frozen=True):
     """The ``placement`` section; a domain is the code of a string."""
 
     domain: Unit | None
@@ -185,8 +179,7 @@ class PlacementRules:
     aborts: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFilter:
+class DeviceFilter(msgspec.Struct, frozen=True):
     """One filter rule of ``devices``; ``message`` says why it refuses a device."""
 
     name: str
@@ -195,8 +188,7 @@ class DeviceFilter:
     on_error: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceChoices:
+class DeviceChoices(msgspec.Struct, frozen=True):
     """The ``devices`` section: what a device has to pass, and how good it is."""
 
     filter: tuple[DeviceFilter, ...]
@@ -210,8 +202,7 @@ class DeviceChoices:
         return reduce(or_, (unit.reads for unit in units), Reads())
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
+class Sections(msgspec.Struct, frozen=True):
     """The units of a policy, by section; what the policy has not is None or empty."""
 
     name: str = ""

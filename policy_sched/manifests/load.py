@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
 from policy_sched.manifests.decode import (
@@ -77,8 +77,7 @@ SLOW_YAML: Final = 8 << 20
 """Characters of YAML from which on JSON is recommended: 8 MiB, which take some 1.5 s."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifests:
+class Manifests(msgspec.Struct, frozen=True):
     """The objects in the order of the files, the problems, and the number of skipped objects.
 
     ``skipped`` counts objects of Kubernetes' own kinds that scheduling does not read. ``hints``
@@ -89,7 +88,7 @@ class Manifests:
     diagnostics: list[Diagnostic]
     skipped: int = 0
     hints: tuple[str, ...] = ()
-    places: Mapping[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
+    places: Mapping[tuple[str, str, str], ManifestPosition] = msgspec.field(default_factory=dict)
 
 
 def load(

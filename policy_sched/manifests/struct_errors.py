@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -249,8 +248,7 @@ def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedManifest:
+class LocatedManifest(msgspec.Struct, frozen=True):
     """An object read with positions: its plain data, or the problems of its text.
 
     ``marked`` is None if only the line is known: for JSON that YAML cannot read, and for objects
@@ -271,8 +269,7 @@ class LocatedManifest:
         return diagnostic(self.file, span, code, message, hint=hint, context=context)
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestPosition:
+class ManifestPosition(msgspec.Struct, frozen=True):
     """The position of an object in a file of YAML or JSON."""
 
     file: SourceFile

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Final, TypeAlias
 
+import msgspec
+
 from policy_sched.model.pod_info import PodInfo
 
 
@@ -122,8 +124,7 @@ A hint for pods receives every pod: one for the waiting pod itself compares UIDs
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEventWithHint:
+class ClusterEventWithHint(msgspec.Struct, frozen=True):
     """An event that a plugin registers for; without a hint every such event queues the pod.
 
     ``every``: besides events, a pod that the plugin rejected or gates is retried this many

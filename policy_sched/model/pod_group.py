@@ -7,9 +7,9 @@ has a minimum number of members). The group is in the pod's namespace in both ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import field
 
 from policy_sched.model.meta import ApiObject, ApiStruct, Condition, Int32
@@ -128,8 +128,7 @@ class CoschedulingGroup(ApiObject):
         return None if seconds is None else seconds * 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCounts:
+class GroupCounts(msgspec.Struct, frozen=True):
     """A group in rules: its required pods, and the numbers of existing, running and pending ones.
 
     ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from policy_sched.framework import Code, Handle, rows_with
 from policy_sched.framework.evaluate import Nominations
 from policy_sched.language import CompiledPolicy, RuleError
 from policy_sched.language.check import check_policy
-from policy_sched.language.diagnostics import PolicySource, Text
+from policy_sched.language.diagnostics import PolicySource, Text, field_names
 from policy_sched.language.runtime import Activation, no_allocation
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Allocations
@@ -360,12 +360,12 @@ def _texts(value: object) -> Iterator[Text]:
     """Yield the texts in a policy's source, section by section."""
     if isinstance(value, Text):
         yield value
-    elif is_dataclass(value):
-        for part in fields(value):
-            yield from _texts(getattr(value, part.name))
     elif isinstance(value, tuple):
         for one in value:
             yield from _texts(one)
+    else:
+        for part in field_names(type(value)):
+            yield from _texts(getattr(value, part))
 
 
 def percent(found: Sequence[LocationCoverage]) -> float:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from msgspec import structs
+
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain import filter_parts
 from policy_sched.framework import (
@@ -144,7 +146,7 @@ def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
         point: tuple(one for one in enabled if one[0] not in names)
         for point, enabled in compiled.plan.points.items()
     }
-    return replace(compiled, plan=replace(compiled.plan, points=points))
+    return structs.replace(compiled, plan=structs.replace(compiled.plan, points=points))
 
 
 def _step(

@@ -7,8 +7,9 @@ out, a hint that fails lets it in. A plugin that names no events is woken by eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import EXTENDER, Code, Status

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol, TypeVar
 
+from msgspec import structs
+
 from policy_sched.console.sources.history import History
 from policy_sched.console.sources.pending import Waiting
 from policy_sched.console.sources.source import Source, Status
@@ -116,9 +118,9 @@ def open_store(files: PolicyFiles, now: Callable[[], int]) -> tuple[PolicyStore,
         return PolicyStore(files, now), True
     except PolicyError as error:
         store = PolicyStore(PolicyFiles(), now)
-        store.files = replace(files, feature_gates=store.files.feature_gates)
+        store.files = structs.replace(files, feature_gates=store.files.feature_gates)
         problems = tuple(error.diagnostics)
-        store.status = replace(store.status, refused_at=now(), problems=problems)
+        store.status = structs.replace(store.status, refused_at=now(), problems=problems)
         return store, False
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from msgspec import structs
+
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.profiles.load import files_below
 from policy_sched.profiles.reload import PolicyFiles
@@ -125,7 +127,7 @@ def edited(files: PolicyFiles, edits: Mapping[str, str]) -> Iterator[EditedFiles
         added = [path for path in edits if path not in names.values()]
         for i, path in enumerate(added, start=len(policies) + 1):
             policies.append(copied(i, path))
-        yield EditedFiles(replace(files, config=config, policies=tuple(policies)), names)
+        yield EditedFiles(structs.replace(files, config=config, policies=tuple(policies)), names)
 
 
 def _copied(root: Path, folder: Path, edits: Mapping[str, str], names: dict[str, str]) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from policy_sched.console.trials.edits import edited
 from policy_sched.console.trials.questions import Question

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.language.stdlib import selector_environment
 from policy_sched.language.syntax import ast
@@ -143,8 +144,7 @@ def _text(value: Shape) -> float:
     return _part(value.size, 10) if value.kind == "string" else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """How large a value may be: its kind, its length, and what is in it."""
 
     kind: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.language.diagnostics import Problem, did_you_mean
 from policy_sched.language.syntax import Span, ast, parse_cel, walk
@@ -13,8 +14,7 @@ UNKNOWN: Final = "PS410"
 _KINDS: Final = {"attributes": "attribute", "capacity": "capacity"}
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceNames:
+class DeviceNames(msgspec.Struct, frozen=True):
     """The names of attributes and of capacities, by domain, that devices have."""
 
     attributes: Mapping[str, frozenset[str]]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 from urllib.parse import SplitResult
+
+import msgspec
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.language.stdlib import Version
@@ -34,15 +35,13 @@ class Timestamp(int):
     """A moment in nanoseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeValue:
+class TypeValue(msgspec.Struct, frozen=True):
     """A type as a value."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(msgspec.Struct, frozen=True):
     """A value that may be absent."""
 
     present: bool
@@ -52,30 +51,26 @@ class Optional:
 ABSENT: Final = Optional(False)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """An IP address."""
 
     ip: IPv4Address | IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(msgspec.Struct, frozen=True):
     """An IP network; ``ip`` keeps the address that was written."""
 
     ip: IPv4Address | IPv6Address
     network: IPv4Network | IPv6Network
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(msgspec.Struct, frozen=True):
     """A URL that was parsed."""
 
     parts: SplitResult
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFormat:
+class NamedFormat(msgspec.Struct, frozen=True):
     """A format of texts, by Kubernetes' name of it."""
 
     name: str

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
+
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Definition, Definitions, Local
 from policy_sched.language.diagnostics import (
@@ -36,8 +38,7 @@ class Checked:
     text: Text = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(msgspec.Struct, frozen=True):
     """A definition that is parsed and not checked yet; ``uses`` are keys of other definitions."""
 
     source: FunctionSource | VariableSource

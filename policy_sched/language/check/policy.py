@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
+import msgspec
+
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
@@ -59,8 +61,7 @@ CheckedDeviceRule: TypeAlias = DeviceRule[Checked]
 CheckedDevices: TypeAlias = DeviceRules[Checked]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedPolicy:
+class CheckedPolicy(msgspec.Struct, frozen=True):
     """A policy without a mistake that types and names can show.
 
     ``params`` holds the effective values and ``params_type`` their record type. ``variables``
@@ -71,7 +72,7 @@ class CheckedPolicy:
     name: str
     params: Mapping[str, object]
     params_type: types.RecordType
-    functions: Mapping[str, ast.UserFunction] = field(default_factory=dict)
+    functions: Mapping[str, ast.UserFunction] = msgspec.field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
     match_conditions: tuple[Checked, ...] = ()
     pre_enqueue: tuple[CheckedRule, ...] = ()

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from policy_sched.language.check.upstream import mismatch, no_overload, undeclared
 from policy_sched.language.diagnostics import Problem, did_you_mean, nearest
 from policy_sched.language.stdlib import Environment, Section
@@ -18,8 +20,7 @@ from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import types
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """A variable or function of the policy after its check.
 
     ``index`` is its place in its list; ``reads`` are the names of the environment that it reads,
@@ -77,8 +78,7 @@ class Unit:
     macros: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(msgspec.Struct, frozen=True):
     """A macro variable, or a function's parameter: its unique name and its type."""
 
     unique: str

@@ -17,10 +17,10 @@ from __future__ import annotations
 import marshal
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from policy_sched.language.codegen.emitter import FACTORY_ARGUMENTS, INDENT, ConstantPool, Emitter
@@ -102,8 +102,7 @@ DEFINED: Final[dict[str, object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Functions:
+class Functions(msgspec.Struct, frozen=True):
     """Compiled functions, bound to a table: each returns a tuple, one element per root.
 
     ``scalar(pod, ctx, row)`` gives the values of one row, ``vector(pod, ctx, rows, n)`` arrays
@@ -128,8 +127,7 @@ class Functions:
         return self.vector(pod, ctx, rows, n)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """The code of the functions, before a table is known."""
 
     text: str

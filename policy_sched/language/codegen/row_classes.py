@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 
 from policy_sched.language.codegen.emitter import ConstantPool
@@ -18,8 +18,7 @@ from policy_sched.language.runtime import Runtime
 Marks: TypeAlias = Callable[[Any, object, Any, int], Sequence[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ClassProgram:
+class ClassProgram(msgspec.Struct, frozen=True):
     """The code that tells rows apart, before a table is known."""
 
     code: bytes

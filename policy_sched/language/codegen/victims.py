@@ -11,9 +11,9 @@ expression with another operation over victims is not rewritten; it is computed 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -64,8 +64,7 @@ _TIMES: Final = {
 _TEXTS: Final = frozenset({"labels", "annotations"})
 
 
-@dataclass(frozen=True, slots=True)
-class VictimScope:
+class VictimScope(msgspec.Struct, frozen=True):
     """What an expression is computed for.
 
     ``victims``: rows of the pod table, -1 for none: of any shape for an expression about one
@@ -84,8 +83,7 @@ class VictimScope:
 VictimFunction: TypeAlias = Callable[[Any, object, VictimScope], tuple[Any, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class VictimProgram:
+class VictimProgram(msgspec.Struct, frozen=True):
     """The code of an expression over victims, before a cluster is known."""
 
     code: bytes

@@ -54,6 +54,7 @@ from policy_sched.language.diagnostics.problems import (
     VariableSource,
     codes,
     did_you_mean,
+    field_names,
     nearest,
 )
 
@@ -108,5 +109,6 @@ __all__ = [
     "VariableSource",
     "codes",
     "did_you_mean",
+    "field_names",
     "nearest",
 ]

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Generic, TypeAlias, TypeVar
 
+import msgspec
+
 from policy_sched.errors import Severity
 
 
@@ -122,6 +124,13 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 Locate = Callable[[int], tuple[int, int, str]]
 
 
+def field_names(record: type) -> tuple[str, ...]:
+    """Return the names of the fields of a Struct or a dataclass; of another class none."""
+    if issubclass(record, msgspec.Struct):
+        return record.__struct_fields__
+    return tuple(getattr(record, "__dataclass_fields__", ()))
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """One expression, its position in a file, and its path in the policy.
@@ -149,8 +158,7 @@ class Text:
         return self.text.count("\n", 0, offset) + 1, offset - line_start + 1, line
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSource:
+class FunctionSource(msgspec.Struct, frozen=True):
     """An entry of ``functions``: parameters with the text of their types, and the body."""
 
     name: str
@@ -158,8 +166,7 @@ class FunctionSource:
     expression: Text
 
 
-@dataclass(frozen=True, slots=True)
-class VariableSource:
+class VariableSource(msgspec.Struct, frozen=True):
     """An entry of ``variables``."""
 
     name: str

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import MIXED, Call, Level, Loop, Op
 from policy_sched.language.ir.regions import (
@@ -189,8 +191,7 @@ USUAL_VALUES: Final = 10.0
 _OWN: Final = "name"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """Units per node, and nanoseconds once per pass."""
 
     units: float = 0.0

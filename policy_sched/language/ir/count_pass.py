@@ -11,8 +11,9 @@ of one domain. Loops over `cluster.pods` are lowered to `COUNT_ALL` directly (se
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.cluster.tables import TEXT_ATTRIBUTES
 from policy_sched.language.ir import ops
@@ -24,8 +25,7 @@ from policy_sched.language.runtime import Condition
 _COLUMNS: Final = {attribute: column for column, attribute in TEXT_ATTRIBUTES.items()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodCount:
+class PodCount(msgspec.Struct, frozen=True, eq=False):
     """The data of a `COUNTS` op: a condition over ``param``, and its ``test``.
 
     The op's arguments are the values that the test takes besides the pod. `COUNT_ALL`, the total

@@ -13,9 +13,10 @@ operation is unknown, the result may change either way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
+
+import msgspec
 
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Call, Loop, Op
@@ -61,8 +62,7 @@ class Dependency(IntEnum):
     """The time, the attempt or the pod's group: nothing can be kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(msgspec.Struct, frozen=True):
     """What an expression reads.
 
     ``pod``: paths of PodInfo's attributes: ``("requests",)``, ``("labels", "app")`` for one key;

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -38,8 +39,7 @@ class Level(IntEnum):
     NODE = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """A loop's data: what it makes, its variables, and which roots it has.
 
     The op's arguments are the list, then ``errors`` stage errors, then the mask (if ``masked``),
@@ -98,8 +98,7 @@ class Op:
 MIXED: Final = Op(ops.NONE, (), None, "", Level.NODE)
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """A place where an expression can fail: the kind (PS601..607), a detail, and the position."""
 
     kind: int

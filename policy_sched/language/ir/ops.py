@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 #: Units of an operation on arrays that is one pass over them.
 ONE_PASS: Final = 0.25
@@ -67,8 +68,7 @@ class LoopKind(Enum):
         self.over_rows = over_rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpKind:
+class OpKind(msgspec.Struct, frozen=True, eq=False):
     """A kind of operation; compared by identity.
 
     ``scalar`` is its Python text for one row, ``vector`` its NumPy text for many, "" if it has

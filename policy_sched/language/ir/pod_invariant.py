@@ -12,8 +12,9 @@ numbers of the pod. Where one of them is too great, the plain function is called
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
 from policy_sched.language.ir import ops
@@ -25,8 +26,7 @@ from policy_sched.language.values import INT_MAX, INT_MIN
 _KEPT = frozenset("bife")
 
 
-@dataclass(frozen=True, slots=True)
-class PodInvariants:
+class PodInvariants(msgspec.Struct, frozen=True):
     """The columns that a function of all rows takes as arguments: static ones, and dynamic ones."""
 
     static: tuple[Op, ...]

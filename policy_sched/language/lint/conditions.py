@@ -8,11 +8,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from typing import Final
 
+import msgspec
+
 from policy_sched.language.check import Checked, CheckedPolicy, children
-from policy_sched.language.diagnostics import PolicySource, Problem, Rule, StepRule, Text
+from policy_sched.language.diagnostics import (
+    PolicySource,
+    Problem,
+    Rule,
+    StepRule,
+    Text,
+    field_names,
+)
 from policy_sched.language.ir import Site, ops
 from policy_sched.language.lower import Constant, Refusal, Value, make_lowering
 from policy_sched.language.syntax import Span, ast
@@ -21,16 +29,14 @@ from policy_sched.language.values import KINDS, types
 VARIABLES = "variables."
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A problem, and the text that it is in."""
 
     problem: Problem
     text: Text
 
 
-@dataclass(frozen=True, slots=True)
-class AbstractResult:
+class AbstractResult(msgspec.Struct, frozen=True):
     """The compiler's result for an expression: its value if constant, and where it fails.
 
     ``sites``: places of possible errors; of a call that may fail in any way there are several.
@@ -150,20 +156,9 @@ def expressions(policy: CheckedPolicy) -> Iterator[tuple[Checked, bool]]:
     """Yield the expressions of all sections, and whether each is a condition."""
     yield from ((checked, False) for _, checked in policy.variables)
     yield from ((checked, True) for checked in policy.match_conditions)
-    for name in _fields(type(policy)):
+    for name in field_names(type(policy)):
         if name not in ("variables", "match_conditions", "functions"):
             yield from _inside(getattr(policy, name), rule=False)
-
-
-_FIELDS: Final[dict[type, tuple[str, ...]]] = {}
-
-
-def _fields(record: type) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields; of another class none."""
-    if record not in _FIELDS:
-        found = fields(record) if is_dataclass(record) else ()
-        _FIELDS[record] = tuple(one.name for one in found)
-    return _FIELDS[record]
 
 
 def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
@@ -174,7 +169,7 @@ def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
             yield from _inside(one, rule=rule)
     else:
         condition = isinstance(value, Rule | StepRule)
-        for name in _fields(type(value)):
+        for name in field_names(type(value)):
             yield from _inside(getattr(value, name), rule=condition and name == "expression")
 
 

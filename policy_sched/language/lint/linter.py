@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check import Checked, CheckedPolicy, diagnostic
@@ -37,15 +39,14 @@ _WELL_KNOWN_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernet
 """Taints that Kubernetes puts on nodes that are not well: rarely there in a snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(msgspec.Struct, frozen=True):
     """The names of a snapshot. ``labels`` and ``annotations`` are by kind: Node, Pod, Namespace.
 
     If a kind is missing or None, the snapshot has no such names, and none is checked.
     """
 
-    labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    annotations: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    labels: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     resources: frozenset[str] | None = None
     taints: frozenset[str] | None = None
     priority_classes: frozenset[str] | None = None
@@ -55,8 +56,7 @@ class Vocabulary:
     """Capacities of devices, in every spelling."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
+class _Name(msgspec.Struct, frozen=True):
     """A constant that names something, what it names, and the names that there are.
 
     ``word``: the name, where the constant holds more than that.

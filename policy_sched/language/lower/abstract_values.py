@@ -10,9 +10,10 @@ filtered and mapped is a loop that has not run yet (`Comprehension`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from policy_sched.language.ir import Op
 from policy_sched.language.runtime import NO_DOMAIN, NOTHING, Activation
@@ -47,8 +48,7 @@ from policy_sched.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UnitOf(types.QuantityType):
+class UnitOf(types.QuantityType, frozen=True):
     """The type of a resource's amount whose name is known at run time, before the node is.
 
     ``scale`` is how many of the resource's units make one: 1000 of cpu, 1 of all others.
@@ -57,8 +57,7 @@ class UnitOf(types.QuantityType):
     scale: Op | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     """A value known at compile time: a Python value of the type's form."""
 
     value: Any
@@ -70,8 +69,7 @@ class Constant:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A value at run time; ``err`` is None where it is proved that there is no error."""
 
     op: Op
@@ -80,8 +78,7 @@ class Value:
     range: Interval = DOUBLES
 
 
-@dataclass(frozen=True, slots=True)
-class Opt:
+class Opt(msgspec.Struct, frozen=True):
     """An optional: whether it is present (a bool without error), and the value if it is."""
 
     present: Constant | Value
@@ -90,16 +87,14 @@ class Opt:
     type: types.Type
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRecord:
+class NodeRecord(msgspec.Struct, frozen=True):
     """The node under evaluation."""
 
     type: types.Type
     err: Op | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRecord:
+class ImageRecord(msgspec.Struct, frozen=True):
     """An image of the node, by a name that is known before the node is."""
 
     name: Constant | Value
@@ -107,8 +102,7 @@ class ImageRecord:
     err: Op | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMap:
+class NodeMap(msgspec.Struct, frozen=True):
     """A map or resources of the node, as a family of columns (``label``, ``free``, ...)."""
 
     family: str
@@ -116,8 +110,7 @@ class NodeMap:
     err: Op | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedList:
+class MaskedList(msgspec.Struct, frozen=True):
     """A list of values of which each is there where its mask (None: always) is true."""
 
     items: tuple[tuple[Value | None, Abstract], ...]
@@ -125,8 +118,7 @@ class MaskedList:
     type: types.Type
 
 
-@dataclass(frozen=True, slots=True)
-class Comprehension:
+class Comprehension(msgspec.Struct, frozen=True):
     """A list that is a loop over a run-time list, not run yet.
 
     ``errors`` are errors of the stages so far, inside the loop, in the order of the stages.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from policy_sched.language.ir import Level, OpKind, ops
 from policy_sched.language.lower.abstract_values import (

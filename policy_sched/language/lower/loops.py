@@ -9,8 +9,10 @@ The aggregates are size, sum, mean, deviation, weighted mean and extremes.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.language.ir import Builder, Loop, LoopKind, Op, OpKind, count_op, ops
 from policy_sched.language.lower.abstract_values import (
@@ -244,7 +246,7 @@ class AlphaRenaming:
             return self.op(value)
         if isinstance(value, tuple):
             return tuple(self._any(part) for part in value)
-        if isinstance(value, Constant) or not is_dataclass(value) or isinstance(value, type):
+        if isinstance(value, Constant) or not isinstance(value, msgspec.Struct):
             return value
         if isinstance(value, Comprehension):
             source = self.op(value.source)
@@ -253,7 +255,7 @@ class AlphaRenaming:
                 self.variable(value.index, source)
         if type(value).__module__ != Value.__module__:
             return value
-        parts = {f.name: self._any(getattr(value, f.name)) for f in fields(value)}
+        parts = {name: self._any(getattr(value, name)) for name in value.__struct_fields__}
         return type(value)(**parts)
 
 

@@ -11,9 +11,10 @@ meet it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from policy_sched.language.lower.abstract_values import (
     Abstract,

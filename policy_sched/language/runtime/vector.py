@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -389,8 +389,7 @@ _SURE_SUM: Final = 2.0**62
 _DTYPES: Final = {"b": np.bool_, "i": np.int64, "s": np.int32}
 
 
-@dataclass(frozen=True, slots=True)
-class TextCall:
+class TextCall(msgspec.Struct, frozen=True):
     """A builtin of a text: the place of the text among its arguments, and the result's rep."""
 
     function: Callable[..., Any]

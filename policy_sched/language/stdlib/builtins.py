@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.language.stdlib import (
     builtins_collections,
@@ -39,8 +40,7 @@ def is_sized(function: Callable[..., Any]) -> bool:
     return getattr(function, "__module__", "") in _SIZED and function not in _CHEAP
 
 
-@dataclass(frozen=True, slots=True)
-class Builtin:
+class Builtin(msgspec.Struct, frozen=True):
     """A function over plain values; ``fallible`` ones may raise Fault."""
 
     function: Callable[..., Any]

@@ -10,9 +10,10 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.language.runtime import int64
 from policy_sched.language.stdlib.builtins_math import double_quotient, maybe
@@ -39,8 +40,7 @@ _DIGITS: Final = 19
 _LABEL: Final = re.compile(r"0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A version; ``order`` compares as the versions do."""
 
     major: int

@@ -10,7 +10,6 @@ variable's word is `any`); builtins are keyed by it. A method's receiver is its 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
+
 from policy_sched.cluster.tables import MAX_IMAGE
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
@@ -26,8 +27,7 @@ from policy_sched.language.values import types
 Kind = Literal["function", "method", "either", "operator"]
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(msgspec.Struct, frozen=True):
     """One way to call one name.
 
     ``params`` has the receiver first; ``variadic`` repeats the last one (at least once).
@@ -150,8 +150,7 @@ def read_overloads(
             yield _overload(signature, group, row, records)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """An overload and its result for some arguments; ``clash`` names dimensions that differ."""
 
     overload: Overload
@@ -174,7 +173,7 @@ def choose(
     first = found[0]
     results = {choice.result for choice in found}
     if len(results) > 1 and not all(types.is_known(a) for a in args):
-        return dataclasses.replace(first, result=types.DYN if dynamic else types.UNKNOWN)
+        return msgspec.structs.replace(first, result=types.DYN if dynamic else types.UNKNOWN)
     return first
 
 
@@ -213,15 +212,15 @@ def settle(tree: ast.Core, dimension: str) -> ast.Core:
     kind = types.quantity_of(dimension)
     if isinstance(tree, ast.Call):
         args = tuple(settle(arg, dimension) for arg in tree.args)
-        return dataclasses.replace(tree, type=kind, args=args)
+        return msgspec.structs.replace(tree, type=kind, args=args)
     if isinstance(tree, ast.Cond):
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             tree,
             type=kind,
             then=settle(tree.then, dimension),
             otherwise=settle(tree.otherwise, dimension),
         )
-    return dataclasses.replace(tree, type=kind)
+    return msgspec.structs.replace(tree, type=kind)
 
 
 def closest(
@@ -267,8 +266,7 @@ _ORDERED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RecordField:
+class RecordField(msgspec.Struct, frozen=True):
     """A field of a record; ``range`` bounds an int's values (inclusive) where that is known."""
 
     name: str
@@ -315,8 +313,7 @@ class Section:
     example: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MacroForms:
+class MacroForms(msgspec.Struct, frozen=True):
     """A macro that is written as a method: the arguments of each form, and what it gives."""
 
     name: str

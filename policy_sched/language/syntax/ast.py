@@ -8,37 +8,59 @@ it is wrong: problems have been reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from functools import cache
+from operator import attrgetter
+
+import msgspec
 
 from policy_sched.language.values import types
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A half-open range of character offsets in one expression's text."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Core:
+class _Tree(msgspec.Struct, frozen=True, eq=False):
+    """A node of either tree; equal nodes may stand at different places in the text."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        compared = _compared(type(self))
+        return bool(compared(self) == compared(other))
+
+    def __ne__(self, other: object) -> bool:  # Struct's own knows nothing of the above
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(_compared(type(self))(self))
+
+
+@cache
+def _compared(kind: type[_Tree]) -> Callable[[object], object]:
+    """Return what reads the fields that count when nodes are compared: all but the places."""
+    names = [name for name in kind.__struct_fields__ if not name.endswith("span")]
+    return attrgetter(*names) if names else lambda _: ()
+
+
+class Core(_Tree, frozen=True, kw_only=True):
     """Anything that has a type and a place in the text."""
 
     type: types.Type
-    span: Span = field(compare=False)
+    span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Const(Core):
+class Const(Core, frozen=True, kw_only=True):
     """A literal: bool, int, float, str, or (durations, timestamps) int nanoseconds."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Var(Core):
+class Var(Core, frozen=True, kw_only=True):
     """A name: a variable of the environment, a macro variable, or a function's parameter.
 
     ``variables.x`` is ``Var("variables.x")``; macro variables are made unique by the checker
@@ -48,16 +70,14 @@ class Var(Core):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field(Core):
+class Field(Core, frozen=True, kw_only=True):
     """A record's field, by the name that the author wrote (``hostPorts``)."""
 
     operand: Core
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Index(Core):
+class Index(Core, frozen=True, kw_only=True):
     """``operand[index]``: a map's or resources' value, a list's element. Strict: may error.
 
     ``optional`` is true for ``operand[?index]``, whose type is an optional. A ``.?field``
@@ -69,38 +89,33 @@ class Index(Core):
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Has(Core):
+class Has(Core, frozen=True, kw_only=True):
     """``has(operand.key)`` over a map or resources: is there such a key. Never errs by itself."""
 
     operand: Core
     key: Core
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Core):
+class Call(Core, frozen=True, kw_only=True):
     """An operator, function or method, resolved to the id of one overload."""
 
     overload: str
     args: tuple[Core, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class And(Core):
+class And(Core, frozen=True, kw_only=True):
     """``a && b && c``, absorbing errors as CEL does."""
 
     args: tuple[Core, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Or(Core):
+class Or(Core, frozen=True, kw_only=True):
     """``a || b || c``, absorbing errors as CEL does."""
 
     args: tuple[Core, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cond(Core):
+class Cond(Core, frozen=True, kw_only=True):
     """``test ? then : otherwise``; an error in ``test`` is its own, a branch's only if taken."""
 
     test: Core
@@ -108,16 +123,14 @@ class Cond(Core):
     otherwise: Core
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListLit(Core):
+class ListLit(Core, frozen=True, kw_only=True):
     """``[a, b, ?c]``; ``optional[i]`` is whether element i was written with ``?``."""
 
     elements: tuple[Core, ...]
     optional: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapLit(Core):
+class MapLit(Core, frozen=True, kw_only=True):
     """``{k: v, ?k2: o}``, in source order."""
 
     keys: tuple[Core, ...]
@@ -125,8 +138,7 @@ class MapLit(Core):
     optional: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Let(Core):
+class Let(Core, frozen=True, kw_only=True):
     """``cel.bind(name, value, body)``: value is evaluated when body first reads it."""
 
     name: str
@@ -134,8 +146,7 @@ class Let(Core):
     body: Core
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Macro(Core):
+class Macro(Core, frozen=True, kw_only=True):
     """An iteration over a list or a map's keys.
 
     ``kind``: all, exists, existsOne, filter, map, transformList, transformMap, optMap,
@@ -152,16 +163,14 @@ class Macro(Core):
     body: Core | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserCall(Core):
+class UserCall(Core, frozen=True, kw_only=True):
     """A call of a policy's own function; the compiler inlines it."""
 
     name: str
     args: tuple[Core, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UserFunction:
+class UserFunction(msgspec.Struct, frozen=True):
     """A function of a policy's ``functions`` section: parameters by unique name, and the body."""
 
     name: str
@@ -169,22 +178,19 @@ class UserFunction:
     body: Core
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(_Tree, frozen=True, kw_only=True):
     """Anything that was written, with the characters that it covers."""
 
-    span: Span = field(compare=False)
+    span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Literal(Node):
+class Literal(Node, frozen=True, kw_only=True):
     """``true``, ``1``, ``1.5``, ``"text"``; the value's Python type is the literal's type."""
 
     value: bool | int | float | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CelLiteral(Node):
+class CelLiteral(Node, frozen=True, kw_only=True):
     """``1u``, ``b"text"`` or ``null``, which CEL has and rules have not.
 
     ``kind``: uint, bytes or null_type.
@@ -194,31 +200,27 @@ class CelLiteral(Node):
     value: int | bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bad(Node):
+class Bad(Node, frozen=True, kw_only=True):
     """A part that was parsed, reported and dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ident(Node):
+class Ident(Node, frozen=True, kw_only=True):
     """``pod``"""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Select(Node):
+class Select(Node, frozen=True, kw_only=True):
     """``operand.name``, ``operand.?name`` and ``operand.`na/me` ``."""
 
     operand: Node
     name: str
-    name_span: Span = field(compare=False)
+    name_span: Span
     optional: bool = False
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexExpr(Node):
+class IndexExpr(Node, frozen=True, kw_only=True):
     """``operand[index]`` and ``operand[?index]``."""
 
     operand: Node
@@ -226,35 +228,31 @@ class IndexExpr(Node):
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallExpr(Node):
+class CallExpr(Node, frozen=True, kw_only=True):
     """``name(args)``"""
 
     name: str
     args: tuple[Node, ...]
-    name_span: Span = field(compare=False)
+    name_span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodExpr(Node):
+class MethodExpr(Node, frozen=True, kw_only=True):
     """``target.name(args)``, also where ``target.name`` is a function's dotted name."""
 
     target: Node
     name: str
     args: tuple[Node, ...]
-    name_span: Span = field(compare=False)
+    name_span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListExpr(Node):
+class ListExpr(Node, frozen=True, kw_only=True):
     """``[a, ?b]``; ``optional[i]`` is whether element i was written with ``?``."""
 
     elements: tuple[Node, ...]
     optional: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapExpr(Node):
+class MapExpr(Node, frozen=True, kw_only=True):
     """``{k: v, ?k: o}``"""
 
     keys: tuple[Node, ...]
@@ -262,40 +260,35 @@ class MapExpr(Node):
     optional: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unary(Node):
+class Unary(Node, frozen=True, kw_only=True):
     """``!operand`` and ``-operand``."""
 
     op: str
     operand: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Node):
+class Binary(Node, frozen=True, kw_only=True):
     """``left op right`` for arithmetic, comparison and ``in``."""
 
     op: str
     left: Node
     right: Node
-    op_span: Span = field(compare=False)
+    op_span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AndExpr(Node):
+class AndExpr(Node, frozen=True, kw_only=True):
     """``a && b && c``"""
 
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrExpr(Node):
+class OrExpr(Node, frozen=True, kw_only=True):
     """``a || b || c``"""
 
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CondExpr(Node):
+class CondExpr(Node, frozen=True, kw_only=True):
     """``test ? then : otherwise``"""
 
     test: Node

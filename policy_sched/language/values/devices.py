@@ -6,8 +6,9 @@ The attributes are the fields of the records under their Python names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.model import Taint
 
@@ -51,8 +52,7 @@ class QualifiedNames(dict[str, Any]):
         return QualifiedNames, (self._domain[:-1], dict(self))
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeFacts:
+class AttributeFacts(msgspec.Struct, frozen=True):
     """An attribute of a device; one of the fields has its value, the others are zero."""
 
     string: str = ""
@@ -61,8 +61,7 @@ class AttributeFacts:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceFacts:
+class DeviceFacts(msgspec.Struct, frozen=True, eq=False):
     """A device on a node. Amounts are in scheduler units, by name of the capacity.
 
     ``index`` is its place in the order in which kube-scheduler tries the node's devices.
@@ -72,18 +71,17 @@ class DeviceFacts:
     pool: str = ""
     name: str = ""
     index: int = 0
-    attributes: Mapping[str, AttributeFacts] = field(default_factory=dict)
-    capacity: Mapping[str, int] = field(default_factory=dict)
-    free: Mapping[str, int] = field(default_factory=dict)
-    consumed: Mapping[str, int] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeFacts] = msgspec.field(default_factory=dict)
+    capacity: Mapping[str, int] = msgspec.field(default_factory=dict)
+    free: Mapping[str, int] = msgspec.field(default_factory=dict)
+    consumed: Mapping[str, int] = msgspec.field(default_factory=dict)
     allow_multiple_allocations: bool = False
     allocated: bool = False
     shares: int = 0
     taints: tuple[Taint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestFacts:
+class RequestFacts(msgspec.Struct, frozen=True, eq=False):
     """A request of a claim for devices; ``count`` is 0 where it asks for all of them."""
 
     name: str = ""
@@ -91,21 +89,19 @@ class RequestFacts:
     allocation_mode: str = ""
     count: int = 0
     admin_access: bool = False
-    capacity: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AllocatedDeviceFacts:
+class AllocatedDeviceFacts(msgspec.Struct, frozen=True, eq=False):
     """A device that a request would get, with its score."""
 
     request: str = ""
     device: DeviceFacts = DeviceFacts()
     score: float = 0.0
-    consumed_capacity: Mapping[str, int] = field(default_factory=dict)
+    consumed_capacity: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AllocationFacts:
+class AllocationFacts(msgspec.Struct, frozen=True, eq=False):
     """What the pod's claims would get on a node."""
 
     devices: tuple[AllocatedDeviceFacts, ...] = ()

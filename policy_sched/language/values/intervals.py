@@ -9,8 +9,9 @@ on members of its arguments. Int results are not cut to int64; `fits` returns wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -20,8 +21,7 @@ EXACT: Final = 2**53
 _SLACK: Final = 2.0**-50
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """All numbers from ``lo`` to ``hi``, and NaN if ``nan``."""
 
     lo: float

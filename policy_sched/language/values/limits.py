@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.errors import PolicySchedError
 
 KINDS: Final = (
@@ -42,15 +44,13 @@ class Fault(Exception):  # noqa: N818  # an error value of the language, not one
         self.kind = kind
 
 
-@dataclass(frozen=True, slots=True)
-class Some:
+class Some(msgspec.Struct, frozen=True):
     """A present optional; an absent one is None."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """The failure of an expression: the kind of error and its message."""
 
     kind: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +25,7 @@ from policy_sched.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
+class ImageFacts(msgspec.Struct, frozen=True):
     """An image of a node: its size, and how many nodes have it."""
 
     size_bytes: int = 0

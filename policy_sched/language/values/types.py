@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Type:
+
+class Type(msgspec.Struct, frozen=True):
     """A scalar type, named as in CEL; also the base of the parametrised types below."""
 
     name: str
@@ -18,8 +18,7 @@ class Type:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class QuantityType(Type):
+class QuantityType(Type, frozen=True):
     """An int64 in the scheduler's unit of its dimension.
 
     ``dimension``: ``cpu`` (unit: one thousandth of a core), ``bytes`` or ``count`` (unit: one),
@@ -31,8 +30,7 @@ class QuantityType(Type):
     dimension: str = "any"
 
 
-@dataclass(frozen=True, slots=True)
-class ListType(Type):
+class ListType(Type, frozen=True):
     """A list whose elements all have one type."""
 
     name: str
@@ -42,8 +40,7 @@ class ListType(Type):
         return f"list({self.element})"
 
 
-@dataclass(frozen=True, slots=True)
-class MapType(Type):
+class MapType(Type, frozen=True):
     """A map from ``key`` (string, int or bool) to ``value``."""
 
     name: str
@@ -54,8 +51,7 @@ class MapType(Type):
         return f"map({self.key}, {self.value})"
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalType(Type):
+class OptionalType(Type, frozen=True):
     """A value that may be absent."""
 
     name: str
@@ -65,8 +61,7 @@ class OptionalType(Type):
         return f"optional({self.element})"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordType(Type):
+class RecordType(Type, frozen=True):
     """A record with named fields: one of the environment's, or a mapping of params.
 
     ``fields`` is empty for the environment's records (Pod, Node, ...).
@@ -121,8 +116,7 @@ def record(name: str) -> RecordType:
     return RecordType(name)
 
 
-@dataclass(frozen=True, slots=True)
-class TypeVariable(Type):
+class TypeVariable(Type, frozen=True):
     """A type that an overload leaves open; ``allowed`` names the types it may be (empty: any)."""
 
     allowed: frozenset[str] = frozenset()

@@ -8,9 +8,10 @@ policies.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
+
+import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.framework import CONFIGURED, Handle
@@ -83,8 +84,7 @@ class PluginCache:
         self._made = {key: made for key, made in self._made.items() if key in self._used}
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledPlan:
+class CompiledPlan(msgspec.Struct, frozen=True):
     """A profile's plan with its policies compiled; it knows no cluster yet.
 
     ``hashes``: of every plugin, by name. Plans are the same in every process.

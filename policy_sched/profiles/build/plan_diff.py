@@ -8,8 +8,9 @@ reject more pods, and a score never makes a pod schedulable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from policy_sched.profiles.build.compile import PluginHash
 from policy_sched.profiles.build.pipeline import CompiledPlan
@@ -39,8 +40,7 @@ RESTART: Final = (
 """Settings that take effect only after a restart."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanDiff:
+class PlanDiff(msgspec.Struct, frozen=True):
     """What a new set changes; profiles by schedulerName, sorted.
 
     ``policies``: names of the policies that were added, removed or changed; ``gone``: those that
@@ -58,7 +58,7 @@ class PlanDiff:
     filters: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
     queue_sort: bool = False
-    void: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    void: Mapping[str, frozenset[str] | None] = msgspec.field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, Final, TextIO
 
+import msgspec
+
 from policy_sched.errors import Diagnostic, Severity, bounded
 from policy_sched.language import problems_of
 from policy_sched.language.cel import DeviceNames, check_selector, unknown_attributes
@@ -57,8 +59,7 @@ CheckEach = Callable[[CheckOne, Sequence[LoadedPolicy]], list[tuple[list[Diagnos
 """Applies the check of one policy to many, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkup:
+class Checkup(msgspec.Struct, frozen=True):
     """The files and policies that were checked, and their diagnostics in file order.
 
     ``seconds``: how long reading and checking each file took.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from policy_sched.language.ir import Cost
 from policy_sched.profiles.build import compiled
@@ -11,8 +12,7 @@ from policy_sched.profiles.load import LoadedPolicy, policy_source
 from policy_sched.report import Document, table
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """The cost of a section of a policy for each pod: usually, and where every node has changed."""
 
     policy: str
@@ -21,8 +21,7 @@ class Estimate:
     full: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class CostReport:
+class CostReport(msgspec.Struct, frozen=True):
     """The estimated time that rules take for one pod on a cluster of ``nodes`` nodes."""
 
     estimates: tuple[Estimate, ...]

@@ -9,9 +9,9 @@ many pods every n-th is taken, so that there are at most `SAMPLE`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from policy_sched.cluster import Cache
@@ -53,8 +53,7 @@ _OF_THE_MOMENT: Final = frozenset({"now", "queue", "podGroup", "cycle", "allocat
 """What a snapshot does not hold: rules that read it are not evaluated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """A cluster as it was: its names, its nodes with what runs there, and a sample of its pods."""
 
     vocabulary: Vocabulary

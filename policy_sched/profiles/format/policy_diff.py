@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields
 from typing import Final
 
-from policy_sched.language.diagnostics import PolicySource, Text
+import msgspec
+
+from policy_sched.language.diagnostics import PolicySource, Text, field_names
 from policy_sched.language.format import plain_expression
 from policy_sched.model import NOTHING, Requirement, Selector
 from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings
@@ -25,8 +27,7 @@ _DIGEST: Final = 12
 """Hexadecimal digits that are shown of the hash of a certificate or key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One value that differs: where, and both values; empty on the side that has none.
 
     ``enabled``: a profile uses it on both sides, or came or went.
@@ -133,10 +134,10 @@ def _in_policy(where: str, old: PolicySource, new: PolicySource) -> Iterator[Dif
     for name in sorted({*old.params, *new.params}):
         one, other = old.params.get(name), new.params.get(name)
         yield from _value(f"{where} params.{name}", one, other)
-    for part in fields(PolicySource):
-        if part.name not in ("name", "params"):
+    for part in field_names(PolicySource):
+        if part not in ("name", "params"):
             yield from _in_section(
-                f"{where} {_camel(part.name)}", getattr(old, part.name), getattr(new, part.name)
+                f"{where} {_camel(part)}", getattr(old, part), getattr(new, part)
             )
 
 
@@ -147,10 +148,10 @@ def _in_section(where: str, old: object, new: object) -> Iterator[Difference]:
             one = old[i] if i < len(old) else None
             other = new[i] if i < len(new) else None
             yield from _in_section(f"{where}[{_label(i, one, other)}]", one, other)
-    elif is_dataclass(old) and type(old) is type(new) and not isinstance(old, Text):
-        for part in fields(old):
-            name = f"{where}.{_camel(part.name)}"
-            yield from _in_section(name, getattr(old, part.name), getattr(new, part.name))
+    elif field_names(type(old)) and type(old) is type(new) and not isinstance(old, Text):
+        for part in field_names(type(old)):
+            name = f"{where}.{_camel(part)}"
+            yield from _in_section(name, getattr(old, part), getattr(new, part))
     else:
         yield from _value(where, old, new)
 
@@ -180,8 +181,8 @@ def _text(value: object) -> str:
         return _selector(value)
     if isinstance(value, bytes):
         return f"sha256:{hashlib.sha256(value).hexdigest()[:_DIGEST]}" if value else ""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = [_text(getattr(value, part.name)) for part in fields(value)]
+    if field_names(type(value)):
+        shown = [_text(getattr(value, part)) for part in field_names(type(value))]
         return ", ".join(text for text in shown if text)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_text(value[key])}" for key in sorted(value)) + "}"

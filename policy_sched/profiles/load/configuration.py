@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 from pydantic import ValidationError
 
 from policy_sched.errors import Diagnostic, Severity
@@ -45,8 +45,7 @@ MAX_PROFILES: Final = 100
 _HEAD: Final = {"apiVersion": API_VERSION, "kind": KIND}
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(msgspec.Struct, frozen=True):
     """A configuration that could be read, with its place.
 
     ``model`` has upstream's defaults: at least one profile, each with a name. ``args`` holds
@@ -56,7 +55,7 @@ class LoadedConfig:
 
     model: KubeSchedulerConfiguration
     place: DocumentPosition
-    args: Mapping[tuple[int, str], PluginArgs] = field(default_factory=dict)
+    args: Mapping[tuple[int, str], PluginArgs] = msgspec.field(default_factory=dict)
     sound: bool = True
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import Text
@@ -27,8 +28,7 @@ _REQUESTS: Final[Mapping[str, Path]] = {
 _CLASS: Final = "DeviceClass"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSelectorText:
+class DeviceSelectorText(msgspec.Struct, frozen=True):
     """A selector's text with its place, and the object that it is of."""
 
     text: Text

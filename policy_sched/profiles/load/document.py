@@ -13,11 +13,12 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
+import msgspec
 from pydantic import ValidationError
 from yaml.nodes import ScalarNode
 
@@ -72,8 +73,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 """Files that are looked at in a directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPosition:
+class DocumentPosition(msgspec.Struct, frozen=True):
     """Position of a document: its file's name, and its marks if it was read from text."""
 
     name: str

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from policy_sched.language.diagnostics import field_names
 from policy_sched.profiles.load.document import files_below
 from policy_sched.source import MAX_BYTES
 
@@ -23,9 +24,9 @@ _COMPARED: Final[dict[type, tuple[str, ...]]] = {}
 
 
 def content_hash(value: object) -> str:
-    """Return the SHA-256 (hex) of plain data and dataclasses, the same in every process.
+    """Return the SHA-256 (hex) of plain data and records, the same in every process.
 
-    Fields of dataclasses that do not take part in comparisons do not count: places in files.
+    Fields that do not take part in comparisons do not count: places in files.
     """
     return hashlib.sha256(_canonical(value).encode()).hexdigest()
 
@@ -47,11 +48,11 @@ def _canonical(value: object) -> str:
 
 
 def _compared(kind: type) -> tuple[str, ...]:
-    """Return the fields by which objects of a dataclass are compared; none of other types."""
+    """Return the fields by which objects of a record are compared; none of other types."""
     known = _COMPARED.get(kind)
     if known is None:
-        found = fields(kind) if is_dataclass(kind) else ()
-        known = _COMPARED[kind] = tuple(field.name for field in found if field.compare)
+        apart = {one.name for one in fields(kind) if not one.compare} if is_dataclass(kind) else ()
+        known = _COMPARED[kind] = tuple(name for name in field_names(kind) if name not in apart)
     return known
 
 

@@ -8,11 +8,13 @@ it, `check` adds lints, and the language server adds positions of the cursor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Flag, auto
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.profiles.load.configuration import LoadedConfig, load_config_document
@@ -67,8 +69,7 @@ class Kinds(Flag):
 _GROUPS: Final = {Kinds.POLICIES: GROUP, Kinds.CONFIGURATIONS: f"{API_VERSION.partition('/')[0]}/"}
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedDocument:
+class LoadedDocument(msgspec.Struct, frozen=True):
     """One document: its data, and its model if it is of a kind that is read.
 
     A model with errors is mended as far as possible. ``recognized``: the document is of such a
@@ -85,8 +86,7 @@ class LoadedDocument:
     recognized: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFile:
+class LoadedFile(msgspec.Struct, frozen=True):
     """Everything that a file holds. ``problems`` are those that do not belong to a document."""
 
     name: str

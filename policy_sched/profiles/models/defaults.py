@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from policy_sched.profiles.models.problem import did_you_mean
 
@@ -96,8 +97,7 @@ TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
 GROUP_PREEMPTION: Final = "WorkloadAwarePreemption"
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGate:
+class FeatureGate(msgspec.Struct, frozen=True):
     """One gate: its stage (empty: GA), and whether it is on unless it is set.
 
     ``needs``: the gates without which it cannot be on.

@@ -7,10 +7,12 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pathlib import Path as FilePath
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
@@ -47,8 +49,7 @@ Config = str | Mapping[str, Any] | None
 TRIES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(msgspec.Struct, frozen=True):
     """The result of compiling files: plans and settings if there is no error among the problems.
 
     The settings are those of the configuration; the plans have the feature gates that are on.
@@ -64,8 +65,7 @@ class Compilation:
         return any(d.severity is Severity.ERROR for d in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFiles:
+class PolicyFiles(msgspec.Struct, frozen=True):
     """A configuration and the policies that it may name.
 
     ``config``: a file, a configuration that is data already, or None: then every policy of
@@ -77,7 +77,7 @@ class PolicyFiles:
     config: Config = None
     policies: tuple[str, ...] = ()
     max_cost_limit: int = MAX_ANNOTATED_COST
-    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    feature_gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -170,8 +170,7 @@ def compile_consistently(files: PolicyFiles) -> Compilation:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySet:
+class PolicySet(msgspec.Struct, frozen=True):
     """A policy set, compiled.
 
     ``config``: the KubeSchedulerConfiguration that decides which policies are enabled; None: each

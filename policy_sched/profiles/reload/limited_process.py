@@ -16,11 +16,12 @@ import resource
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from threading import Thread
 from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+
+import msgspec
 
 from policy_sched.errors import PolicySchedError
 
@@ -45,8 +46,7 @@ class NoAnswerError(PolicySchedError):
     """A question has no answer: its process went beyond a limit, or ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(msgspec.Struct, frozen=True):
     """What the process sends instead of an answer: why there is none."""
 
     why: str

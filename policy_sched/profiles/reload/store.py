@@ -11,8 +11,10 @@ work in a thread; `commit` belongs between two cycles.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, bounded
 from policy_sched.profiles.build import (
@@ -30,8 +32,7 @@ from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compil
 NOT_BUILT = "PS711"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySet:
+class PolicySet(msgspec.Struct, frozen=True):
     """Everything that decides, frozen; generations count from 1."""
 
     plans: tuple[CompiledPlan, ...]
@@ -56,8 +57,7 @@ class Result(StrEnum):
     """There are problems; the old set stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reload:
+class Reload(msgspec.Struct, frozen=True):
     """One reload: its result, the active set afterwards, and the changes.
 
     ``restart``: changed settings that take effect only after a restart.
@@ -66,12 +66,11 @@ class Reload:
     result: Result
     policies: PolicySet
     problems: tuple[Diagnostic, ...] = ()
-    changes: PlanDiff = field(default_factory=PlanDiff)
+    changes: PlanDiff = msgspec.field(default_factory=PlanDiff)
     restart: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoreStatus:
+class StoreStatus(msgspec.Struct, frozen=True):
     """Status for operators; times are nanoseconds since 1970.
 
     ``loaded_at``: since when the set is in force; ``succeeded_at``: when files last loaded without
@@ -87,7 +86,7 @@ class StoreStatus:
     refused_at: int = 0
     problems: tuple[Diagnostic, ...] = ()
     restart: tuple[str, ...] = ()
-    counts: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
+    counts: dict[Result, int] = msgspec.field(default_factory=lambda: dict.fromkeys(Result, 0))
 
     @property
     def healthy(self) -> bool:

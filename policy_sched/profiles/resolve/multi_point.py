@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from policy_sched.profiles.models import DEFAULT_PLUGINS, MULTI_POINT, POINT_TYPES, POINTS
 
 Enabled = tuple[str, int]
 """A plugin's name and weight, 0 where none was given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One enabled plugin, and where the file enables it: point and index; none for a default."""
 
     name: str
@@ -29,8 +30,7 @@ class Entry:
     index: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+class Lists(msgspec.Struct, frozen=True):
     """One extension point of a profile as written: entries enabled, names disabled."""
 
     enabled: tuple[Entry, ...] = ()

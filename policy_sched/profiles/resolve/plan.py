@@ -6,9 +6,10 @@ Extenders become settings of their clients; files of certificates are read here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.framework.runtime import Percentage
@@ -151,8 +152,7 @@ _HEAD: Final = {"api_version", "kind"}
 _NO_ARGS: Final[Mapping[str, Any]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilePlan:
+class ProfilePlan(msgspec.Struct, frozen=True):
     """One profile, ready to be built.
 
     ``points``: by a point's name in the configuration file (``preEnqueue`` ... ``postBind``,
