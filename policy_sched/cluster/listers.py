@@ -9,7 +9,7 @@ change with every pod that has one: the plugin that reads them listens, and note
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, TypeAlias, TypeVar
 
 from policy_sched.cluster.tables import STRUCTURE, Journal
@@ -60,6 +60,10 @@ class ApiObjects:
         if listed is None:
             listed = self._lists[kind] = tuple(self._kinds.get(kind, {}).values())
         return listed
+
+    def known(self, kind: type[ApiObject]) -> Sized:
+        """Return the collection of a kind's objects; it stays current."""
+        return self._kinds.setdefault(kind, {})
 
     def every(self) -> list[ApiObject]:
         """Return all objects, kind by kind, in order of arrival."""

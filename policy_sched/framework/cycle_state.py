@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import msgspec
+
 T = TypeVar("T")
 
 
-class CycleState:
+class CycleState(msgspec.Struct, frozen=True, eq=False):
     """Typed scratch space of one scheduling attempt.
 
     A value is stored under its own type: ``state.write(MyState(...))`` and later
     ``state.read(MyState)``. Each type has one value; plugins use types of their own.
     """
 
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[type, Any] = {}
+    _values: dict[type, Any] = msgspec.field(default_factory=dict)
 
     def write(self, value: object) -> None:
         """Keep ``value`` under its type, replacing what was there."""
@@ -39,6 +38,4 @@ class CycleState:
         The values themselves are shared: a plugin that changes a value in place (AddPod,
         RemovePod) writes a changed copy instead.
         """
-        clone = CycleState()
-        clone._values = dict(self._values)
-        return clone
+        return CycleState(dict(self._values))

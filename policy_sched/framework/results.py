@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -202,6 +203,25 @@ class RowRule:
     metered: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PodKey:
+    """One of `Signature.keys` that is None, and need not be computed, for most pods.
+
+    It is None where the pod's ``attribute`` is false or empty, and so is each of ``unless``: what
+    the plugin reads of the cluster.
+    """
+
+    function: Callable[[PodInfo], Hashable]
+    attribute: str
+    unless: tuple[Sized, ...] = ()
+
+    def __call__(self, pod: PodInfo) -> Hashable:
+        """Return the key of the pod."""
+        if attrgetter(self.attribute)(pod) or any(self.unless):
+            return self.function(pod)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """A plugin's promise: pods with equal ``fields`` get equal answers on equal nodes.
@@ -233,3 +253,5 @@ class Signature:
     gates: Callable[[PodInfo], bool] | None = None
     """Returns False for pods that PreEnqueue lets in whatever the cluster holds, so that it need
     not run. Without it PreEnqueue runs for every pod."""
+    gate_fields: frozenset[tuple[str, ...]] = frozenset()
+    """What ``gates`` reads: it is called once for pods with equal fields."""

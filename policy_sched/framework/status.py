@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+import msgspec
+
 
 class Code(StrEnum):
     """The kind of an answer; each member names what happens next. Names are kube-scheduler's."""
@@ -89,7 +91,7 @@ class Wait(Protocol):
         """Return the answer at ``now`` (nanoseconds since 1970), None while there is none."""
 
 
-class PendingStatus:
+class PendingStatus(msgspec.Struct, eq=False):
     """Work that has begun.
 
     ``poll`` is called whenever an API object has changed and at least once a second; it returns
@@ -97,20 +99,15 @@ class PendingStatus:
     ``given`` is the answer, once there is one.
     """
 
-    __slots__ = ("_poll", "deadline", "given", "wake")
-
-    def __init__(
-        self, poll: Callable[[], Status | None] | None = None, deadline: int | None = None
-    ) -> None:
-        self.wake: Callable[[], None] | None = None
-        self.deadline = deadline
-        self.given: Status | None = None
-        self._poll = poll
+    poll: Callable[[], Status | None] | None = None
+    deadline: int | None = None
+    given: Status | None = None
+    wake: Callable[[], None] | None = None
 
     @property
     def polled(self) -> bool:
         """Whether there is a function to poll."""
-        return self._poll is not None
+        return self.poll is not None
 
     def finish(self, status: Status) -> None:
         """Set the result; later calls are ignored."""
@@ -121,8 +118,8 @@ class PendingStatus:
 
     def answer(self, now: int) -> Status | None:
         """Return the answer; Error after the deadline, None while there is none."""
-        if self.given is None and self._poll is not None:
-            self.given = self._poll()
+        if self.given is None and self.poll is not None:
+            self.given = self.poll()
         if self.given is None and self.deadline is not None and now >= self.deadline:
             self.given = Status(Code.ERROR, (TOO_LATE,))
         return self.given

@@ -49,8 +49,10 @@ _EAGER: Final = (
     "has_pod_affinity",
     "host_ports",
     "images",
+    "container_count",
     "key",
     "labels",
+    "may_need_features",
     "may_use_devices",
     "name",
     "namespace",
@@ -73,7 +75,6 @@ _LAZY: Final = (
     "affinity_terms",
     "annotations",
     "annotations_key",
-    "container_count",
     "containers",
     "creation_time",
     "host_network",
@@ -105,7 +106,8 @@ class PodInfo:
     whose name ends in ``_key`` are sorted tuples, equal exactly where the mapping is equal.
     ``non_zero_requests`` is what a pending pod counts for in scoring, ``non_zero_added`` what it
     adds to its node (`requests.Totals`). Where ``may_use_devices`` is false a pod has neither
-    resource claims nor extended resources. ``node_name`` is set by the cache when the pod is
+    resource claims nor extended resources; where ``may_need_features`` is false, it needs no
+    feature that nodes declare. ``node_name`` is set by the cache when the pod is
     assumed; nothing else changes after a PodInfo is made. ``pending_form`` is set on what `running`
     returns, and nowhere else.
     """
@@ -160,11 +162,12 @@ class PodInfo:
     non_zero_requests_key: tuple[tuple[str, int], ...]
     limits: dict[str, int]
     limits_key: tuple[tuple[str, int], ...]
+    may_need_features: bool
     may_use_devices: bool
     pending_form: PodInfo
 
     @classmethod
-    def of(cls, pod: Pod) -> PodInfo:
+    def of(cls, pod: Pod) -> PodInfo:  # noqa: PLR0915 - a statement for each attribute
         """Return the PodInfo of a pod. Raises ValueError if a quantity is not valid."""
         self = cls.__new__(cls)
         meta, spec, status = pod.metadata, pod.spec, pod.status
@@ -191,6 +194,7 @@ class PodInfo:
         self.non_zero_requests_key = total.non_zero_key
         self.non_zero_added = total.non_zero_added
         self.may_use_devices = total.has_others or bool(spec.resource_claims)
+        self.container_count = len(spec.init_containers) + len(spec.containers)
         affinity = spec.affinity
         if affinity is None:
             self.node_affinity = None
@@ -211,12 +215,15 @@ class PodInfo:
         self.terminating = meta.deletion_timestamp is not None
         self.start_time = 0 if status.start_time is None else nanoseconds(status.start_time)
         images, exposed = [], False
+        featured = spec.host_network
         for container in (*spec.init_containers, *spec.containers):
+            featured = featured or bool(container.restart_policy_rules)
             image = container.image
             # Most names have a tag; a colon before the last slash belongs to a port.
             images.append(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
             for port in container.ports:
                 exposed = exposed or port.host_port > 0
+        self.may_need_features = featured
         self.images = (*images, *_volume_images(spec)) if spec.volumes else tuple(images)
         self.host_ports = _host_ports(spec) if exposed else ()
         return self
@@ -369,7 +376,6 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any] | Pod]]]
     ),
     "annotations": lambda i: i.pod.metadata.annotations,
     "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
-    "container_count": lambda i: len(i.pod.spec.init_containers) + len(i.pod.spec.containers),
     "containers": _containers,
     "creation_time": lambda i: nanoseconds(i.pod.metadata.creation_timestamp),
     "host_network": lambda i: i.pod.spec.host_network,

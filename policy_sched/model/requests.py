@@ -11,8 +11,9 @@ The quality-of-service class is computed for pods without one in their status.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter, methodcaller
 from typing import Final
 
 import msgspec
@@ -139,8 +140,13 @@ def totals(pod: Pod) -> Totals:
         and not status.container_statuses
         and not status.allocated_resources
     ):
-        return _plain_totals(*[tuple(c.resources.requests.items()) for c in spec.containers])
+        amounts: Iterable[dict[str, Amount]] = map(_requests, spec.containers)
+        return _plain_totals(*map(tuple, map(_items, amounts)))
     return _general_totals(pod)
+
+
+_requests: Final = attrgetter("resources.requests")
+_items: Final = methodcaller("items")
 
 
 @lru_cache(maxsize=16_384)

@@ -36,8 +36,9 @@ class DefaultBinder:
 class Answer(PendingStatus):
     """The API server's response to a binding."""
 
-    __slots__ = ()
-
     def done(self, error: ClusterError | None) -> None:
         """Take it."""
-        self.finish(SUCCESS if error is None else Status(Code.ERROR, (str(error),)))
+        if error is None and self.wake is None:
+            self.given = SUCCESS  # at once, as `finish` does
+        else:
+            self.finish(SUCCESS if error is None else Status(Code.ERROR, (str(error),)))

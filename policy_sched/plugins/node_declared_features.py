@@ -16,6 +16,7 @@ from policy_sched.framework import (
     Code,
     FilterResult,
     Handle,
+    PodKey,
     PreFilterResult,
     Rows,
     Scope,
@@ -119,7 +120,7 @@ class NodeDeclaredFeatures:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Pods that need the same are answered alike."""
-        return Signature(frozenset(), Scope.STATIC, proved=True, keys=(_key,))
+        return Signature(frozenset(), Scope.STATIC, proved=True, keys=(_KEY,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -144,11 +145,4 @@ class NodeDeclaredFeatures:
         return FilterResult.of(np.array(lacking, np.int16), _UNFIT)
 
 
-def _key(pod: PodInfo) -> frozenset[str] | None:
-    """Return what a pod needs; for most pods nothing is called to find out that it is nothing."""
-    spec = pod.pod.spec
-    if not spec.host_network and not spec.init_containers and len(spec.containers) == 1:
-        (only,) = spec.containers
-        if not only.restart_policy_rules:
-            return None
-    return needed(pod) or None
+_KEY: Final = PodKey(lambda pod: needed(pod) or None, "may_need_features")

@@ -90,7 +90,10 @@ class SchedulingQueue:
             return self.update(pod)
         now = self._clock()
         queued = self._pods[pod.uid] = QueuedPod(pod, now, now)
-        if not self._is_gated(queued, cause, now):
+        plugin = "" if self._gate is None else self._gate(pod, "")
+        if plugin:
+            self._keep_gated(queued, plugin, cause, now)
+        else:
             self._make_ready(queued, cause, now)
         return queued
 

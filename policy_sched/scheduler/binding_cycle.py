@@ -1,10 +1,10 @@
 """From a chosen node to a bound pod: assume, reserve, permit, pre-bind, bind; and all undone.
 
-Theory of operation. Assume, Reserve and Permit run at once. The rest is a generator that yields
-whatever the pod waits for: permission, a PreBind plugin, an answer of the cluster; other pods are
-decided meanwhile, and it is resumed when there may be an answer. A pod that waits for nothing runs
-straight through. Whatever fails after the pod was assumed is undone in reverse: Unreserve of every
-Reserve plugin, then the cache forgets the pod.
+Theory of operation. Assume, Reserve and Permit run at once, and so does Bind for a pod that neither
+Permit nor a PreBind plugin holds up. The rest is a generator that yields whatever the pod waits
+for: permission, a PreBind plugin, an answer of the cluster; other pods are decided meanwhile, and
+it is resumed when there may be an answer. Whatever fails after the pod was assumed is undone in
+reverse: Unreserve of every Reserve plugin, then the cache forgets the pod.
 """
 
 from __future__ import annotations
@@ -84,7 +84,43 @@ def reserve_and_permit(
     return status, None
 
 
-def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handle: Handle) -> Steps:
+def begin_binding(
+    attempt: Attempt, node: str, waiting: WaitingPod | None, handle: Handle
+) -> Status | Steps:
+    """Begin the binding; return how it ended, or the steps that are left."""
+    hooks = attempt.hooks
+    if (
+        waiting is not None
+        or hooks["pre_bind"]
+        or hooks["pre_bind_pre_flight"]
+        or attempt.profile.extenders
+    ):
+        return _binding_cycle(attempt, node, waiting, handle)
+    attempt.permitted = attempt.sent = True
+    runner = attempt.profile.runner
+    if runner.recorder is not None:
+        runner.note_empty("pre_bind_pre_flight", "pre_bind")
+    try:
+        found = runner.run("bind", attempt.state, attempt.queued.info, node)
+    except PluginError as error:
+        return Status(Code.ERROR, (str(error),))
+    if isinstance(found.answer, PendingStatus):
+        return _awaited(found, attempt, node, handle)
+    return _bound(found, attempt, node, handle)
+
+
+def _awaited(found: PointResult, attempt: Attempt, node: str, handle: Handle) -> Steps:
+    """Wait for the answer of Bind."""
+    try:
+        found = yield from _finished("bind", found, attempt, node, handle)
+    except PluginError as error:
+        return Status(Code.ERROR, (str(error),))
+    return _bound(found, attempt, node, handle)
+
+
+def _binding_cycle(
+    attempt: Attempt, node: str, waiting: WaitingPod | None, handle: Handle
+) -> Steps:
     """Wait for permission, run PreBind, Bind and PostBind; nothing is undone here."""
     pod, runner, hooks = attempt.queued.info, attempt.profile.runner, attempt.hooks
     pre_binds = bool(hooks["pre_bind"] or hooks["pre_bind_pre_flight"])
@@ -114,18 +150,14 @@ def binding_cycle(attempt: Attempt, node: str, waiting: WaitingPod | None, handl
         bound = (yield from _by_extenders(extenders, pod, node, handle)) if extenders else _SKIP
         if bound.code is Code.ERROR:
             return bound
+        found = PointResult()
         if bound.code is Code.SKIP:
             found = runner.run("bind", attempt.state, pod, node)
             if isinstance(found.answer, PendingStatus):
                 found = yield from _finished("bind", found, attempt, node, handle)
-            status = found.status
-            if status.code is not Code.SUCCESS:
-                skipped = status.code is Code.SKIP
-                return _NO_BIND_PLUGIN if skipped else _worded("bind", found.plugin, status)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
-    _bound(attempt, node, handle)
-    return SUCCESS
+    return _bound(found, attempt, node, handle)
 
 
 def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle: Handle) -> Steps:
@@ -219,8 +251,12 @@ def _worded(point: str, plugin: str, status: Status) -> Status:
     return Status(Code.ERROR, (text,), plugin)
 
 
-def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
-    """Finish a pod that the API server has bound; no plugin can reject it any more."""
+def _bound(found: PointResult, attempt: Attempt, node: str, handle: Handle) -> Status:
+    """Return what Bind answered; a pod that is bound no plugin can reject any more."""
+    status = found.status
+    if status.code is not Code.SUCCESS:
+        skipped = status.code is Code.SKIP
+        return _NO_BIND_PLUGIN if skipped else _worded("bind", found.plugin, status)
     pod, cache = attempt.queued.info, handle.cache
     cache.finish_binding(pod.uid, handle.now() if cache.time_to_live else 0)
     note = f"Successfully assigned {pod.key} to {node}"
@@ -229,7 +265,8 @@ def _bound(attempt: Attempt, node: str, handle: Handle) -> None:
     if not runner.hooks["post_bind"]:
         if runner.recorder is not None:
             runner.note_empty("post_bind")
-        return
+        return SUCCESS
     for error in runner.run("post_bind", attempt.state, pod, node).errors:
         # The pod is bound and stays bound; the error is reported as an event.
         record_event(handle, pod, "Warning", "PostBindFailed", "Binding", str(error))
+    return SUCCESS

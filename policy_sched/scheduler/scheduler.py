@@ -39,7 +39,7 @@ from policy_sched.scheduler.attempt import (
     Reject,
     TakesLong,
 )
-from policy_sched.scheduler.binding_cycle import binding_cycle, reserve_and_permit, undo
+from policy_sched.scheduler.binding_cycle import begin_binding, reserve_and_permit, undo
 from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
@@ -155,16 +155,16 @@ class Scheduler:
         status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
         if status.code is not Code.SUCCESS:
             return self._handle_binding_failure(attempt, decision, status)
-        binding = Binding(
-            attempt, decision, binding_cycle(attempt, decision.node, waiting, self.handle)
+        begun = begin_binding(attempt, decision.node, waiting, self.handle)
+        ended = (
+            begun if isinstance(begun, Status) else self._advance(Binding(attempt, decision, begun))
         )
-        ended = self._advance(binding)
         if ended is not None and ended.code is Code.SUCCESS:
-            return self._end(binding, ended)
+            return self._end(attempt, decision, ended)
         if (wanted := attempt.state.read(PodsToActivate)) is not None:
             self._activate(wanted)
         if ended is not None:
-            return self._end(binding, ended)
+            return self._end(attempt, decision, ended)
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
@@ -235,7 +235,7 @@ class Scheduler:
             for binding in due:
                 ended = self._advance(binding)
                 if ended is not None:
-                    outcomes.append(self._end(binding, ended))
+                    outcomes.append(self._end(binding.attempt, binding.decision, ended))
         return outcomes
 
     def has_answer(self) -> bool:
@@ -269,7 +269,7 @@ class Scheduler:
             if pods.get(uid) is not None or uid in pods.pre_binding:
                 self._bindings.take(uid)
                 binding.steps.close()
-                outcomes.append(self._end(binding, status))
+                outcomes.append(self._end(binding.attempt, binding.decision, status))
         return outcomes
 
     def _advance(self, binding: Binding) -> Status | None:
@@ -287,13 +287,12 @@ class Scheduler:
 
     # How it ends.
 
-    def _end(self, binding: Binding, status: Status) -> Outcome:
+    def _end(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
         """End an attempt; one that failed is undone, and others may have counted on it.
 
         Room that is free again is an event for the others; for the pod itself only if something
         broke, for what rejected it did not change by its own leaving.
         """
-        attempt, decision = binding.attempt, binding.decision
         pod = attempt.queued.info
         if status.code is Code.SUCCESS:
             self.queue.done(pod.uid)

@@ -329,7 +329,7 @@ class TestPreBind:
         scheduler = scheduler_of(Recorder("a", [], pre_bind=work), now=clock)
         run(scheduler)
         assert scheduler.next_wakeup() == EPOCH + 600 * SECOND
-        work._poll = ask  # type: ignore[assignment]  # its later result
+        work.poll = ask  # type: ignore[assignment]  # its later result
         clock.advance(600)
         (outcome,) = scheduler.run_due()
         assert outcome.message == f'running PreBind plugin "x0": {words}'

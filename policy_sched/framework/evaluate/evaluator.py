@@ -236,8 +236,9 @@ class Evaluator:
         rows = changes.rows
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
-        most = max(REPLAY_LIMIT, self._table.n // 2)
-        if len(rows) > most or entry.result.filtering.rejection is not None:
+        if len(rows) > REPLAY_LIMIT and len(rows) > self._table.n // 2:
+            return False
+        if entry.result.filtering.rejection is not None:
             return False
         passes = self._passes
         if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):

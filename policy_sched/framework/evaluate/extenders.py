@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from policy_sched.client import Client, begun
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PluginError
-from policy_sched.framework import SUCCESS, Code, Extender, PendingStatus, Scores, Status
+from policy_sched.framework import SKIP, SUCCESS, Code, Extender, PendingStatus, Scores, Status
 from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, FilteredNodes
 from policy_sched.model import Node, PodInfo
 
@@ -137,40 +137,36 @@ def bind(
     binding = [one for one in extenders if one.binds and one.interested(pod)]
     if not binding:
         return None
-    status = _Binding(binding, pod, node)
+    status = _Binding(extenders=binding, pod=pod, node=node)
     client.delegate(pod, status.bind, status.done)
     return status
 
 
-class _Binding(PendingStatus):
+class _Binding(PendingStatus, kw_only=True):
     """The status of extenders that bind a pod; the requests may run in another thread."""
 
-    __slots__ = ("_extenders", "_node", "_pod", "_status")
-
-    def __init__(self, extenders: Sequence[Extender], pod: PodInfo, node: str) -> None:
-        super().__init__()
-        self._extenders = extenders
-        self._pod = pod
-        self._node = node
-        self._status = Status(Code.SKIP)
+    extenders: Sequence[Extender]
+    pod: PodInfo
+    node: str
+    status: Status = SKIP
 
     def bind(self) -> None:
         """Call one after the other until one binds, or one fails that must not."""
-        for extender in self._extenders:
+        for extender in self.extenders:
             try:
-                extender.bind(self._pod, self._node)
+                extender.bind(self.pod, self.node)
             except PluginError as error:
                 if not extender.ignorable:
-                    self._status = Status(Code.ERROR, (str(error),))
+                    self.status = Status(Code.ERROR, (str(error),))
                     return
                 skip(extender, error)
             else:
-                self._status = SUCCESS
+                self.status = SUCCESS
                 return
 
     def done(self, error: ClusterError | None) -> None:
         """Finish when the extender has responded."""
-        self.finish(self._status if error is None else Status(Code.ERROR, (str(error),)))
+        self.finish(self.status if error is None else Status(Code.ERROR, (str(error),)))
 
 
 def _side_by_side(

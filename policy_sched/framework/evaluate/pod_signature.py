@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from policy_sched.framework import Signature
+from policy_sched.framework import PodKey, Signature
 from policy_sched.model import PodInfo, field_key
 
 Key = tuple[object, ...]
@@ -15,17 +15,26 @@ Key = tuple[object, ...]
 def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
     """Return the function from a pod to the values that ``signature`` names, as a tuple."""
     of_fields = _fields_getter(signature.fields)
-    keys = signature.keys
-    if not keys:
+    if not signature.keys:
         return of_fields
+    keys = [
+        (key.function, attrgetter(key.attribute), key.unless)
+        if isinstance(key, PodKey)
+        else (key, _always, ())
+        for key in signature.keys
+    ]
 
     def with_keys(pod: PodInfo) -> Key:
         values = [*of_fields(pod)]
-        for key in keys:
-            values.append(key(pod))  # noqa: PERF401 - a comprehension is a call
+        for key, concerned, unless in keys:
+            values.append(key(pod) if concerned(pod) or any(unless) else None)
         return tuple(values)
 
     return with_keys
+
+
+def _always(_pod: PodInfo) -> bool:
+    return True
 
 
 def _fields_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:

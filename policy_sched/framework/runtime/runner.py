@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -40,7 +41,7 @@ from policy_sched.framework import (
     with_permit,
 )
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
-from policy_sched.model import PodInfo
+from policy_sched.model import PodInfo, field_key
 
 Durations: TypeAlias = list[float]
 Hooks: TypeAlias = Mapping[str, tuple[Hook, ...]]
@@ -109,6 +110,8 @@ class PointResult(msgspec.Struct, frozen=True):
 
 
 _LET_IN: Final = (POINTS["pre_enqueue"].name, Code.SUCCESS.value)
+#: Kinds of pods for which is remembered whether they may be gated.
+_MAX_GATED: Final = 1000
 _SUCCESS: Final = PointResult()
 _SKIPPED: Final = PointResult(SKIP, answer=SKIP)
 _EMPTY: Final = {
@@ -134,6 +137,8 @@ class Runner:
         self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
         self._without: dict[frozenset[str], Hooks] = {}
         self._gates = _gates(pipeline)
+        self._gated: dict[object, bool] = {}
+        """Whether PreEnqueue has to run, by the fields of pods that decide it."""
 
     # Running points.
 
@@ -166,15 +171,19 @@ class Runner:
         """Tell whether PreEnqueue has to run for a pod; without that it counts as a success."""
         if self._gates is None:
             return True
-        try:
-            for gates in self._gates:
-                if gates(pod):
-                    return True
-        except Exception:  # noqa: BLE001 - a plugin is foreign code; PreEnqueue will report it
-            return True
-        if self.recorder is not None:
+        fields, gates = self._gates
+        place = fields(pod)
+        found = self._gated.get(place)
+        if found is None:
+            if len(self._gated) >= _MAX_GATED:
+                self._gated.clear()
+            try:
+                found = self._gated[place] = any(may_gate(pod) for may_gate in gates)
+            except Exception:  # noqa: BLE001 - a plugin is foreign code; PreEnqueue will report it
+                return True
+        if not found and self.recorder is not None:
             self.recorder.points[_LET_IN].append(0.0)
-        return False
+        return found
 
     def resume(
         self, point: str, pending: PointResult, status: Status, *args: object
@@ -397,18 +406,22 @@ class Runner:
         return answer
 
 
-def _gates(pipeline: Pipeline) -> tuple[Callable[[PodInfo], bool], ...] | None:
-    """Return the functions of the PreEnqueue plugins that return which pods they may gate.
+def _gates(
+    pipeline: Pipeline,
+) -> tuple[Callable[[PodInfo], object], tuple[Callable[[PodInfo], bool], ...]] | None:
+    """Return which pods PreEnqueue plugins may gate, and before that what it depends on.
 
-    None if a plugin has none.
+    None if a plugin does not say.
     """
     found = []
+    fields = {"pod_group"}  # attrgetter needs one
     for hook in pipeline.at("pre_enqueue"):
         signature = pipeline.signatures.get(hook.plugin)
         if signature is None or signature.gates is None:
             return None
         found.append(signature.gates)
-    return tuple(found)
+        fields |= {field_key(path[0]) for path in signature.gate_fields}
+    return attrgetter(*fields), tuple(found)
 
 
 class _Collected:

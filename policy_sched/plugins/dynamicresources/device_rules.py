@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from policy_sched.framework import Handle, Scope
+from policy_sched.framework import Handle, PodKey, Scope
 from policy_sched.language.values import (
     NO_DEVICE,
     AllocatedDeviceFacts,
@@ -89,8 +89,8 @@ class Allocating(Protocol):
     scope: Scope
     """How far a change can reach what a pod would get on a node."""
 
-    def claims_key(self, pod: PodInfo) -> Hashable:
-        """Return what of a pod decides what it would get."""
+    claims_key: PodKey
+    """What of a pod decides what it would get."""
 
     def would_allocate(self, pod: PodInfo, row: int) -> AllocationFacts:
         """Return what a pod would get on a row's node."""

@@ -9,9 +9,10 @@ or given back are evaluated again. Between Reserve and the write the allocation 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,7 @@ from policy_sched.framework import (
     PendingStatus,
     PodGroupCycle,
     PodGroupMember,
+    PodKey,
     PostFilterResult,
     PreFilterResult,
     RawScores,
@@ -132,6 +134,8 @@ class DynamicResources:
         self._table = handle.nodes
         self._claims = handle.shared(ResourceClaims)
         self._extended = handle.shared(ExtendedResources)
+        self.claims_key = PodKey(self._claims_key, "may_use_devices")
+        """What of a pod decides what its claims get on a node."""
         self._gatherer = Gatherer(handle.objects, self._claims, self._extended)
         self._search = NodeSearch(
             handle,
@@ -154,15 +158,15 @@ class DynamicResources:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Pods whose claims are alike are answered alike; a node's devices are its own."""
-        keys = (self.claims_key,)
         return Signature(
             frozenset(),
             self.scope,
             proved=True,
-            keys=keys,
+            keys=(self.claims_key,),
             node_by_node=True,
             row_filter=RowRule(self._passes, None, "out"),
-            gates=_has_claims,
+            gates=_may_use_devices,
+            gate_fields=frozenset({("may_use_devices",)}),
         )
 
     @hookimpl
@@ -171,10 +175,7 @@ class DynamicResources:
         found = events.of(self._claims.get)
         return found if self._rules is None else (*found, *self._rules.events)
 
-    def claims_key(self, pod: PodInfo) -> Hashable:
-        """Return what of a pod decides what its claims get on a node."""
-        if not pod.may_use_devices:
-            return None
+    def _claims_key(self, pod: PodInfo) -> Hashable:
         if not pod.pod.spec.resource_claims and not self._gatherer.concerns(pod):
             return None
         found = self._gatherer.of(pod)
@@ -186,7 +187,7 @@ class DynamicResources:
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Let a pod wait outside of the queue until its claims are there."""
-        return self._gatherer.missing(pod) if _has_claims(pod) else SUCCESS
+        return self._gatherer.missing(pod) if pod.pod.spec.resource_claims else SUCCESS
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
@@ -295,7 +296,7 @@ class DynamicResources:
     @hookimpl
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         """Allocate devices on the node for the claims that have none."""
-        if not _has_claims(pod) and not self._gatherer.concerns(pod):
+        if not self._gatherer.concerns(pod):
             return SUCCESS
         found = self._gatherer.of(pod)
         if found.empty or not found.status.ok:
@@ -477,5 +478,4 @@ def _score(found: Gathered, allocations: Sequence[frozenset[str]]) -> int:
     return score
 
 
-def _has_claims(pod: PodInfo) -> bool:
-    return pod.may_use_devices and bool(pod.pod.spec.resource_claims)
+_may_use_devices: Final[Callable[[PodInfo], bool]] = attrgetter("may_use_devices")

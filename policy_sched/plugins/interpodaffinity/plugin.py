@@ -31,6 +31,7 @@ from policy_sched.framework import (
     CycleState,
     FilterResult,
     Handle,
+    PodKey,
     PreFilterResult,
     Rows,
     Scope,
@@ -336,6 +337,7 @@ class InterPodAffinity:
         self._table = handle.nodes
         self._counts = handle.cache.counts
         self._carried = self._counts.carried
+        self._bound_with_affinity = handle.pods.with_affinity
         self._book = TermCache(handle.nodes, self._counts)
         self._hard_weight = int(args.get("hardPodAffinityWeight", 1))
         self._own_only = bool(args.get("ignorePreferredTermsOfExistingPods", False))
@@ -343,7 +345,8 @@ class InterPodAffinity:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Return the signature: the pod's terms, and the fields that others' terms select."""
-        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
+        key = PodKey(self._key, "has_pod_affinity", (self._bound_with_affinity,))
+        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(key,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

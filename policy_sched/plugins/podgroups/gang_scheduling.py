@@ -8,6 +8,7 @@ that pods wait here only while their siblings are on their way.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
 from policy_sched.framework import (
@@ -53,7 +54,9 @@ class GangScheduling:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Only pods of a group can be gated."""
-        return Signature(frozenset(), Scope.STATIC, gates=lambda pod: bool(group_name(pod)))
+        fields = frozenset({("pod_group",)})
+        gates = attrgetter("pod_group")
+        return Signature(frozenset(), Scope.STATIC, gates=gates, gate_fields=fields)
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

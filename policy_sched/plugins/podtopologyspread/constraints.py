@@ -25,6 +25,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.model import (
     NAME_FIELD,
     NOTHING,
+    ApiObject,
     NodeAffinity,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -89,6 +90,8 @@ class Constraints:
 
 
 NONE: Final = Constraints()
+_CONTROLLERS: Final[tuple[type[ApiObject], ...]] = (ReplicationController, ReplicaSet, StatefulSet)
+_WORKLOADS: Final[tuple[type[ApiObject], ...]] = (Service, *_CONTROLLERS)
 
 
 class ConstraintCache:
@@ -102,6 +105,8 @@ class ConstraintCache:
         self._defaults = SYSTEM_DEFAULTS if self._system else _listed(args)
         self._objects = objects
         self._has_defaults = bool(self._defaults)
+        self.workloads = tuple(objects.known(kind) for kind in _WORKLOADS if self._has_defaults)
+        """The objects without which no default constraint applies to any pod."""
         self._version = -1
         self._services: dict[str, SelectorIndex[Mapping[str, str]]] = {}
         self._workloads = False
@@ -195,8 +200,9 @@ class ConstraintCache:
                 namespace = service.metadata.namespace or "default"
                 index = self._services.setdefault(namespace, SelectorIndex())
                 index.add(equality_selector(service.spec.selector), service.spec.selector)
-        kinds = (ReplicationController, ReplicaSet, StatefulSet)
-        self._workloads = bool(self._services) or any(self._objects.of(kind) for kind in kinds)
+        self._workloads = bool(self._services) or any(
+            self._objects.known(kind) for kind in _CONTROLLERS
+        )
 
 
 def _listed(args: Mapping[str, object]) -> SpreadConstraints:

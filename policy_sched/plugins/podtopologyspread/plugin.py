@@ -30,6 +30,7 @@ from policy_sched.framework import (
     Feasible,
     FilterResult,
     Handle,
+    PodKey,
     PreFilterResult,
     Rows,
     Scope,
@@ -307,7 +308,9 @@ class PodTopologySpread:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Return the signature: fields that constraints and the nodes that count depend on."""
-        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(self._key,))
+        own = "pod.spec.topology_spread_constraints"
+        key = PodKey(self._key, own, self._book.workloads)
+        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(key,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -51,13 +51,28 @@ Scores = npt.NDArray[np.int64]
 _NO_CYCLE: Final = Activation()
 
 
-def _int_keys(keys: BoundUnit | None, descending: Iterable[bool]) -> list[tuple[int, int]] | None:
-    """Return the place and sign of each sort key; None unless all are ints and cannot fail."""
-    roots = () if keys is None else keys.unit.roots
+def _queue_sort(
+    keys: BoundUnit | None, descending: Iterable[bool]
+) -> Callable[[QueuedPod], tuple[int, ...]] | None:
+    """Return `BoundPolicy.queue_key` as one generated function.
+
+    None unless all keys are ints and cannot fail.
+    """
+    if keys is None or keys.unit.program.metered:
+        return None
+    roots = keys.unit.roots
     if any(type(root.zero) is not int or root.error is not None for root in roots):
         return None
-    pairs = zip(roots, descending, strict=False)
-    return [(root.value, -1 if down else 1) for root, down in pairs]
+    signs = ("-" if down else "" for down in descending)
+    values = [f"{sign}out[{root.value}], " for root, sign in zip(roots, signs, strict=True)]
+    text = f"""\
+def queue_sort(queued):
+    out = scalar(queued.info, Activation(queued=queued), 0)
+    return ({"".join(values)})"""
+    namespace: dict[str, Any] = {"scalar": keys.scalar, "Activation": Activation}
+    exec(compile(text, "<policy>", "exec"), namespace)  # noqa: S102  # our own text
+    function: Callable[[QueuedPod], tuple[int, ...]] = namespace["queue_sort"]
+    return function
 
 
 class BoundPolicy:
@@ -83,7 +98,8 @@ class BoundPolicy:
             for gate in sections.pre_enqueue
         ]
         self._keys = bound(sections.queue_sort)
-        self._int_keys = _int_keys(self._keys, sections.descending)
+        self.queue_sort = _queue_sort(self._keys, sections.descending)
+        """Returns what `queue_key` returns for pods of no group; None where keys may fail."""
         self._names = bound(sections.node_names)
         self._filter = BoundFilter(sections, table, runtime)
         self._overlay: BoundFilter | None = None
@@ -181,8 +197,6 @@ class BoundPolicy:
             return ()
         cycle = Activation(queued=queued, pod_group=group)
         out = self._keys.scalar(queued.info, cycle, 0)
-        if self._int_keys is not None and not isinstance(out, Failure):
-            return tuple([sign * out[place] for place, sign in self._int_keys])
         keys = []
         roots = self._keys.unit.roots
         for root, descending in zip(roots, self._sections.descending, strict=True):

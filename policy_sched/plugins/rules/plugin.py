@@ -9,7 +9,6 @@ pod it rejected, is known from its rules: an author registers nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import partial
 from types import SimpleNamespace
 from typing import Final
 
@@ -63,10 +62,6 @@ from policy_sched.plugins.rules.placement_hooks import placement_hooks
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
 
 
-#: Kinds of pods for which is remembered whether they are gated.
-_MAX_GATED: Final = 1000
-
-
 def rule_plugin(
     policy: CompiledPolicy, handle: Handle, profile: str, allocating: Allocating | None = None
 ) -> object:
@@ -86,6 +81,8 @@ def rule_plugin(
         hooks["pre_enqueue"] = rules.pre_enqueue
     if policy.has_queue_sort:
         hooks["queue_sort"] = rules.queue_sort
+        if bound.queue_sort is not None and ("podGroup",) not in policy.sort_reads.pod:
+            hooks["queue_sort"] = hookimpl(bound.queue_sort)
     if policy.has_filter:
         hooks["filter"] = rules.filter
     if policy.has_pre_filter or (policy.has_filter and policy.has_match):
@@ -138,10 +135,6 @@ class _Rules:
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
         gates = policy.gate_reads
         self._gates_move = Scope(int(gates.scope)) is Scope.VOLATILE or ("podGroup",) in gates.pod
-        fields = gates.pod if self._gates_read_the_pod() else frozenset()
-        self._gate_key = key_getter(Signature(fields, Scope.STATIC))
-        self._gated: dict[Key, bool] = {}
-        """Which pods the preEnqueue rules reject, where they read nothing but the pod."""
 
     @hookimpl
     def sign_pod(self) -> Signature:
@@ -149,23 +142,22 @@ class _Rules:
         reads = self._policy.reads
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
         scope = Scope(int(reads.scope))
-        signature = partial(
-            Signature,
+        gates = self._gates if self._gates_read_the_pod() else None
+        allocating = self._allocating
+        if allocating is not None:
+            scope = max(scope, allocating.scope)
+        by_node = allocating is None and scope is Scope.NODE
+        return Signature(
             fields,
+            scope,
             proved=True,
             normalizes_by_row=self._policy.normalizes_by_row,
             normalizes_by_extremes=self._policy.normalizes_by_extremes,
-            gates=self._gates if self._gates_read_the_pod() else None,
-        )
-        if self._allocating is not None:
-            scope = max(scope, self._allocating.scope)
-            return signature(scope, keys=(self._allocating.claims_key,))
-        if scope is not Scope.NODE:
-            return signature(scope)
-        return signature(
-            scope,
-            row_filter=self._bound.filters().row_rule(self._still),
-            row_score=self._bound.row_score(self._still),
+            keys=() if allocating is None else (allocating.claims_key,),
+            row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
+            row_score=self._bound.row_score(self._still) if by_node else None,
+            gates=gates,
+            gate_fields=self._policy.gate_reads.pod if gates else frozenset(),
         )
 
     def _gates_read_the_pod(self) -> bool:
@@ -176,14 +168,8 @@ class _Rules:
         return static and all(path[0] not in others for path in reads.pod)
 
     def _gates(self, pod: PodInfo) -> bool:
-        """Return whether the preEnqueue rules reject the pod; pods with equal fields are alike."""
-        key = self._gate_key(pod)
-        known = self._gated.get(key)
-        if known is None:
-            if len(self._gated) >= _MAX_GATED:
-                self._gated.clear()
-            known = self._gated[key] = self._bound.pre_enqueue(pod, self._still) is not None
-        return known
+        """Return whether the preEnqueue rules reject the pod."""
+        return self._bound.pre_enqueue(pod, self._still) is not None
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Final
 
 from policy_sched.cluster import ApiObjects
+from policy_sched.framework import PodKey
 from policy_sched.model import (
     ApiObject,
     ClaimUse,
@@ -28,7 +29,7 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 STORAGE: Final = "storage"
 #: What the volume plugins read of a pod: the key of their signatures, None without volumes.
-VOLUMES: Final = attrgetter("volumes")
+VOLUMES: Final = PodKey(attrgetter("volumes"), "volumes")
 
 
 class StorageLookup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from random import Random
 
 from policy_sched.client import Client, MemoryClient
@@ -116,7 +117,7 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
         WaitingPods(),
         Nominator(),
         MemoryClient(objects=known) if client is None else client,
-        (lambda: EPOCH) if now is None else now,
+        repeat(EPOCH).__next__ if now is None else now,
         known,
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
         extenders,
