@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,31 @@ NOTHING: Final = 0
 class ByRow(Sequence[T]):
     """A value for each of some rows: a few different ones, and which of them each row has.
 
-    ``places``: intp, shape (k,), the position in ``distinct`` of each row's value.
+    ``places``: integers, shape (k,), the position in ``distinct`` of each row's value.
+    ``counts``: how many rows have each of the different values, if that is known already.
     """
 
-    __slots__ = ("distinct", "places")
+    __slots__ = ("_counts", "distinct", "places")
 
-    def __init__(self, distinct: Sequence[T], places: NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        distinct: Sequence[T],
+        places: NDArray[np.integer[Any]],
+        counts: list[int] | None = None,
+    ) -> None:
         self.distinct = distinct
         self.places = places
+        self._counts = counts
+
+    def counts(self) -> list[int]:
+        """Return how many rows have each of the different values."""
+        if self._counts is None:
+            self._counts = np.bincount(self.places, minlength=len(self.distinct)).tolist()
+        return self._counts
 
     def map(self, change: Callable[[T], U]) -> ByRow[U]:
         """Return other values for the same rows; ``change`` runs once for each different one."""
-        return ByRow([change(one) for one in self.distinct], self.places)
+        return ByRow([change(one) for one in self.distinct], self.places, self._counts)
 
     def __len__(self) -> int:
         return int(self.places.size)
@@ -79,7 +92,7 @@ class StatusTable:
         """Return the numbers of many statuses, of which most are the same objects."""
         if isinstance(statuses, ByRow):
             numbers = np.array([self.number(one) for one in statuses.distinct], np.intp)
-            return numbers[statuses.places]
+            return numbers.take(statuses.places)
         known: dict[int, int] = {}
         found = []
         for status in statuses:
@@ -90,19 +103,58 @@ class StatusTable:
         return found
 
 
-class Rejections(Mapping[int, Status]):
-    """Statuses by row, ascending. ``numbers``: by row of the node table, not to be changed."""
+Groups: TypeAlias = Sequence[
+    tuple[NDArray[np.intp], Sequence[Status]] | tuple[NDArray[np.bool_], Status]
+]
+"""Groups of rows, shape (k,), with one status for each row; or flags over all rows with one status
+for all of them."""
 
-    __slots__ = ("_counts", "_statuses", "_tally", "numbers")
+
+class Rejections(Mapping[int, Status]):
+    """Statuses by row, ascending."""
+
+    __slots__ = ("_counts", "_groups", "_numbers", "_statuses", "_table", "_tally")
 
     def __init__(self, numbers: NDArray[np.intp], table: StatusTable) -> None:
-        self.numbers = numbers
+        self._numbers = numbers
+        self._groups: Groups = ()
+        self._table = table
         self._statuses = table.statuses
         self._counts: dict[int, int] | None = None
         self._tally: dict[Status, int] | None = None
 
+    @classmethod
+    def grouped(cls, n: int, groups: Groups, table: StatusTable) -> Rejections:
+        """Return the statuses of groups of the rows [0, n), which have no row in common."""
+        found = cls(np.zeros(n, np.intp), table)
+        found._groups = groups
+        counts: Counter[int] = Counter()
+        for rows, statuses in groups:
+            if isinstance(statuses, Status):
+                counts[table.number(statuses)] += int(np.count_nonzero(rows))
+            elif isinstance(statuses, ByRow):
+                for status, count in zip(statuses.distinct, statuses.counts(), strict=True):
+                    counts[table.number(status)] += count
+            else:
+                assert rows.size == len(statuses), "each row has a status"
+                counts.update(table.numbers(statuses))
+        found._counts = {number: counts[number] for number in sorted(counts)}
+        return found
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """The number of each row's status, by row of the node table; not to be changed.
+
+        Most that is said of rejections are counts, so groups are spread over their rows late.
+        """
+        if self._groups:
+            spread(self._numbers, self._groups, self._table)
+            self._groups = ()
+        return self._numbers
+
     def __getitem__(self, row: int) -> Status:
-        number = self.numbers.item(row) if 0 <= row < self.numbers.size else NOTHING
+        numbers = self.numbers
+        number = numbers.item(row) if 0 <= row < numbers.size else NOTHING
         if number == NOTHING:
             raise KeyError(row)
         return self._statuses[number]
@@ -142,6 +194,15 @@ class Rejections(Mapping[int, Status]):
         has = np.zeros(len(self._statuses), np.bool_)
         has[found] = True
         return np.flatnonzero(has[self.numbers])
+
+
+def spread(numbers: NDArray[np.intp], groups: Groups, table: StatusTable) -> None:
+    """Write the number of each row's status."""
+    for rows, statuses in groups:
+        if isinstance(statuses, Status):
+            numbers[rows] = table.number(statuses)
+        else:
+            numbers[rows] = table.numbers(statuses)
 
 
 def tally(statuses: Mapping[int, Status]) -> Mapping[Status, int]:

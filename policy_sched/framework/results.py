@@ -25,6 +25,26 @@ Describe: TypeAlias = Callable[[NDArray[np.intp], Codes], Sequence[Status]]
 """From rows and their non-zero codes, both shape (k,), to one Status each; `ByRow` is fastest."""
 
 
+Masked: TypeAlias = Sequence[tuple[NDArray[np.bool_], Status]]
+"""Statuses with the rows that have them, as flags over all rows; no row has two."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeMasked:
+    """A `Describe` that can also explain many rows by flags, which is faster than by their numbers.
+
+    ``masked``: from flags of rows, and codes, both over all rows, to their statuses; None if they
+    are too different for that.
+    """
+
+    rows: Describe
+    masked: Callable[[NDArray[np.bool_], Codes], Masked | None]
+
+    def __call__(self, rows: NDArray[np.intp], codes: Codes) -> Sequence[Status]:
+        """Return one status for each row."""
+        return self.rows(rows, codes)
+
+
 @dataclass(frozen=True, slots=True)
 class FilterResult:
     """The result of a filter for many nodes at once.

@@ -22,7 +22,13 @@ from policy_sched.language import RuleError
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.dry_runs import DryRun, DryRuns, Search, nothing_to_evict
+from policy_sched.preemption.dry_runs import (
+    NO_VICTIMS,
+    DryRun,
+    DryRuns,
+    Search,
+    nothing_to_evict,
+)
 from policy_sched.preemption.extenders import candidates_of, consulted
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
@@ -111,9 +117,18 @@ class PreemptionSearch:
         victims = self._on_rows.ordered_victims(pod, candidates, best)
         return Eviction(candidates.rows.item(best), victims)
 
-    def nothing_anywhere(self, attempt: PreemptionAttempt) -> bool:
-        """Return whether it is known that the pod may evict no other at all."""
-        return not self._on_rows.evictable.anywhere(attempt)
+    def nothing_anywhere(
+        self, attempt: PreemptionAttempt, count: int, rng: Random
+    ) -> Mapping[Status, int] | None:
+        """Return what `search` finds on so many rows, counted; None unless no pod may be evicted.
+
+        That is known of the whole cluster, so it need not be said which rows they are.
+        """
+        if count and self._on_rows.evictable.anywhere(attempt):
+            return None
+        if count:
+            rng.randrange(count)  # as the search does, so that what follows is the same
+        return {NO_VICTIMS: count} if count else {}
 
     def _consult(self, pod: PodInfo, candidates: Candidates) -> Candidates:
         """Return what extenders leave of the candidates, those left in the order they had."""

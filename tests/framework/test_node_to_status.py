@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from policy_sched.framework.diagnosis import Rejections, StatusTable, rows_with, tally
+from policy_sched.framework.diagnosis import ByRow, Rejections, StatusTable, rows_with, tally
 from policy_sched.framework.evaluate.results import Explained, Explanations
 from policy_sched.framework.status import Code, Status
 
@@ -84,3 +84,22 @@ def test_a_clone_forgets_some_rows() -> None:
         enumerate([STATUSES[0], STATUSES[2]])
     )
     assert explanations.of(lambda _rows: []) == dict.fromkeys(range(2), STATUSES[0])
+
+
+def test_groups_of_rows_are_the_rows_that_they_flag() -> None:
+    """Rows given by number, by a few values and by flags are counted and found alike."""
+    table = StatusTable()
+    flags = np.array([False, True, False, False, False, True, False])
+    found = Rejections.grouped(
+        7,
+        [
+            (np.array([0, 3], np.intp), [STATUSES[0], STATUSES[1]]),
+            (np.array([2, 6], np.intp), ByRow([STATUSES[1], STATUSES[0]], np.array([0, 0]))),
+            (flags, STATUSES[1]),
+        ],
+        table,
+    )
+    rows = {0: STATUSES[0], 3: STATUSES[1], 2: STATUSES[1], 6: STATUSES[1]}
+    expected = rows | {1: STATUSES[1], 5: STATUSES[1]}
+    assert found.tally() == Counter(expected.values())
+    assert found == expected

@@ -30,12 +30,15 @@ from policy_sched.framework import (
     Codes,
     CycleState,
     Describe,
+    DescribeMasked,
+    Masked,
     RawScores,
     Rejections,
     Scope,
     Scores,
     Status,
     StatusTable,
+    spread,
 )
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.ranking import Ranking
@@ -53,8 +56,10 @@ Positive values are one more than the index of the filter plugin that rejected t
 #: Total of a row on which the pod cannot run, where extenders may make a total negative.
 NOWHERE: Final = -(2**63)
 
-Explained: TypeAlias = Iterable[tuple[NDArray[np.intp], Sequence[Status]]]
-"""Groups of rows, shape (k,), with one status for each row."""
+Explained: TypeAlias = Iterable[
+    tuple[NDArray[np.intp], Sequence[Status]] | tuple[NDArray[np.bool_], Status]
+]
+"""See `Groups`."""
 Override: TypeAlias = tuple[int, Status]
 """Another rejection of a row than the plugins': the number of a plugin, or NOT_ASKED, and why."""
 
@@ -92,19 +97,16 @@ class Explanations:
     def of(self, explain: Callable[[NDArray[np.intp]], Explained]) -> Rejections:
         """Return the statuses; ``explain`` finds those of ascending rows."""
         if self.known is None:
-            self.known = self._fill(np.zeros(self._n, np.intp), explain(np.arange(self._n)))
+            groups = list(explain(np.arange(self._n)))
+            self.known = Rejections.grouped(self._n, groups, self._table)
         elif self._stale:
             stale = np.array(sorted(self._stale), np.intp)
             numbers = self.known.numbers.copy()
             numbers[stale] = NOTHING
-            self.known = self._fill(numbers, explain(stale))
+            spread(numbers, list(explain(stale)), self._table)
+            self.known = Rejections(numbers, self._table)
         self._stale.clear()
         return self.known
-
-    def _fill(self, numbers: NDArray[np.intp], explained: Explained) -> Rejections:
-        for rows, statuses in explained:
-            numbers[rows] = self._table.numbers(statuses)
-        return Rejections(numbers, self._table)
 
 
 class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
@@ -185,7 +187,13 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
         rejecting = [i + 1 for i, codes in enumerate(self.codes) if codes is not None]
         for value in (OUTSIDE, *rejecting):
-            group = np.flatnonzero(firsts == value)
+            mask = firsts == value
+            if everywhere and value != OUTSIDE:
+                masked = self._explain_masked(value - 1, mask)
+                if masked is not None:
+                    yield from masked
+                    continue
+            group = mask.nonzero()[0]
             if not group.size:
                 continue
             if not everywhere:
@@ -197,6 +205,16 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
                 assert codes is not None, "the plugin rejected these rows"
                 found = self.describes[value - 1](group, codes[group])
                 yield group, _attributed(found, self.plugins[value - 1].plugin)
+
+    def _explain_masked(self, index: int, mask: NDArray[np.bool_]) -> Masked | None:
+        """Return why a plugin rejected rows, flags over all rows; None if it is too much."""
+        describe, codes = self.describes[index], self.codes[index]
+        if not isinstance(describe, DescribeMasked) or codes is None:
+            return None
+        if not np.count_nonzero(mask):
+            return ()
+        masked, plugin = describe.masked(mask, codes), self.plugins[index].plugin
+        return None if masked is None else [(own, status.by(plugin)) for own, status in masked]
 
     def _outside(self) -> Status:
         if self.rejection is not None:

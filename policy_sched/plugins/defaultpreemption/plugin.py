@@ -13,7 +13,6 @@ from typing import Final, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from policy_sched.framework import (
     SUCCESS,
@@ -137,39 +136,43 @@ class Preemption:
         refusal = self._refusal(pod, diagnosis)
         if refusal:
             return PostFilterResult(_status(Code.UNSCHEDULABLE, refusal))
-        found = self._find_node(state, pod, rows_with(diagnosis.statuses, Code.UNSCHEDULABLE))
+        filter_dry_run = state.read(FilterDryRun)
+        assert filter_dry_run is not None, "the failed attempt stored its filters in the state"
+        attempt = PreemptionAttempt(
+            pod, state, filter_dry_run, self._handle.cache, self._nominations
+        )
+        found = self._find_node(attempt, diagnosis.statuses)
         if isinstance(found, Status):
             return PostFilterResult(_status(found.code, found.message()))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]
             return PostFilterResult(SUCCESS, node, found.victims)
-        counts = tally(found)
-        errors: list[str] = []
-        if any(status.code is Code.ERROR for status in counts):
-            broken = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
-            errors = list(dict.fromkeys(broken))
-        if errors:
-            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-            return PostFilterResult(_status(Code.ERROR, text))
-        others = diagnosis.node_count - sum(counts.values())
+        others = diagnosis.node_count - sum(found.values())
         rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
-        reasons = histogram({**counts, rest: others} if others else counts)
+        reasons = histogram({**found, rest: others} if others else found)
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
         return PostFilterResult(_status(Code.UNSCHEDULABLE, text), nominated_node="")
 
     def _find_node(
-        self, state: CycleState, pod: PodInfo, helped: NDArray[np.intp]
-    ) -> Eviction | Status | Mapping[int, Status]:
-        filter_dry_run = state.read(FilterDryRun)
-        assert filter_dry_run is not None, "the failed attempt stored its filters in the state"
-        attempt = PreemptionAttempt(
-            pod,
-            state,
-            filter_dry_run,
-            self._handle.cache,
-            self._nominations,
-        )
-        return self._search.search(attempt, helped, self._handle.random)
+        self, attempt: PreemptionAttempt, statuses: Mapping[int, Status]
+    ) -> Eviction | Status | Mapping[Status, int]:
+        """Return the best eviction; or what ends the search, or why how many nodes are no help."""
+        search, random = self._search, self._handle.random
+        counts = tally(statuses).items()
+        helped = sum(count for status, count in counts if status.code is Code.UNSCHEDULABLE)
+        hopeless = search.nothing_anywhere(attempt, helped, random)
+        if hopeless is not None:
+            return hopeless
+        found = search.search(attempt, rows_with(statuses, Code.UNSCHEDULABLE), random)
+        if isinstance(found, (Eviction, Status)):
+            return found
+        reasons = tally(found)
+        if any(status.code is Code.ERROR for status in reasons):
+            broken = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
+            errors = list(dict.fromkeys(broken))
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            return Status(Code.ERROR, (text,))
+        return reasons
 
     def _refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod may not preempt others; empty if it may."""

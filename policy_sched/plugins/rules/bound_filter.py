@@ -17,7 +17,7 @@ from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules.bound_score import FEW_ROWS
-from policy_sched.plugins.rules.equivalence_classes import FEW, each, of_classes
+from policy_sched.plugins.rules.equivalence_classes import FEW, each, masks_of_classes, of_classes
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.intp] | None
@@ -185,6 +185,44 @@ class BoundFilter:
             places[own] = found.places + len(distinct)
             distinct += found.distinct
         return ByRow(distinct, places)
+
+    def explain_masked(
+        self, pod: PodInfo, cycle: Activation, mask: npt.NDArray[np.bool_], codes: Codes
+    ) -> list[tuple[npt.NDArray[np.bool_], Explanation]] | None:
+        """Return why the flagged rows were rejected, with the flags of each explanation's rows.
+
+        ``mask``, ``codes``: over all rows of the table. None if the rows of a code are not alike,
+        and no few conditions tell them apart.
+        """
+        found: list[tuple[npt.NDArray[np.bool_], Explanation]] = []
+        highest = int(codes.max(initial=0))
+        for code in range(1, highest + 1):
+            own = mask if highest == 1 else mask & (codes == code)
+            if highest > 1 and not np.count_nonzero(own):
+                continue
+            number = (code - 1) // 2
+            alike: list[npt.NDArray[np.bool_]] | None = [own]
+            if code % 2 == 0:
+                return None
+            if self._rules[number][1] is not None:
+                alike = self._alike(pod, cycle, number, own)
+            if alike is None:
+                return None
+            found += [(a, self._explain_one(pod, cycle, int(a.argmax()), code)) for a in alike]
+        return found
+
+    def _alike(
+        self, pod: PodInfo, cycle: Activation, number: int, mask: npt.NDArray[np.bool_]
+    ) -> list[npt.NDArray[np.bool_]] | None:
+        """Return the flagged rows in groups that no mark of a rule tells apart."""
+        classes, n = self._classes[number], self.nodes.n
+        if classes is None:
+            return None
+        try:
+            marks = classes(pod, cycle, slice(0, n), n)
+        except (LimitError, OverflowError):
+            return None  # row by row less may be computed
+        return masks_of_classes(marks, mask)
 
     def _explain_code(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int

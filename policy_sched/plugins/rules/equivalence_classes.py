@@ -43,15 +43,41 @@ def of_classes(
         return ByRow([answer(int(rows[0]))], np.zeros(rows.size, np.intp))
     if whole:
         numbers = numbers[rows]
-    kinds = np.flatnonzero(np.bincount(numbers, minlength=bound)) if bound <= _TABLE else None
-    if kinds is None or kinds.size > FEW:
+    counts = np.bincount(numbers, minlength=bound) if bound <= _TABLE else None
+    kinds = None if counts is None else counts.nonzero()[0]
+    if counts is None or kinds is None or kinds.size > FEW:
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
-    else:
-        first = np.array([(numbers == kind).argmax() for kind in kinds.tolist()], np.intp)
-        place = np.zeros(bound, np.intp)
-        place[kinds] = np.arange(kinds.size)
-        places = place.take(numbers)
-    return ByRow([answer(row) for row in rows[first].tolist()], places)
+        return ByRow([answer(row) for row in rows[first].tolist()], places)
+    found = [answer(rows.item((numbers == kind).argmax())) for kind in kinds.tolist()]
+    place = np.zeros(bound, np.uint8)
+    place[kinds] = np.arange(kinds.size)
+    return ByRow(found, place.take(numbers), counts[kinds].tolist())
+
+
+def masks_of_classes(
+    marks: Sequence[object], mask: npt.NDArray[np.bool_]
+) -> list[npt.NDArray[np.bool_]] | None:
+    """Return the flagged rows in groups of rows that no mark tells apart, as flags over all rows.
+
+    ``marks`` as for `of_classes`, with an element for each row of the table. None if they are more
+    than a few flags: numbers are faster then.
+    """
+    bits: npt.NDArray[np.uint8] | None = None
+    bound = 1
+    for mark in _arrays(marks):
+        if mark.dtype != np.bool_:
+            return None
+        if np.count_nonzero(mark) in (0, mark.size):
+            continue  # all rows are alike
+        own = mark.view(np.uint8)
+        bits = own if bits is None else (bits << 1) | own
+        bound *= 2
+        if bound > FEW:
+            return None
+    if bits is None:
+        return [mask]
+    groups = [(bits == number) & mask for number in range(bound)]
+    return [group for group in groups if np.count_nonzero(group)]
 
 
 def _numbers(marks: Sequence[object]) -> tuple[npt.NDArray[Any], int]:

@@ -25,9 +25,11 @@ from policy_sched.framework import (
     Code,
     Codes,
     CycleState,
+    DescribeMasked,
     Feasible,
     FilterResult,
     Handle,
+    Masked,
     PreFilterResult,
     RawScores,
     Rows,
@@ -53,6 +55,7 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.defaultpreemption import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
+from policy_sched.plugins.rules.bound_filter import Explanation
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
 from policy_sched.plugins.rules.events import events_of
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
@@ -219,12 +222,16 @@ class _Rules:
             return PASSES
 
         def describe(where: NDArray[np.intp], found: Codes) -> ByRow[Status]:
-            return rules.explain(pod, cycle, where, found).map(
-                lambda one: Status(_code(one.resolvable), one.reasons)
-            )
+            return rules.explain(pod, cycle, where, found).map(_status)
+
+        def masked(where: NDArray[np.bool_], found: Codes) -> Masked | None:
+            explained = rules.explain_masked(pod, cycle, where, found)
+            return None if explained is None else [(own, _status(one)) for own, one in explained]
 
         parts = (lambda: rules.by_rule(pod, cycle, rows)) if self._several else None
-        return FilterResult(codes, describe, parts=parts, fatal=self._bound.aborting)
+        return FilterResult(
+            codes, DescribeMasked(describe, masked), parts=parts, fatal=self._bound.aborting
+        )
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
@@ -333,6 +340,10 @@ class _Rules:
             cycle = self._now(pod)
             state.write(cycle)
         return cycle
+
+
+def _status(explanation: Explanation) -> Status:
+    return Status(_code(explanation.resolvable), explanation.reasons)
 
 
 def _code(resolvable: bool) -> Code:

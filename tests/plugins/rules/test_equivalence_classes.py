@@ -14,7 +14,12 @@ from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.ir.dependencies import Reads
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.rules.equivalence_classes import FEW, each, of_classes
+from policy_sched.plugins.rules.equivalence_classes import (
+    FEW,
+    each,
+    masks_of_classes,
+    of_classes,
+)
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 from tests.language.test_compiled_policy import bound, rule
@@ -73,6 +78,13 @@ def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int
     together = filters.explain(pod, Activation(), rows, codes)
     alone = [filters.explain(pod, Activation(), rows[i : i + 1], codes[:1])[0] for i in range(size)]
     assert list(together) == alone
+    mask = np.random.default_rng(seed).random(size) < 0.5
+    mask[seed % size] = True
+    masked = filters.explain_masked(pod, Activation(), mask, codes * mask)
+    if masked is not None:
+        explained = [(row, one) for own, one in masked for row in np.flatnonzero(own).tolist()]
+        expected = [(row, alone[row]) for row in np.flatnonzero(mask).tolist()]
+        assert sorted(explained, key=lambda found: found[0]) == expected
 
 
 def test_reasons_that_depend_on_few_conditions_are_few_whatever_the_amounts() -> None:
@@ -112,6 +124,21 @@ def test_rows_are_of_one_class_if_all_marks_are_equal(data: st.DataObject) -> No
     keys = [tuple(column[place].item() for column in columns) for place in range(n)]
     assert [keys[row // 2] for row in found] == keys
     assert len(requested) == len(set(keys))
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), max_size=6), st.data())
+def test_flagged_rows_are_grouped_by_flags(marks: list[list[bool]], data: st.DataObject) -> None:
+    """Groups of flagged rows have the rows of which all marks are equal, each row once."""
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=6, max_size=6)))
+    columns = [np.array(mark, np.bool_) for mark in marks]
+    groups = masks_of_classes([True, columns[:2], *columns[2:]], mask)
+    telling = [column for column in columns if 0 < np.count_nonzero(column) < 6]
+    assert (groups is None) == (2 ** len(telling) > FEW)
+    if groups is not None:
+        keys = [{tuple(c[row] for c in columns) for row in np.flatnonzero(g)} for g in groups]
+        assert all(len(key) <= 1 for key in keys)
+        assert len({key for one in keys for key in one}) == sum(map(bool, keys))
+        assert (np.sum(groups, axis=0, initial=0) == mask).all()
 
 
 def test_one_row_per_class_is_evaluated() -> None:
