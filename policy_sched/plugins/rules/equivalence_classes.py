@@ -62,7 +62,7 @@ def masks_of_classes(
     ``marks`` as for `of_classes`, with an element for each row of the table. None if they are more
     than a few flags: numbers are faster then.
     """
-    bits: npt.NDArray[np.uint8] | None = None
+    bits: npt.NDArray[Any] | None = None
     bound = 1
     for mark in _arrays(marks):
         if mark.dtype != np.bool_:
