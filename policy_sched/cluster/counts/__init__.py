@@ -5,6 +5,7 @@ recount.
 """
 
 from policy_sched.cluster.counts.counts import ROW, Counts, Domain, Domains
+from policy_sched.cluster.counts.domain_scores import DomainScores
 from policy_sched.cluster.counts.existing_terms import TermCounts
 from policy_sched.cluster.counts.registry import PodCounts
 from policy_sched.cluster.counts.selector_counts import Part, PodMatch, SelectorIndex
@@ -13,6 +14,7 @@ __all__ = [
     "ROW",
     "Counts",
     "Domain",
+    "DomainScores",
     "Domains",
     "Part",
     "PodCounts",

@@ -9,6 +9,7 @@ that is created on first use and kept up to date pod by pod until the domains ch
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,12 @@ from policy_sched.cluster.tables import NodeTable
 
 ROW: Final = ""
 """The key under which each row is a domain of its own; no label key is empty."""
+_PART: Final = "\0"
+"""The first character of the keys of partial domains."""
+#: Totals of so many domains are kept in a Counts before those of partial ones are dropped.
+KEPT: Final = 16
+
+_serial = count()
 
 
 class Domain:
@@ -51,6 +58,16 @@ class Domain:
             self.empty = int(place[0]) - missing if place.size else self.count
         self.id_view: memoryview[int] = self.ids.data
 
+    def part(self, mask: NDArray[np.bool_]) -> Domain:
+        """Return the domains over the rows in ``mask``; the others are one domain, the last."""
+        part = Domain.__new__(Domain)
+        part.key = f"{_PART}{next(_serial)}"
+        part.version = self.version
+        part.count, part.empty, part.complete = self.count + 1, self.empty, False
+        part.ids = np.where(mask, self.ids, self.count + 1)
+        part.id_view = part.ids.data
+        return part
+
     @property
     def present(self) -> NDArray[np.bool_]:
         """Which rows have the label, shape (n,)."""
@@ -63,12 +80,21 @@ class Domains:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._known: dict[str, Domain] = {}
+        self._current: dict[str, Domain] = {}
+        """Those that hold in ``_version``, a static version of the table."""
+        self._version = -1
 
     def of(self, key: str) -> Domain:
         """Return the domain of a label key, or of ROW, as the nodes are now."""
-        domain = self._known.get(key)
-        if domain is None or domain.version != _version(key, self._table):
-            domain = self._known[key] = Domain(key, self._table)
+        if self._version != self._table.static_version:
+            self._version = self._table.static_version
+            self._current.clear()
+        domain = self._current.get(key)
+        if domain is None:
+            domain = self._known.get(key)
+            if domain is None or domain.version != _version(key, self._table):
+                domain = self._known[key] = Domain(key, self._table)
+            self._current[key] = domain
         return domain
 
     def drop_stale(self) -> frozenset[str]:
@@ -78,6 +104,7 @@ class Domains:
         )
         for key in stale:
             del self._known[key]
+        self._current.clear()
         return stale
 
 
@@ -117,6 +144,8 @@ class Counts:
         kept = self._totals.get(domain.key)
         if kept is not None and kept[0] is domain:
             return kept[1]
+        if len(self._totals) >= KEPT:
+            self.forget(())
         totals = np.zeros(domain.count + 1, np.int64)
         by_row = self.by_row
         if by_row:
@@ -128,11 +157,10 @@ class Counts:
         return totals
 
     def forget(self, keys: Collection[str]) -> None:
-        """Drop the totals of labels whose domains no longer hold."""
-        if not self._totals.keys().isdisjoint(keys):
-            self._totals = {k: kept for k, kept in self._totals.items() if k not in keys}
-            self._views = {k: views for k, views in self._views.items() if k not in keys}
+        """Drop the totals of labels whose domains no longer hold, and those of partial domains."""
+        for key in [key for key in self._totals if key in keys or key.startswith(_PART)]:
+            del self._totals[key], self._views[key]
 
     def kept(self) -> Collection[tuple[Domain, NDArray[np.int64]]]:
-        """Return the totals that are kept, each with its domain."""
-        return self._totals.values()
+        """Return the totals by label that are kept, each with its domain."""
+        return [kept for key, kept in self._totals.items() if not key.startswith(_PART)]

@@ -133,6 +133,11 @@ class ConstraintCache:
             found = self._default[key] = self._of_workload(pod)
         return found
 
+    @property
+    def version(self) -> int:
+        """Rises when an object changes by which pods may get default constraints."""
+        return self._objects.version
+
     def may_hold(self, pod: PodInfo) -> bool:
         """Return quickly whether constraints may apply to the pod."""
         if pod.pod.spec.topology_spread_constraints:
@@ -341,13 +346,12 @@ def _bears(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 class Included:
     """The rows that count for a constraint if not all do, and their domains.
 
-    ``mask``: bool, shape (n,). ``rows``: the same as numbers; ``ids``: the domain of each.
-    ``exists``: bool, shape (domain.count,): which domains have a row that counts.
+    ``mask``: bool, shape (n,). ``part``: the domains over these rows. ``exists``: bool, shape
+    (domain.count,): which domains have a row that counts.
     """
 
     mask: Mask
-    rows: NDArray[np.intp]
-    ids: NDArray[np.intp]
+    part: Domain
     exists: Mask
 
 
@@ -377,6 +381,11 @@ class SpreadCounter:
         self._labelled: dict[int, Mask | None] = {}
         self._included: dict[tuple[object, ...], Included | None] = {}
 
+    @property
+    def version(self) -> int:
+        """Rises when a node changes: domains and the rows that count may be others then."""
+        return self._table.static_version
+
     def domain(self, key: str) -> Domain:
         """Return the current domains of a label."""
         return self._counts.domains.of(key)
@@ -405,13 +414,22 @@ class SpreadCounter:
     def spread(self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]) -> Spread:
         """Count by domain over the rows with all labels `keys` that count."""
         domain = self._counts.domains.of(constraint.spread.topology_key)
-        counts = self._counts.selected.of(constraint.match)
         included = self._rows(pod, constraint, keys, domain)
+        return Spread(domain, self.totals(constraint, domain, included), included)
+
+    def totals(
+        self, constraint: Constraint, domain: Domain, included: Included | None
+    ) -> NDArray[np.int64]:
+        """Return the pods that count by domain, shape (domain.count + 1,), a copy."""
+        counts = self._counts.selected.of(constraint.match)
         if included is None:
-            return Spread(domain, counts.by(domain).copy(), None)
-        by_row = counts.by(self._counts.domains.of(ROW))[included.rows]
-        totals = np.bincount(included.ids, weights=by_row, minlength=domain.count + 1)
-        return Spread(domain, totals.astype(np.int64), included)
+            return counts.by(domain).copy()
+        return counts.by(included.part)[:-1].copy()
+
+    def recount(self, constraint: Constraint, spread: Spread) -> Spread:
+        """Count again as no node has changed."""
+        totals = self.totals(constraint, spread.domain, spread.included)
+        return Spread(spread.domain, totals, spread.included)
 
     def by_row(self, constraint: Constraint) -> NDArray[np.int64]:
         """Return the pods that count on each row itself, shape (n,)."""
@@ -453,11 +471,9 @@ class SpreadCounter:
 
 
 def _included(mask: Mask, domain: Domain) -> Included:
-    rows = np.flatnonzero(mask)
-    ids = domain.ids[rows]
     exists = np.zeros(domain.count + 1, np.bool_)
-    exists[ids] = True
-    return Included(mask, rows, ids, exists[:-1])
+    exists[domain.ids[mask]] = True
+    return Included(mask, domain.part(mask), exists[:-1])
 
 
 def _both(one: Mask | None, other: Mask | None) -> Mask | None:

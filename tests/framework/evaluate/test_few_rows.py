@@ -31,7 +31,7 @@ from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
 from tests.framework.evaluate.test_row_functions import Few
 from tests.plugins.neighbourhoods import HOSTNAME, ZONE, handle_of, pods
 
-ZONES = ["", "z1", "z1", "z2", "z2", "z2"]
+ZONES = ["", "z1", "z1", "z1", "z2", "z2", "z2", "z2", "z2"]
 NAMES = [f"n{number}" for number in range(len(ZONES))]
 
 
