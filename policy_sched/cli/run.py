@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from policy_sched.cli.options.console_flags import ConsoleFlags, console_pages
 from policy_sched.cli.options.embedded_api import ApiServerFlags, Serving

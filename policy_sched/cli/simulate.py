@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from policy_sched.cli.input.cluster_files import read_cluster
 from policy_sched.cli.input.paths import PathsOrStdin

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import msgspec
+
 from policy_sched.model import Node, PodInfo
 
 EXTENDER: Final = "Extender"
@@ -19,8 +21,7 @@ No extender states which events may help such a pod, so every event may.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(msgspec.Struct, frozen=True):
     """The nodes that an extender's filter leaves, and why others do not do, by name.
 
     ``unresolvable``: those that no preemption helps; they come before ``failed``. A node that is
@@ -32,16 +33,14 @@ class Passed:
     unresolvable: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVictims:
+class NodeVictims(msgspec.Struct, frozen=True):
     """Pods to be evicted from one node, and how many of them break a disruption budget."""
 
     pods: tuple[PodInfo, ...]
     violations: int
 
 
-@dataclass(frozen=True, slots=True)
-class NamedVictims:
+class NamedVictims(msgspec.Struct, frozen=True):
     """Pods to be evicted from one node, by UID, and how many break a disruption budget."""
 
     uids: tuple[str, ...]

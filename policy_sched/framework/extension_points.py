@@ -8,9 +8,10 @@ label that metrics, messages and configuration use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from policy_sched.framework.status import Code
 
@@ -35,8 +36,7 @@ class Combine(Enum):
     """Answers of all plugins are put together, when the profile is built."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(msgspec.Struct, frozen=True):
     """One extension point: its hook, its rule, what can skip it and what undoes it."""
 
     hook: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +30,7 @@ Masked: TypeAlias = Sequence[tuple[NDArray[np.bool_], Status]]
 """Statuses with the rows that have them, as flags over all rows; no row has two."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeMasked:
+class DescribeMasked(msgspec.Struct, frozen=True):
     """A `Describe` that can also explain many rows by flags, which is faster than by their numbers.
 
     ``masked``: from flags of rows, and codes, both over all rows, to their statuses; None if they
@@ -45,8 +45,7 @@ class DescribeMasked:
         return self.rows(rows, codes)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterResult:
+class FilterResult(msgspec.Struct, frozen=True):
     """The result of a filter for many nodes at once.
 
     ``codes``: int16, one per requested row; 0 = passes, anything else is the plugin's own number
@@ -78,16 +77,14 @@ class FilterResult:
 PASSES: Final = FilterResult(None, lambda _rows, _codes: [])
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterResult:
+class PreFilterResult(msgspec.Struct, frozen=True):
     """Status of a PreFilter plugin, and the only nodes (by name) that can pass, or None for any."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct, frozen=True):
     """Status of a PostFilter plugin, and what is to be done.
 
     ``nominated_node``: the node to nominate the pod to; empty: it is nominated nowhere any more;
@@ -99,8 +96,7 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PermitResult:
+class PermitResult(msgspec.Struct, frozen=True):
     """Status of a Permit plugin; the rest counts where the code is Wait.
 
     ``timeout`` is in seconds. ``again`` evaluates Permit again; it is called after pods have moved.
@@ -112,20 +108,18 @@ class PermitResult:
     again: Callable[[], Status] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placements:
+class Placements(msgspec.Struct, frozen=True):
     """Into which domains a plugin parts the nodes: the rows of each, ascending, by its name.
 
     A row in no domain is not used. ``status`` Skip: the plugin does not restrict where the
     pods go.
     """
 
-    domains: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
+    domains: Mapping[str, NDArray[np.intp]] = msgspec.field(default_factory=dict)
     status: Status = SUCCESS
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """A domain with the pods of a group that would go there, and the nodes that they would have.
 
     ``rows``: its nodes, ascending, shape (k,).
@@ -140,8 +134,7 @@ class DryRunMarker:
     """Marks the cycle state of a dry run: plugins must not act on other pods."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupCycle:
+class PodGroupCycle(msgspec.Struct, frozen=True):
     """Marks the cycle state of a pod that is decided together with its group.
 
     ``no_preemption``: why no pod is evicted for this one alone; empty if pods may be.
@@ -150,8 +143,7 @@ class PodGroupCycle:
     no_preemption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroupMember:
+class PodGroupMember(msgspec.Struct, frozen=True):
     """Marks the cycle state of a pod whose group was decided as a whole, and is bound now."""
 
 
@@ -207,8 +199,7 @@ class Scope(IntEnum):
     """Also the time, or anything else that moves by itself: every attempt runs the plugin again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowRule:
+class RowRule(msgspec.Struct, frozen=True):
     """A filter or score as a function of one row, for plugins that read only the pod and the row.
 
     ``function(pod, cycle, row)`` returns a sequence ``out``; ``holds`` and ``value`` are Python
@@ -223,8 +214,7 @@ class RowRule:
     metered: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodKey:
+class PodKey(msgspec.Struct, frozen=True, eq=False):
     """One of `Signature.keys` that is None, and need not be computed, for most pods.
 
     It is None where the pod's ``attribute`` is false or empty, and so is each of ``unless``: what
@@ -242,8 +232,7 @@ class PodKey:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """A plugin's promise: pods with equal ``fields`` get equal answers on equal nodes.
 
     ``fields`` are paths into PodInfo: ``("requests",)``, or ``("labels", "app")`` for one key.

@@ -8,7 +8,6 @@ suspended, other pods are decided, and it resumes when there is a result. The pl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -35,8 +34,7 @@ class Code(StrEnum):
     """Unschedulable until something outside the scheduler happens; the pod pays no backoff."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """A code, the reasons for people, and the plugin that answered (empty: the framework)."""
 
     code: Code = Code.SUCCESS

@@ -13,9 +13,12 @@ however many pods wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
@@ -24,8 +27,7 @@ from policy_sched.model import GroupKey, PodInfo
 Permit = Callable[[], Status]
 
 
-@dataclass(frozen=True, slots=True)
-class PermitCondition:
+class PermitCondition(msgspec.Struct, frozen=True):
     """A function that evaluates Permit again, and the version it depends on.
 
     ``version``: equal values mean that no status of the ``topic`` has changed. ``alike``: the

@@ -7,7 +7,7 @@ and can be shared and pickled; plugins/rules binds it to the tables of a cluster
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -31,8 +31,7 @@ class Root(msgspec.Struct, frozen=True):
     """The zero of the value's type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True):
     """Some expressions that one program computes together."""
 
     program: Program
@@ -57,8 +56,7 @@ class Unit:
         return f"{text} '{found.detail}'" if found.detail else text
 
 
-@dataclass(frozen=True, slots=True)
-class FilterRule:
+class FilterRule(msgspec.Struct, frozen=True):
     """What a filter rule reports about a node that it rejects.
 
     ``explain`` computes, of those that are not constant, first ``resolvable``, then the message (a
@@ -83,8 +81,7 @@ class GateRule(msgspec.Struct, frozen=True):
     explain: Unit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(msgspec.Struct, frozen=True):
     """The score rule: its unit, its normaliser by name or by unit, and its proved range.
 
     A node whose rule fails has the final score 0 and counts in no statistic, or, if it ``aborts``,

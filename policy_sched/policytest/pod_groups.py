@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from msgspec import structs
+
 from policy_sched.framework import Code, Status
 from policy_sched.model import GroupKey, PodInfo, QueuedPod
 from policy_sched.policytest.expectations import (
@@ -99,7 +101,7 @@ class GroupSteps:
         if not self._recorded or plan.best is not None or not plan.status.rejected:
             return plan
         for one in plan.tried:
-            turned = replace(plan, tried=(one, *plan.tried))
+            turned = structs.replace(plan, tried=(one, *plan.tried))
             pairs = ((self._expect.get(o.pod), o) for o, _ in self._outcomes(turned, pod))
             if all(expected and expected.message == got.message for expected, got in pairs):
                 return turned

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +12,7 @@ from policy_sched.framework.evaluate import FilterDryRun, Nominations
 from policy_sched.model import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionAttempt:
+class PreemptionAttempt(msgspec.Struct, frozen=True):
     """A pod that fits nowhere, and what its dry runs need.
 
     ``state`` is what the failed attempt's PreFilter plugins left; it is not changed.
@@ -28,8 +26,7 @@ class PreemptionAttempt:
     nominations: Nominations
 
 
-@dataclass(frozen=True, slots=True)
-class Victims:
+class Victims(msgspec.Struct, frozen=True):
     """The pods that may be evicted from each of some nodes.
 
     ``rows``: rows of the node table, shape (m,). ``block``: rows of the pod table, shape (depth,
@@ -54,8 +51,7 @@ class Victims:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunResult:
+class DryRunResult(msgspec.Struct, frozen=True):
     """What a dry run on m nodes found.
 
     ``fits``: the pod fits when all victims are gone, shape (m,). ``gone``: victims that could not

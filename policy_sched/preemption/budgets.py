@@ -6,8 +6,7 @@ counted from the most important one. Every node has the whole budget: it is one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +15,7 @@ from policy_sched.cluster.tables import PodTable
 from policy_sched.model import PodDisruptionBudget, Requirement, Selector, label_selector
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """One disruption budget: its selector, the disruptions allowed, and the pods already disrupted
     (names)."""
 

@@ -7,8 +7,8 @@ the whole cluster are looked at, and not those of one node.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from policy_sched.cluster import ApiObjects, Cache
@@ -23,8 +23,7 @@ from policy_sched.model import (
 from policy_sched.preemption.budgets import Budgets
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True):
     """Pods that are evicted together.
 
     ``priority``: the pod's, or that of the whole group. ``grouped``: its pods belong to a group,

@@ -7,11 +7,11 @@ error turned up, one by one. Both give the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,8 +27,7 @@ Keys: TypeAlias = npt.NDArray[Any]
 """One key of an order, int64 or float64; a smaller one comes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """What a rule of the section sees besides the pod and the cluster. ``now`` is in ns."""
 
     now: int = 0
@@ -37,8 +36,7 @@ class Case:
     pdb_violations: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Spots:
+class Spots(msgspec.Struct, frozen=True):
     """Nodes with their victims: m of them.
 
     ``rows``: rows of the node table. ``victims``: rows of the pod table, shape (depth, m), -1

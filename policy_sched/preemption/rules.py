@@ -7,9 +7,9 @@ policy DefaultPreemption, which also says what another policy leaves open.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +24,7 @@ from policy_sched.preemption.policy_section import BoundPreemption, Spots
 Rows: TypeAlias = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """Nodes on which the pod fits once the victims are gone.
 
     ``rows``: rows of the node table, shape (m,). ``victims``: rows of the pod table, shape
@@ -49,8 +48,7 @@ NodeKey: TypeAlias = Callable[[PodInfo, Spots], NDArray[Any]]
 one is better."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionRules:
+class PreemptionRules(msgspec.Struct, frozen=True):
     """The choices of one policy. Any of them may raise RuleError.
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict:

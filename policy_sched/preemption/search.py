@@ -8,10 +8,10 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,8 +35,7 @@ from policy_sched.preemption.rules import Candidates, PreemptionRules
 NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateLimit:
+class CandidateLimit(msgspec.Struct, frozen=True):
     """How many candidates are enough: a share of the nodes in percent, and at least so many."""
 
     percentage: int
@@ -47,16 +46,14 @@ class CandidateLimit:
         return min(max(nodes * self.percentage // 100, self.absolute), nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The candidates among some rows, in the rows' order, and why others are none."""
 
     candidates: Candidates
     rejections: Mapping[int, Status]
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True):
     """The best way to make room: a row of the node table, and the pods that leave it.
 
     The most important victim comes first.

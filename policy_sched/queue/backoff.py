@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.model import QueuedPod
 from policy_sched.queue.heap import PodHeap, SortKey
@@ -22,8 +23,7 @@ WINDOW: Final = SECOND
 """Length of an ordering window in nanoseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """The queue's durations in nanoseconds.
 
     ``initial_backoff`` follows the first attempt in vain, none is longer than ``max_backoff``

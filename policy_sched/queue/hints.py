@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
+
+import msgspec
 
 from policy_sched.errors import PluginError
 from policy_sched.model import (
@@ -55,8 +56,7 @@ Observe: TypeAlias = Callable[[str, str, str, float], None]
 """Called after a hint ran: plugin, event label, result, seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class HintWatch:
+class HintWatch(msgspec.Struct, frozen=True):
     """Callback for the durations of queueing hints; ``timer`` returns seconds."""
 
     observe: Observe

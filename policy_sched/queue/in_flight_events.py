@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from policy_sched.model import ClusterEvent, QueuedPod
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InFlightEvent:
+class InFlightEvent(msgspec.Struct, frozen=True, eq=False):
     """An event with the objects before and after it."""
 
     event: ClusterEvent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -15,8 +14,7 @@ from policy_sched.framework.runtime import Hooks, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """One pipeline with its runner and evaluator, and the extenders."""
 
     pipeline: Pipeline
@@ -61,8 +59,7 @@ class Bind(msgspec.Struct, frozen=True):
     evaluation: Evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(msgspec.Struct, frozen=True):
     """The pod cannot run anywhere now (``Unschedulable``), or something broke (``Error``).
 
     ``message`` is the text of the condition and the event. ``nominated`` False: an earlier
@@ -75,8 +72,7 @@ class Reject:
     nominated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Preempt:
+class Preempt(msgspec.Struct, frozen=True):
     """The pod fits nowhere, but will on `node` when the victims have left it.
 
     ``plugin`` chose them. Nothing is evicted yet. Status and message are those of the failure.

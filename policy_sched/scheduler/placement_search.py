@@ -9,11 +9,12 @@ all is undone before the next one is tried.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
@@ -42,8 +43,7 @@ Rejectors = tuple[frozenset[str], frozenset[str]]
 NO_PLACEMENT: Final = "no feasible placements found"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
+class GroupPlan(msgspec.Struct, frozen=True):
     """The placements that were tried, and what became of the group.
 
     ``best``: the placement that the group goes to, or waits for; None: it goes nowhere. ``status``

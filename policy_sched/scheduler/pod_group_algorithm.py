@@ -10,11 +10,11 @@ evicted or patched.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,8 +52,7 @@ NONE_FITS: Final = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
 FITS_LATER: Final = Status(Code.UNSCHEDULABLE, (WAITING,))
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """What was decided about one pod of a group.
 
     ``permit``: the answer of the Permit plugins, Success or Wait, if the pod got so far.
@@ -69,8 +68,7 @@ class Member:
         return "" if isinstance(self.decision, Reject) else self.decision.node
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(msgspec.Struct, frozen=True):
     """The nodes that a group is tried on; ``domain`` is None for all, ``rows`` are ascending."""
 
     name: str
@@ -78,8 +76,7 @@ class Nodes:
     domain: Domain | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """How the pods of a group are tried.
 
     ``rng`` breaks ties among nodes; without it the first by name is taken. ``post_filter``:
@@ -96,8 +93,7 @@ class Trial:
     absent: Collection[PodInfo] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResult:
+class GroupResult(msgspec.Struct, frozen=True):
     """What was decided about the pods of a group on some nodes.
 
     ``members`` ends with the pod that met an error, if one did. ``waiting``: the group fits when
@@ -111,7 +107,7 @@ class GroupResult:
     status: Status
     waiting: bool = False
     placed: int = 0
-    scores: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, int] = msgspec.field(default_factory=dict)
     unrated: str = ""
 
     @property

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import Code, CycleState, Handle, Status
@@ -43,8 +45,7 @@ NO_GROUP: Final = "pod group for pod not found"
 PLACED: Final = "not eligible due to placement-based pod group scheduling limitation"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDecision:
+class GroupDecision(msgspec.Struct, frozen=True):
     """The decisions for a group's pods, and the status of the group.
 
     ``waiting``: it fits when victims are gone. ``victims``: they are evicted for the group.
@@ -93,8 +94,7 @@ def schedule_group(
     return decision_of(_plan(attempts, choice, handle, rng))
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(msgspec.Struct, frozen=True):
     """What a group's pods choose from: placements, or all nodes; or the error that prevents it."""
 
     placements: Domains | None

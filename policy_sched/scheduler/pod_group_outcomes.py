@@ -15,8 +15,9 @@ A pod without a decision has the group's message. Where the group failed, nomina
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from policy_sched.framework import Code, Status
 from policy_sched.model import NO_PLUGINS
@@ -29,8 +30,7 @@ from policy_sched.scheduler.pod_group_algorithm import UNSCHEDULABLE, Member
 NO_REJECTORS: Final[Rejectors] = (NO_PLUGINS, NO_PLUGINS)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberDecision:
+class MemberDecision(msgspec.Struct, frozen=True):
     """The decision for one pod of a group, and its failure unless it is bound.
 
     ``nominated``: the node that it is nominated to from now on, empty for none, None where that

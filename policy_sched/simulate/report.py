@@ -10,11 +10,12 @@ The machine formats contain no times, paths or versions: the same input gives th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
@@ -31,8 +32,7 @@ from policy_sched.report import Document, table
 from policy_sched.scheduler import Attempt, Decision, Scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class RuleHits:
+class RuleHits(msgspec.Struct, frozen=True):
     """The pods and nodes that one filter rule of a policy rejects, as if it were alone.
 
     ``pods``: those for which it rejects a node; ``nodes``: those that it rejects for one of them.
@@ -43,8 +43,7 @@ class RuleHits:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """The pods and nodes that a policy applied to.
 
     ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
@@ -206,8 +205,7 @@ def _count(rows: NDArray[np.bool_], live: NDArray[np.bool_]) -> int:
 NOWHERE: Final = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class PodPlacement:
+class PodPlacement(msgspec.Struct, frozen=True):
     """The decision for one pod: its node, or why it has none.
 
     ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None if
@@ -224,8 +222,7 @@ class PodPlacement:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(msgspec.Struct, frozen=True):
     """A preemption: the pod, its nominated node, and the victims."""
 
     pod: str
@@ -233,8 +230,7 @@ class Preemption:
     victims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(msgspec.Struct, frozen=True):
     """One resource over all nodes, in the scheduler's units (milli for cpu)."""
 
     resource: str
@@ -253,8 +249,7 @@ class Allocation:
         return quantity_text(name, self.requested), quantity_text(name, self.allocatable)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUsage:
+class NodeUsage(msgspec.Struct, frozen=True):
     """A node, its pods, and by resource what is requested and allocatable, in milli for cpu."""
 
     node: str
@@ -267,8 +262,7 @@ class NodeUsage:
         return requested / allocatable if allocatable else None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
 
     ``unschedulable_by`` counts pods by reason; a pod that was rejected for several reasons counts
@@ -283,7 +277,7 @@ class Run:
     allocation: tuple[Allocation, ...]
     seconds: float
     policies: tuple[Applied, ...] = ()
-    skipped_extenders: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    skipped_extenders: Mapping[str, tuple[int, str]] = msgspec.field(default_factory=dict)
 
     @property
     def placed(self) -> int:
@@ -421,8 +415,9 @@ def applied_text(one: Applied) -> str:
 
 def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
     """Return the number of pods and nodes that each policy applied to, as plain data."""
+    optional = ("failed", "error", "rules")
     return [
-        {k: v for k, v in asdict(one).items() if v or k not in ("failed", "error", "rules")}
+        {name: value for name, value in asdict(one).items() if value or name not in optional}
         for one in policies
     ]
 

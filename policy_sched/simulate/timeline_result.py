@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,8 +41,7 @@ class PodTimeline:
         return None if self.bound is None else self.bound - self.created
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True):
     """A preemption: a pod, and the victims on the node that it is nominated to."""
 
     at: int
@@ -91,8 +91,7 @@ class StepFunction:
         return mean, np.asarray(peaks, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineResult:
+class TimelineResult(msgspec.Struct, frozen=True):
     """A finished simulation from ``start`` to ``end``, nanoseconds since 1970.
 
     ``lives``: every pending pod, in order of arrival. ``used`` and ``allocatable`` are by resource,
@@ -207,8 +206,7 @@ WANTED_BUCKETS: Final = 24
 MAX_BUCKETS: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """Waiting times of pods for a node, in nanoseconds; pods without a node are not included.
 
     A percentile is the shortest time within which that percentage of pods was bound.
@@ -230,8 +228,7 @@ class Waiting:
         return Waiting(len(times), *(times[rank] for rank in ranks))
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(msgspec.Struct, frozen=True):
     """Amounts over intervals of equal length; all of shape (k,).
 
     ``edges``, shape (k + 1,): nanoseconds since 1970. ``pending`` is the maximum number of pods

@@ -330,8 +330,7 @@ def _read(path: str, lines: Sequence[str], found: Traces, seen: _Seen) -> None:
                 found.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """A row of a table."""
 
     path: str

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.check.definitions import Checked
@@ -93,7 +94,7 @@ def one_by_one(choices: PreemptionChoices) -> PreemptionChoices:
     """Return the functions without their vectorized programs."""
 
     def bare(choice: Choice) -> Choice:
-        return replace(choice, victims=None)
+        return structs.replace(choice, victims=None)
 
     return PreemptionChoices(
         bare(choices.eligible),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from random import Random
+
+from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client

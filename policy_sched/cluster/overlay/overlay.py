@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,8 +50,7 @@ _PORTS: Final[Key] = ("usedPorts",)
 _COUNT: Final[Key] = ("podCount",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(msgspec.Struct, frozen=True):
     """An overlay's copy of a dynamic column.
 
     ``amount``: the column of the pod table whose values it sums, () for the number of pods;

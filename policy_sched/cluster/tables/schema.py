@@ -7,10 +7,10 @@ sentences. A column's key is a tuple: the family's name, then its argument if th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from policy_sched.model import MAX_UNITS
@@ -35,8 +35,7 @@ class Kind(Enum):
     DYNAMIC = "dynamic"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """Columns that differ only in their argument.
 
     ``argument`` says what the second part of the key is ("" if the key has one part). ``unit`` is

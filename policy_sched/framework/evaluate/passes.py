@@ -7,9 +7,9 @@ whose table of changes says which one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -51,8 +51,7 @@ MAX_NODE_SCORE: Final = 100
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Filters:
+class _Filters(msgspec.Struct, frozen=True):
     """The filters that are not skipped.
 
     ``moving``: the places of those that read more than static fields; ``wide``: of those that read
@@ -66,8 +65,7 @@ class _Filters:
     dry_run: FilterDryRun
 
 
-@dataclass(frozen=True, slots=True)
-class _Busy:
+class _Busy(msgspec.Struct, frozen=True):
     """The hooks of the plugins that have anything to do with a pod.
 
     ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:

@@ -8,9 +8,9 @@ If all plugins skip, the group's pods are scheduled one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ BETWEEN: Final = ", "
 """Separates the names of domains in the name of their intersection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Domains:
+class Domains(msgspec.Struct, frozen=True):
     """The domains that a group may go to, by name in order, and the plugins that parted them."""
 
     rows: Mapping[str, NDArray[np.intp]]

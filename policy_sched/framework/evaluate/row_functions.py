@@ -9,8 +9,9 @@ handles errors: where a rule fails, the Evaluator calls the plugins one by one, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from policy_sched.framework import RowRule
 from policy_sched.framework.runtime import Hook, Runner
@@ -22,8 +23,7 @@ RowScores: TypeAlias = Callable[[PodInfo, int], tuple[int, ...] | None]
 """The raw scores of a row, one per score plugin; None where one fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowFunctions:
+class RowFunctions(msgspec.Struct, frozen=True):
     """The functions of one set of plugins.
 
     ``metered``: rules count their steps, and one evaluation has a limit for all rows together.

@@ -9,13 +9,13 @@ name the plugin that answered, so pod time never uses them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from threading import Lock
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+import msgspec
 import pluggy
 
 from policy_sched.errors import PluginError
@@ -34,8 +34,7 @@ Implementations: TypeAlias = Mapping[str, Callable[..., object]]
 """What one plugin implements: by hook, a function of all its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(msgspec.Struct, frozen=True):
     """One plugin's implementation of one extension point."""
 
     plugin: str
@@ -43,8 +42,7 @@ class Hook:
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """What pod time runs for the pods of one ``schedulerName``.
 
     ``hooks``: extension point to its implementations, in profile order. ``signatures``: what

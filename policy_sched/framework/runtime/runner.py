@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.language.cel.costs import MAX_COST, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
@@ -32,8 +34,7 @@ _NATIVE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """A compiled selector; ``error`` is upstream's reason why it is none.
 
     It has a tree unless a part of it is wrong. ``problems``: what is wrong with it in the words of

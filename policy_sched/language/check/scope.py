@@ -6,7 +6,6 @@ far. Names are variables, fields, keys and indexes.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -85,12 +84,11 @@ class Local(msgspec.Struct, frozen=True):
     type: types.Type
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """The names that are visible at one place of an expression."""
 
     unit: Unit
-    locals: Mapping[str, Local] = field(default_factory=dict)
+    locals: Mapping[str, Local] = msgspec.field(default_factory=dict)
     nesting: int = 0
 
     @property
@@ -131,7 +129,7 @@ class Scope:
         """Return the scope in which ``names`` are variables, and their unique names."""
         fresh = self.unit.definitions.fresh
         added = {name: Local(f"{name}#{next(fresh)}", kind) for name, kind in names}
-        inner = dataclasses.replace(
+        inner = msgspec.structs.replace(
             self, locals={**self.locals, **added}, nesting=self.nesting + nesting
         )
         return inner, tuple(added[name].unique for name, _ in names)

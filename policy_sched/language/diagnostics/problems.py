@@ -35,8 +35,7 @@ class Problem:
         return codes()[self.code].severity
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """What a code means, how bad it is, and an example."""
 
     meaning: str
@@ -290,12 +289,11 @@ DeviceRuleSource: TypeAlias = DeviceRule[Text]
 DevicesSource: TypeAlias = DeviceRules[Text]
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySource:
+class PolicySource(msgspec.Struct, frozen=True):
     """One policy with its effective parameters."""
 
     name: str
-    params: Mapping[str, object] = field(default_factory=dict)
+    params: Mapping[str, object] = msgspec.field(default_factory=dict)
     functions: tuple[FunctionSource, ...] = ()
     variables: tuple[VariableSource, ...] = ()
     match_conditions: tuple[Text, ...] = ()

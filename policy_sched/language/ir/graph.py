@@ -114,8 +114,7 @@ def _const_key(value: object) -> Hashable:
     return id(value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Table(msgspec.Struct, frozen=True, eq=False):
     """Ints by position from ``first`` on, as a list and as an array."""
 
     entries: list[int]

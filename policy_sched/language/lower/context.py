@@ -12,8 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from policy_sched.language.ir import Builder, Call, Level, Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import (
@@ -66,12 +68,11 @@ class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Facts at the position of an expression."""
 
-    ranges: Mapping[Op, Interval] = field(default_factory=dict)
-    truths: Mapping[Op, bool] = field(default_factory=dict)
+    ranges: Mapping[Op, Interval] = msgspec.field(default_factory=dict)
+    truths: Mapping[Op, bool] = msgspec.field(default_factory=dict)
 
 
 Env = Mapping[str, "Thunk | Abstract"]

@@ -7,7 +7,6 @@ rounded once, to the nearest int.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -113,8 +112,7 @@ def normalized(name: str, scores: RawScores) -> Scores:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A change in the cluster: its kind of object, what was done, and the object if it is known."""
 
     kind: str = ""

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -192,8 +192,7 @@ Numbers = npt.NDArray[np.int64]
 Test = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, eq=False):
     """A condition: ``equal`` are columns of the pod table with the text that each must equal.
 
     That is a text, or the position of a text among the values of the scheduled pod.

@@ -276,8 +276,7 @@ class RecordField(msgspec.Struct, frozen=True):
     range: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """A record type and its fields."""
 
     name: str
@@ -285,8 +284,7 @@ class Record:
     fields: dict[str, RecordField]
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """A name that expressions may read."""
 
     name: str
@@ -299,8 +297,7 @@ OF_EXPERIMENTS: Final = frozenset({"variants.devices"})
 """Sections that an Experiment has, and a policy has not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A part of a policy: the variables that it sees and the types that its value may have.
 
     ``results`` is empty where any type will do; ``expected`` describes the types in messages.

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import msgspec
+
 from policy_sched.model import Quantity
 from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.constraints import Constraint, MatchAttribute
@@ -39,8 +41,7 @@ class NodeError(AllocationError):
     """Nothing was found on this node, and something is wrong with its devices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """A device that was chosen; ``consumed`` where it may be shared."""
 
     request: Request

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,8 +79,7 @@ class Statuses:
         return [self.listed[code] for code in codes.tolist()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Bounds(msgspec.Struct, frozen=True):
     """How many devices claims of a shape need at least.
 
     ``wanted``: columns with how many of their devices; ``alternatives``: of which one is enough.

@@ -13,6 +13,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
+import msgspec
+
 from policy_sched.framework import Handle, PodKey, Scope
 from policy_sched.language.values import (
     NO_DEVICE,
@@ -35,8 +37,7 @@ _NO_SCORES: Final[Mapping[DeviceId, float]] = {}
 _MOST_RATED: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceVerdict:
+class DeviceVerdict(msgspec.Struct, frozen=True):
     """What rules say about a device for a request: its score, or the rule that refuses it."""
 
     score: float = 0.0
@@ -73,8 +74,7 @@ class DeviceRules(Protocol):
         """Return what gives the verdicts about devices of a row's node. Both raise RuleError."""
 
 
-@dataclass(frozen=True, slots=True)
-class RatedDevice:
+class RatedDevice(msgspec.Struct, frozen=True):
     """What rules say about a device for a request, and whether the request would get it."""
 
     request: RequestFacts

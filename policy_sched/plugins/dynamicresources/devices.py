@@ -8,9 +8,10 @@ share the answer.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+import msgspec
 
 from policy_sched.language.cel import CelError, Record, compile_selector, device_record
 from policy_sched.model import (
@@ -37,8 +38,7 @@ class DeviceId(NamedTuple):
         return "/".join(self)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(msgspec.Struct, frozen=True):
     """A node, as far as devices look at it."""
 
     name: str

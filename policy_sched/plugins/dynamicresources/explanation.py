@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+from msgspec import structs
 from msgspec.structs import replace as replaced
 
 from policy_sched.framework import Handle
@@ -56,8 +58,7 @@ class SelectorOf:
         return f"selector {self.index} of {self.kind} {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a device is not had: `why` is one of the words below, with what it is about.
 
     updated, invalid (its pool is), allocated, selector, node (it is on another one), capacity,
@@ -70,8 +71,7 @@ class Refusal:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
+class NodeDevices(msgspec.Struct, frozen=True):
     """The devices that a node reaches, for one request: how many are refused why, and the rest."""
 
     node: str
@@ -80,8 +80,7 @@ class NodeDevices:
     fit: int
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDevices:
+class RequestDevices(msgspec.Struct, frozen=True):
     """A request of a claim that is to be allocated; ``count`` is 0 where it wants all devices.
 
     ``resource`` is the extended resource that the request serves in ``container``, "" for a claim
@@ -97,8 +96,7 @@ class RequestDevices:
     container: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatedClaim:
+class AllocatedClaim(msgspec.Struct, frozen=True):
     """A claim that has its devices, and the nodes that reach them."""
 
     claim: str
@@ -106,8 +104,7 @@ class AllocatedClaim:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimChange:
+class ClaimChange(msgspec.Struct, frozen=True):
     """A change with which the claims would be allocated on ``nodes``.
 
     ``kind``: toleration, count, constraint, selector, or free (allocated devices are given back).
@@ -132,8 +129,7 @@ class ClaimsExplained:
     changes: list[ClaimChange] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
+class _Cluster(msgspec.Struct, frozen=True):
     """What claims are explained on."""
 
     nodes: Sequence[NodeView]
@@ -153,7 +149,7 @@ class _Served:
     def titled(self, one: RequestDevices) -> RequestDevices:
         """Return a request with the resource and the container that it serves."""
         to = next(to for to in self.mappings if to.request_name == one.request)
-        return replace(one, resource=to.resource_name, container=to.container_name)
+        return structs.replace(one, resource=to.resource_name, container=to.container_name)
 
 
 def explain_claims(
@@ -367,7 +363,7 @@ def _changes(
         found = fitting(changed, cluster.state)
         if found:
             fewer |= {of} if change.kind == "count" else set()
-            yield replace(change, nodes=found)
+            yield structs.replace(change, nodes=found)
     found = fitting(plans, AllocatedState())
     if found and any(one.why == "allocated" for one, _ in _all_refusals(requests)):
         yield ClaimChange("free", "", "", found)
@@ -429,7 +425,7 @@ def _variants(
                 kept = tuple(e for e in request.expressions if not _is(one, e[0]))
                 return replace(request, expressions=kept, _selected={})
 
-            change = replace(_change("selector", wanted), selector=selector)
+            change = structs.replace(_change("selector", wanted), selector=selector)
             yield change, _changed(plans, wanted, unselected)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicySchedError
@@ -133,8 +134,7 @@ def in_memory(pod: PodInfo) -> ResourceClaim:
     return ResourceClaim(api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True):
     """The claim for extended resources as one node needs it, and what each request serves."""
 
     claim: ResourceClaim

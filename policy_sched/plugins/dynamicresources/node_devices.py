@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from policy_sched.language.values import AttributeFacts, DeviceFacts, QualifiedNames
 from policy_sched.model import MICRO, NANO, Amount, DeviceAttribute, nanos, units_of_nanos
@@ -12,8 +13,7 @@ from policy_sched.plugins.dynamicresources.devices import DeviceView
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool
 
 
-@dataclass(frozen=True, slots=True)
-class NodeDevice:
+class NodeDevice(msgspec.Struct, frozen=True):
     """A device that a node reaches, in a pool that is whole; ``use`` is what of it is in use."""
 
     view: DeviceView

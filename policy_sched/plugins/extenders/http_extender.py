@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
+
+import msgspec
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import NamedVictims, NodeVictims, Passed, Skips
@@ -16,8 +17,7 @@ from policy_sched.plugins.extenders import wire
 from policy_sched.plugins.extenders.connection import Connection
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
+class TlsSettings(msgspec.Struct, frozen=True):
     """TLS settings; data (PEM) takes precedence over a file."""
 
     insecure: bool = False
@@ -30,8 +30,7 @@ class TlsSettings:
     ca_data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderSettings:
+class ExtenderSettings(msgspec.Struct, frozen=True):
     """One extender.
 
     ``timeout``: seconds. ``managed_resources``: the extender is called only for pods that request

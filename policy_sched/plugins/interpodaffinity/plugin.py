@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,8 +55,7 @@ from policy_sched.model import (
 KEPT: Final = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTerms:
+class OwnTerms(msgspec.Struct, frozen=True):
     """A pod's terms, resolved to counts.
 
     ``affinity``: the pods that all required terms select, None without such terms, and the labels
@@ -260,8 +260,7 @@ def _tables(state: TopologyPairCounts) -> tuple[tuple[Domain, Codes], ...]:
 BEST = 100
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredTerms:
+class PreferredTerms(msgspec.Struct, frozen=True):
     """Per topology key the score of a node in each domain, shape (domain.count + 1,)."""
 
     tables: tuple[tuple[Domain, NDArray[np.int64]], ...]

@@ -12,7 +12,6 @@ node's static fields change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -66,8 +65,7 @@ SYSTEM_DEFAULTS: Final = spread_constraints(
 KEPT_CONSTRAINTS: Final = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True):
     """One constraint and the pods that count for it.
 
     ``selector`` decides whether the pod itself counts; ``match`` counts no pods if the
@@ -79,8 +77,7 @@ class Constraint:
     match: PodMatch
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
+class Constraints(msgspec.Struct, frozen=True):
     """The constraints of one pod. ``all_labels``: nodes without one of the labels do not count."""
 
     hard: tuple[Constraint, ...] = ()
@@ -342,8 +339,7 @@ def _bears(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Included:
+class Included(msgspec.Struct, frozen=True):
     """The rows that count for a constraint if not all do, and their domains.
 
     ``mask``: bool, shape (n,). ``part``: the domains over these rows. ``exists``: bool, shape
@@ -355,8 +351,7 @@ class Included:
     exists: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """The distribution of one constraint's pods.
 
     ``totals``: int64, shape (domain.count + 1,), pods by domain, a copy; the last is of nodes

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -52,8 +52,7 @@ def filter_codes(
     return own if codes is None else np.where(codes, codes, own)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """Why a node was rejected, and whether removing pods may help."""
 
     resolvable: bool

@@ -8,6 +8,8 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.framework import Handle, Scope, Signature
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.language import BoundUnit, CompiledPolicy
@@ -27,8 +29,7 @@ _CHANGING: Final = frozenset(
 """What rules read of nodes that changes though neither the node nor its devices do."""
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePolicy:
+class DevicePolicy(msgspec.Struct, frozen=True):
     """A policy with a ``devices`` section, and which parts of it the profile enables."""
 
     policy: CompiledPolicy

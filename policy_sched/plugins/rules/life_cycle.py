@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.language import BoundUnit, LifeCycle, Step, Unit
@@ -12,8 +13,7 @@ from policy_sched.language.values import Failure, RuleError
 from policy_sched.model import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
+class StepOutcome(msgspec.Struct, frozen=True):
     """The outcome of a section: whether it holds and, if not, why.
 
     ``wait`` is how long the pod may wait for permission, in ns; 0 where it does not wait.

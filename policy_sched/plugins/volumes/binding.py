@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -64,8 +65,7 @@ from policy_sched.plugins.volumes.storage_view import StorageView, kept_for
 SECOND: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """The assumptions for one pod: volumes with their claims, and claims to provision."""
 
     pod: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from policy_sched.cluster.tables import NodeView
@@ -95,8 +95,7 @@ _SKIP: Final = PreFilterResult(SKIP)
 _ASK: Final = PreFilterResult()
 
 
-@dataclass(frozen=True, slots=True)
-class OnePodClaims:
+class OnePodClaims(msgspec.Struct, frozen=True):
     """The pod's ReadWriteOncePod claims, and the number of conflicting uses."""
 
     namespace: str

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from msgspec import structs
+
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import CompiledPolicy, compile_policy
 from policy_sched.language.check import check_policy
@@ -74,14 +76,16 @@ def _without_problems(form: _Form, *, kept: bool) -> CompiledPolicy:
 
 def policy_hash(source: PolicySource) -> PluginHash:
     """Return the hashes of a policy; scores and the order of the queue reject no pod."""
-    source = replace(source, measures=())  # they decide nothing
+    source = structs.replace(source, measures=())  # they decide nothing
     placement = source.placement
     if placement is not None:
         placement = replace(placement, score=None, on_error=None)
     devices = source.devices
     if devices is not None:
         devices = replace(devices, score=None, score_on_error=None)
-    rejecting = replace(source, score=None, queue_sort=(), placement=placement, devices=devices)
+    rejecting = structs.replace(
+        source, score=None, queue_sort=(), placement=placement, devices=devices
+    )
     return PluginHash(content_hash(source), content_hash(rejecting))
 
 

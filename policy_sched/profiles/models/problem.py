@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from policy_sched.language.diagnostics import nearest
 
@@ -22,8 +23,7 @@ UNLIKE_QUEUE_SORT = "PS311"
 TOO_LARGE = "PS501"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A problem at ``path``; ``on_key`` points at the key instead of its value.
 
     ``placeholder`` is a value of the right shape: with it in place, the rest of the document

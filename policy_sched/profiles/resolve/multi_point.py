@@ -37,8 +37,7 @@ class Lists(msgspec.Struct, frozen=True):
     disabled: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Why a profile cannot be expanded, and the entry at fault (None: the whole profile)."""
 
     message: str

@@ -8,7 +8,9 @@ are kept. Nothing that runs is touched before `settle`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from policy_sched.framework import Extender, Handle
 from policy_sched.framework.evaluate import Evaluator, Nominations, Rotation, Sample, looks_at_all
@@ -18,8 +20,7 @@ from policy_sched.profiles.build import CompiledPlan, PluginCache, build_pipelin
 from policy_sched.scheduler import Profile
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
+class Assembled(msgspec.Struct, frozen=True):
     """The profiles of a set of plans, by schedulerName, and what they share."""
 
     profiles: dict[str, Profile]
