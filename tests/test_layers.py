@@ -235,10 +235,10 @@ def files_of(folder: Path, paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.parent == folder]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=identify)
-def test_imports_point_down_and_enter_packages_by_their_surface(path: Path) -> None:
+@pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
+def test_imports_point_down_and_enter_packages_by_their_surface(folder: Path) -> None:
     """A module imports its own package, and what the packages below offer in their ``__all__``."""
-    wrong = violations(PACKAGE, path)
+    wrong = [one for path in files_of(folder, SOURCES) for one in violations(PACKAGE, path)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,9 +114,9 @@ def test_a_missing_extra_is_named() -> None:
         require("no_such_module", "plot")
 
 
-@contextmanager
-def dask_cluster() -> Iterator[Any]:
-    """Yield a Dask cluster of two processes."""
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """One Dask cluster of two processes, which replaces those that are killed."""
     from distributed import LocalCluster  # noqa: PLC0415  seconds of imports
 
     options: dict[str, Any] = {"processes": True, "dashboard_address": "127.0.0.1:0"}
@@ -137,12 +136,11 @@ def engine_name(cluster: Any) -> str:
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_dask_cluster_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_a_dask_cluster_gives_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
     """Two workers of a local Dask cluster give the tables of one process."""
     file = tiny(tmp_path)
-    with dask_cluster() as cluster:
-        there = ["--engine", engine_name(cluster), "--results", str(tmp_path / "dask")]
-        assert run(["sweep", file, *there]) == 0
+    there = ["--engine", engine_name(cluster), "--results", str(tmp_path / "dask")]
+    assert run(["sweep", file, *there]) == 0
     assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
     for table in TABLES:
         one, other = (tmp_path / where / f"{table}.csv" for where in ("one", "dask"))
@@ -151,25 +149,24 @@ def test_a_dask_cluster_gives_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("killed", [1, 2])
-def test_killed_workers_of_dask_lose_nothing(killed: int, tmp_path: Path) -> None:
+def test_killed_workers_of_dask_lose_nothing(cluster: Any, killed: int, tmp_path: Path) -> None:
     """While runs are left, one or both of the workers of a Dask cluster are killed: the tables are
     those of one process, to the byte."""
     sweep = read_sweep(tiny(tmp_path, {"seeds": {"count": 6}}))[0]
     assert sweep is not None
     texts = []
-    with dask_cluster() as cluster:
-        victims = [nanny.pid for nanny in cluster.workers.values()][:killed]
+    victims = [nanny.pid for nanny in cluster.workers.values()][:killed]
 
-        def advance(more: int) -> None:
-            while more and victims:
-                os.kill(victims.pop(), signal.SIGKILL)
+    def advance(more: int) -> None:
+        while more and victims:
+            os.kill(victims.pop(), signal.SIGKILL)
 
-        for name in (None, engine_name(cluster)):
-            store = Store(tmp_path / f"results-{name is None}")
-            engine = engine_of(name, 1, print)
-            outcome = run_tasks(sweep, sweep.tasks, store, engine, advance if name else ignored)
-            assert not outcome.failures
-            texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])
+    for name in (None, engine_name(cluster)):
+        store = Store(tmp_path / f"results-{name is None}")
+        engine = engine_of(name, 1, print)
+        outcome = run_tasks(sweep, sweep.tasks, store, engine, advance if name else ignored)
+        assert not outcome.failures
+        texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])
     assert not victims
     assert texts[0] == texts[1]
 

@@ -21,17 +21,32 @@ from tests.profiles.reload import hostile_compiler
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[PolicyStore]:
-    """A store whose reloads are compiled in another process."""
+def store(tmp_path: Path) -> PolicyStore:
+    """A store that compiles in this process."""
     write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "a"'))
-    store = PolicyStore(PolicyFiles(None, (str(tmp_path),)), lambda: 0)
+    return PolicyStore(PolicyFiles(None, (str(tmp_path),)), lambda: 0)
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[CompilerProcess]:
+    """One process for the tests that only compile in it."""
+    with CompilerProcess(PolicyFiles()) as compiler:
+        yield compiler
+
+
+@pytest.fixture
+def compiler(store: PolicyStore) -> Iterator[CompilerProcess]:
+    """A process of one test, which compiles what the store reloads."""
     with CompilerProcess(store.files) as compiler:
         store.compiler = compiler.compile
-        yield store
+        yield compiler
 
 
-def test_reloads_are_as_without_it(store: PolicyStore, tmp_path: Path) -> None:
+def test_reloads_are_as_without_it(
+    store: PolicyStore, child: CompilerProcess, tmp_path: Path
+) -> None:
     """Unchanged, changed and broken files come to what they would in this process."""
+    store.compiler = child.compile
     assert store.reload().result is Result.UNCHANGED
     write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "b"'))
     loaded = store.reload()
@@ -43,10 +58,10 @@ def test_reloads_are_as_without_it(store: PolicyStore, tmp_path: Path) -> None:
     assert [problem.file for problem in refused.problems] == [str(tmp_path / "policy.yaml")]
 
 
-def test_a_child_that_died_is_replaced(store: PolicyStore, tmp_path: Path) -> None:
+def test_a_child_that_died_is_replaced(
+    store: PolicyStore, compiler: CompilerProcess, tmp_path: Path
+) -> None:
     """A child that is killed between two compilations is replaced."""
-    compiler = store.compiler.__self__  # type: ignore[attr-defined]
-    assert isinstance(compiler, CompilerProcess)
     os.kill(compiler.pid, signal.SIGKILL)
     compiler._process.join()
     write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "c"'))
@@ -55,10 +70,10 @@ def test_a_child_that_died_is_replaced(store: PolicyStore, tmp_path: Path) -> No
     assert store.reload().result is Result.UNCHANGED
 
 
-def test_a_child_that_dies_at_work_has_failed(store: PolicyStore) -> None:
+def test_a_child_that_dies_at_work_has_failed(
+    store: PolicyStore, compiler: CompilerProcess
+) -> None:
     """A file that ended the compiler ended the scheduler next, which compiled it by itself."""
-    compiler = store.compiler.__self__  # type: ignore[attr-defined]
-    assert isinstance(compiler, CompilerProcess)
     before = store.current
     os.kill(compiler.pid, signal.SIGSTOP)
     compiler.begin(store.files)
@@ -71,10 +86,10 @@ def test_a_child_that_dies_at_work_has_failed(store: PolicyStore) -> None:
     assert store.reload().result is Result.UNCHANGED
 
 
-def test_waiting_for_a_result_does_not_delay_the_end(store: PolicyStore) -> None:
+def test_waiting_for_a_result_does_not_delay_the_end(
+    store: PolicyStore, compiler: CompilerProcess
+) -> None:
     """SIGTERM was ignored for as long as the compiler was busy."""
-    compiler = store.compiler.__self__  # type: ignore[attr-defined]
-    assert isinstance(compiler, CompilerProcess)
     os.kill(compiler.pid, signal.SIGSTOP)
     compiler.begin(store.files)
     compiler.interrupt()
@@ -141,21 +156,18 @@ def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
     assert compiler._process.exitcode is not None
 
 
-def test_other_files_are_compiled_too(store: PolicyStore, tmp_path: Path) -> None:
+def test_other_files_are_compiled_too(child: CompilerProcess, tmp_path: Path) -> None:
     """The child compiles the files that it is given, not only those of its start."""
-    other = tmp_path / "other"
-    other.mkdir()
-    write(other / "policy.yaml", keeping("Other", "true"))
-    found = store.compiler(PolicyFiles(None, (str(other),)))
+    write(tmp_path / "policy.yaml", keeping("Other", "true"))
+    found = child.compile(PolicyFiles(None, (str(tmp_path),)))
     assert "Other" in found.plans[0].policies
 
 
-def test_a_configuration_may_be_data(tmp_path: Path) -> None:
+def test_a_configuration_may_be_data(child: CompilerProcess, tmp_path: Path) -> None:
     """The child compiles a configuration from a file and from data."""
     write(tmp_path / "config.yaml", config({"mine": ["Mine"]}))
     write(tmp_path / "policy.yaml", keeping("Mine", "true"))
     for given in (str(tmp_path / "config.yaml"), {"apiVersion": "x", "kind": "y"}):
         files = PolicyFiles(given, (str(tmp_path / "policy.yaml"),))
-        with CompilerProcess(files) as compiler:
-            assert compiler.compile(files).problems == files.compile().problems
-            assert compiler.alive
+        assert child.compile(files).problems == files.compile().problems
+        assert child.alive
