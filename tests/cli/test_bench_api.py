@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
 
+from policy_sched.cli import bench
 from policy_sched.cli.main import run
+from policy_sched.report import Report
 
 
-def test_all_pods_are_bound_while_the_cluster_is_read_again(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """The report of one run, which takes a while."""
+    found: list[Report] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench, "write_report", lambda report, output: found.append(report))
+        arguments = ["--nodes", "20", "--pods", "30", "--existing", "10", "--tls"]
+        assert run(["bench", "API", *arguments]) == 0
+    return found[0]
+
+
+def test_all_pods_are_bound_while_the_cluster_is_read_again(report: Report) -> None:
     """Both phases end with every pod bound; requests, sizes and the longest block are numbers."""
-    arguments = ["--nodes", "20", "--pods", "30", "--existing", "10", "-o", "json"]
-    assert run(["bench", "API", *arguments]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = report.document()
     assert (result["nodes"], result["existing"], result["pods"]) == (20, 10, 30)
     assert (result["client_qps"], result["pods_per_second"] > 0) == (5000, True)
     assert 0 < result["longest_block_cpu_ms"] <= result["longest_block_ms"]
@@ -30,12 +38,11 @@ def test_all_pods_are_bound_while_the_cluster_is_read_again(
             assert 0 < used["rss_mib"] <= used["peak_mib"]
 
 
-def test_it_tells_people_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_tells_people_the_same(report: Report) -> None:
     """The rate, the latency, what each process used, and how long the event loop was blocked."""
-    assert run(["bench", "API", "--nodes", "5", "--pods", "5", "--existing", "1", "--tls"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("API: 5 nodes, 1 pods there before; ")
+    lines = list(report.text_lines())
+    assert lines[0].startswith("API: 20 nodes, 10 pods there before; ")
     assert lines[0].endswith(" of their own, TLS; client limited to 5000 requests/s")
-    assert lines[1].startswith("  create and bind: 5 pods, ")
+    assert lines[1].startswith("  create and bind: 30 pods, ")
     assert "    from creation to binding p50 " in lines[2]
     assert lines[-1].startswith("  the event loop was never held longer than ")

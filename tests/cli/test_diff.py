@@ -45,8 +45,8 @@ def test_several_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     old, new = str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")
     command = ["diff", old, new, "--cluster", CLUSTER, "--seeds", "3"]
     shown = set()
-    for workers in ("1", "2", "3"):
-        for form in ("text", "json", "markdown"):
+    for workers, forms in (("1", ("text", "json", "markdown")), ("2", ("text",)), ("3", ("json",))):
+        for form in forms:
             assert run([*command, "--workers", workers, "-o", form]) == 0
             shown.add(capsys.readouterr().out)
     assert len(shown) == 3
@@ -129,15 +129,14 @@ def read_or_end(terminal: int) -> bytes:
         return b""
 
 
-def test_processes_make_no_difference() -> None:
+def test_processes_make_no_difference(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """In a process without threads, which is copied for --workers 3."""
     words = ["diff", str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")]
     words += ["--cluster", CLUSTER, "--seeds", "3", "--workers"]
     command = [sys.executable, "-m", "policy_sched", *words]
-    one, three = (
-        subprocess.run([*command, workers], capture_output=True, check=True).stdout
-        for workers in ("1", "3")
-    )
+    three = subprocess.run([*command, "3"], capture_output=True, check=True).stdout
+    assert run([*words, "1"]) == 0
+    one = capfdbinary.readouterr().out
     assert one == three
     assert b"with 3 seeds: 0 to 2" in one
 

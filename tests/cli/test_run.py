@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from policy_sched.cli.main import run
 from tests.profiles.policy_texts import keeping, write
 
 ROOT = Path(__file__).parents[2]
@@ -140,10 +141,9 @@ def test_a_config_map_is_swapped(folder: Path) -> None:
         running.process.communicate()
 
 
-def test_it_does_not_start_with_mistakes(folder: Path) -> None:
+def test_it_does_not_start_with_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is 1, and every problem is reported with its place."""
     write(folder / "policies" / "keep.yaml", keeping("Keep", "node.nam"))
-    process = Process(folder)
-    _, errors = process.process.communicate(timeout=BOUND)
-    assert process.process.returncode == 1
-    assert "keep.yaml:6:" in errors
+    names = ["--cluster", str(folder / "cluster"), "--policies", str(folder / "policies")]
+    assert run(["run", *names]) == 1
+    assert "keep.yaml:6:" in capsys.readouterr().err
