@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
@@ -407,5 +408,7 @@ def _refuse_outsiders(loaded: Loaded, changes: Changes, plans: Sequence[Compiled
                 loaded.problem(changes.at, NOT_REPEATABLE, message, hint)
 
 
+@cache
 def _outside() -> frozenset[str]:
+    """Return the installed plugins; reading the metadata of every package takes milliseconds."""
     return frozenset(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))
