@@ -21,7 +21,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.counts import Domain, Part, PodCounts, PodMatch
+from policy_sched.cluster.counts import (
+    Counts,
+    Domain,
+    DomainScores,
+    Part,
+    PodCounts,
+    PodMatch,
+)
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import (
     PASSES,
@@ -30,6 +37,7 @@ from policy_sched.framework import (
     Code,
     Codes,
     CycleState,
+    Feasible,
     FilterResult,
     Handle,
     PodKey,
@@ -125,12 +133,17 @@ Totals: TypeAlias = dict[str, NDArray[np.int64]]
 """By topology key the count in each domain, shape (domain.count + 1,); copies."""
 
 
+Tables: TypeAlias = tuple[tuple[Domain, Codes], ...]
+
+
 @dataclass(slots=True)
 class TopologyPairCounts:
     """The counts for the filter of this attempt.
 
     ``existing``: pods with anti-affinity that selects the pod. ``anti_affinity`` and
     ``affinity``: pods that the pod's own terms select. ``alone``: the pod selects itself.
+    ``tables``: per topology key the code of each domain, and ``result`` that of all rows; they are
+    computed when they are wanted. ``before``: the counts of an equal pod before, until then.
     """
 
     own: OwnTerms
@@ -139,14 +152,21 @@ class TopologyPairCounts:
     anti_affinity: Totals
     affinity: Totals
     alone: bool
-    tables: tuple[tuple[Domain, Codes], ...] | None = None
-    """Per topology key the code of each domain, computed at the first filter."""
+    tables: Tables | None = None
+    result: FilterResult | None = None
+    before: tuple[Tables, FilterResult] | None = None
 
 
 def topology_pair_counts(
-    counts: PodCounts, pod: PodInfo, own: OwnTerms | None
+    counts: PodCounts,
+    pod: PodInfo,
+    own: OwnTerms | None,
+    before: TopologyPairCounts | None = None,
 ) -> TopologyPairCounts | None:
-    """Return the counts for a pod; None if no term applies."""
+    """Return the counts for a pod; None if no term applies.
+
+    ``before``: the counts for an equal pod.
+    """
     existing: Totals = {}
     domains: dict[str, Domain] = {}
     if counts.carried.anti_affinity.live:
@@ -155,13 +175,15 @@ def topology_pair_counts(
                 key = carried.term.topology_key
                 domain = counts.domains.of(key)
                 totals = carried.counts.by(domain)
-                if totals[:-1].any():  # nodes without the label are in no domain
+                # Nodes without the label are in no domain.
+                if domain.complete or totals[:-1].any():
                     domains[key] = domain
                     _add(existing, key, totals)
     if own is None or (own.affinity is None and not own.anti_affinity):
         if not existing:
             return None
-        return TopologyPairCounts(_NO_TERMS, domains, existing, {}, {}, alone=False)
+        found = TopologyPairCounts(_NO_TERMS, domains, existing, {}, {}, alone=False)
+        return _after(before, found)
     anti_affinity: Totals = {}
     for match, key in own.anti_affinity:
         domain = domains[key] = counts.domains.of(key)
@@ -169,26 +191,55 @@ def topology_pair_counts(
     affinity: Totals = {}
     alone = False
     if own.affinity is not None:
-        found = counts.selected.of(own.affinity)
-        alone = own.affinity.selects(pod)
+        selected = counts.selected.of(own.affinity)
+        same = before is not None and before.own is own
+        alone = before.alone if before is not None and same else own.affinity.selects(pod)
         for key in own.affinity_keys:
             domain = domains[key] = counts.domains.of(key)
-            affinity[key] = found.by(domain).copy()
-    return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone)
+            affinity[key] = selected.by(domain).copy()
+    found = TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone)
+    return _after(before, found)
+
+
+def _after(before: TopologyPairCounts | None, found: TopologyPairCounts) -> TopologyPairCounts:
+    """Let counts return the result of counts before them if no table has changed."""
+    if before is not None:
+        if before.tables is not None and before.result is not None:
+            found.before = before.tables, before.result
+        else:
+            found.before = before.before
+    return found
 
 
 def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
     """Return the result of the filter for the rows."""
     if state.tables is None:
         state.tables = _tables(state)
+        if state.before is not None and _equal(state.tables, state.before[0]):
+            state.tables, state.result = state.before
+        state.before = None
+    if not state.tables:
+        return PASSES
+    if rows is None and state.result is not None:
+        return state.result
     codes: Codes | None = None
     for domain, table in state.tables:
         ids = domain.ids if rows is None else domain.ids[rows]
         found: Codes = table.take(ids, mode="clip")
         codes = found if codes is None else np.maximum(codes, found, out=codes)
-    if codes is None:
-        return PASSES
-    return FilterResult.of(codes, *_STATUSES)
+    assert codes is not None, "there is a table"
+    result = FilterResult.of(codes, *_STATUSES)
+    if rows is None:
+        codes.flags.writeable = False
+        state.result = result
+    return result
+
+
+def _equal(tables: Tables, others: Tables) -> bool:
+    return len(tables) == len(others) and all(
+        domain is other and table.tobytes() == known.tobytes()
+        for (domain, table), (other, known) in zip(tables, others, strict=True)
+    )
 
 
 def moved(
@@ -235,7 +286,7 @@ def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
     totals[domain.key] = changed
 
 
-def _tables(state: TopologyPairCounts) -> tuple[tuple[Domain, Codes], ...]:
+def _tables(state: TopologyPairCounts) -> Tables:
     """Return the code of each domain for each topology key; the last is of nodes without it.
 
     Keys by which no node is rejected are left out.
@@ -244,15 +295,17 @@ def _tables(state: TopologyPairCounts) -> tuple[tuple[Domain, Codes], ...]:
     tables = []
     for key, domain in state.domains.items():
         table = np.zeros(domain.count + 1, np.int16)
-        for totals, code in ((state.existing, _EXISTING), (state.anti_affinity, _ANTI)):
-            if key in totals:
-                np.maximum(table, (totals[key] > 0) * np.int16(code), out=table)
+        if key in state.existing:
+            np.greater(state.existing[key], 0, out=table)  # the code is 1
+        if key in state.anti_affinity:
+            np.putmask(table, state.anti_affinity[key] > 0, _ANTI)
         table[-1] = 0
         if key in state.affinity:
             if not first:
-                table[state.affinity[key] <= 0] = _AFFINITY
-            table[-1] = _AFFINITY
-        if table[:-1].any() or (table[-1] and not domain.complete):
+                np.putmask(table, state.affinity[key] <= 0, _AFFINITY)
+            table[-1] = _AFFINITY if not domain.complete else 0
+        if np.count_nonzero(table):
+            table[-1] = _AFFINITY if key in state.affinity else 0
             tables.append((domain, table))
     return tuple(tables)
 
@@ -261,44 +314,73 @@ BEST = 100
 
 
 class PreferredTerms(msgspec.Struct, frozen=True):
-    """Per topology key the score of a node in each domain, shape (domain.count + 1,)."""
+    """Per topology key the score of a node in each domain, shape (domain.count + 1,).
+
+    ``by_domain``: the same where there is one key with far fewer values than nodes.
+    """
 
     tables: tuple[tuple[Domain, NDArray[np.int64]], ...]
+    by_domain: DomainScores | None = None
 
 
 def preferred_terms(
-    counts: PodCounts, pod: PodInfo, own: OwnTerms | None, hard_weight: int
+    counts: PodCounts,
+    pod: PodInfo,
+    own: OwnTerms | None,
+    hard_weight: int,
+    before: PreferredTerms | None = None,
 ) -> PreferredTerms | None:
-    """Return the weights for a pod; None if no term applies."""
+    """Return the weights for a pod; None if no term applies.
+
+    ``before``: the weights for an equal pod.
+    """
     tables: dict[str, tuple[Domain, NDArray[np.int64]]] = {}
-
-    def add(key: str, by: NDArray[np.int64], weight: int) -> None:
-        part = by * weight
+    for found, key, weight in _weighted(counts, pod, own, hard_weight):
         if key in tables:
-            part += tables[key][1]
-        tables[key] = (counts.domains.of(key), part)
-
-    if own is not None:
-        for weight, match, key in own.preferred:
-            found = counts.selected.of(match)
-            if found.by_row:
-                add(key, found.by(counts.domains.of(key)), weight)
-    carried = counts.carried
-    for kind, weight in ((carried.preferred, 1), (carried.affinity, hard_weight)):
-        if weight and kind.live:
-            for one in kind.meaning(pod):
-                if one.counts.by_row:
-                    key = one.term.topology_key
-                    add(key, one.counts.by(counts.domains.of(key)), weight)
+            domain, table = tables[key]
+            table += found.by(domain) if weight == 1 else found.by(domain) * weight
+        else:
+            domain = counts.domains.of(key)
+            tables[key] = domain, found.by(domain) * weight
     if not tables:
         return None
     for _, table in tables.values():
         table[-1] = 0  # a node without the label is in no domain
-    return PreferredTerms(tuple(tables.values()))
+    if len(tables) > 1 or not DomainScores.pays(domain):
+        return PreferredTerms(tuple(tables.values()))
+    known = None if before is None else before.by_domain
+    if known is None or known.domain is not domain:
+        return PreferredTerms((), DomainScores(domain, table))
+    by_domain = known.changed(table)
+    return before if by_domain is known else PreferredTerms((), by_domain)
+
+
+def _weighted(
+    counts: PodCounts, pod: PodInfo, own: OwnTerms | None, hard_weight: int
+) -> list[tuple[Counts, str, int]]:
+    """Return what is counted for the pod, by which topology key, and its weight."""
+    found = []
+    if own is not None:
+        for weight, match, key in own.preferred:
+            selected = counts.selected.of(match)
+            if selected.by_row:
+                found.append((selected, key, weight))
+    carried = counts.carried
+    for kind, weight in ((carried.preferred, 1), (carried.affinity, hard_weight)):
+        if weight and kind.live:
+            found += [
+                (one.counts, one.term.topology_key, weight)
+                for one in kind.meaning(pod)
+                if one.counts.by_row
+            ]
+    return found
 
 
 def score(state: PreferredTerms, rows: Rows) -> Scores:
     """Return the raw scores of the rows; they may be negative."""
+    if state.by_domain is not None:
+        scores = state.by_domain.raw()
+        return scores if rows is None else scores[rows]
     total: Scores | None = None
     for domain, table in state.tables:
         part = table.take(domain.ids if rows is None else domain.ids[rows], mode="clip")
@@ -312,10 +394,11 @@ def score(state: PreferredTerms, rows: Rows) -> Scores:
 
 def normalized(scores: Scores) -> Scores:
     """Scale the raw scores of all feasible nodes to 0..100, truncating as Go does."""
-    fewest, most = int(scores.min()), int(scores.max())
+    fewest, most = int(np.minimum.reduce(scores)), int(np.maximum.reduce(scores))
     if most == fewest:
         return np.zeros_like(scores)
-    share = (scores - fewest) / (most - fewest)
+    share: NDArray[np.float64] = np.subtract(scores, fewest, dtype=np.float64)
+    share /= most - fewest
     share *= BEST
     return share.astype(np.int64)
 
@@ -371,7 +454,7 @@ class InterPodAffinity:
             own = self._book.of(terms)
         elif not self._carried.anti_affinity.live:
             return _SKIP_FILTER
-        found = topology_pair_counts(self._counts, pod, own)
+        found = topology_pair_counts(self._counts, pod, own, state.read(TopologyPairCounts))
         if found is None:
             return _SKIP_FILTER
         state.write(found)
@@ -401,7 +484,8 @@ class InterPodAffinity:
             hard = self._hard_weight and self._carried.affinity.live
             if self._own_only or not (hard or self._carried.preferred.live):
                 return SKIP
-        found = preferred_terms(self._counts, pod, own, self._hard_weight)
+        before = state.read(PreferredTerms)
+        found = preferred_terms(self._counts, pod, own, self._hard_weight, before)
         if found is None:
             return SKIP
         state.write(found)
@@ -415,9 +499,12 @@ class InterPodAffinity:
         return score(found, rows)
 
     @hookimpl
-    def normalize_score(self, scores: Scores) -> Scores:
+    def normalize_score(self, state: CycleState, scores: Scores) -> Scores:
         """Scale the scores to 0..100."""
-        return normalized(scores)
+        found, feasible = state.read(PreferredTerms), state.read(Feasible)
+        if found is None or feasible is None or found.by_domain is None:
+            return normalized(scores)
+        return found.by_domain.normalized(feasible.rows, normalized)
 
     def _key(self, pod: PodInfo) -> Hashable:
         """Return the pod's terms, namespace and labels; empty if no pod has affinity terms."""
