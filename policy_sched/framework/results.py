@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model import PodInfo
 
@@ -259,6 +260,8 @@ class Signature(msgspec.Struct, frozen=True):
     row_filter: RowRule | None = None
     row_score: RowRule | None = None
     """The plugin's filter and score of one row, where they are functions of the pod and the row."""
+    row_filter_over: Callable[[NodeView], RowRule | None] | None = None
+    """Returns ``row_filter`` over another view of the nodes; None where it can end the attempt."""
     gates: Callable[[PodInfo], bool] | None = None
     """Returns False for pods that PreEnqueue lets in whatever the cluster holds, so that it need
     not run. Without it PreEnqueue runs for every pod."""

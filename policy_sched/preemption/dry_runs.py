@@ -25,7 +25,7 @@ from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTabl
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets, running_count
-from policy_sched.preemption.dry_run import search_all, search_each, why_not
+from policy_sched.preemption.dry_run import search_all, search_each, search_few, why_not
 from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
@@ -80,6 +80,9 @@ UNKNOWN: Final = 0
 CANDIDATE: Final = 1
 INFEASIBLE: Final = 2
 NOTHING_TO_EVICT: Final = 3
+
+#: Up to so many nodes are searched one by one, if the filters are functions of a row.
+FEW_ROWS: Final = 4
 
 #: Bytes that kept dry runs of one profile may take together.
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -182,6 +185,9 @@ class DryRun:
         self._victims = np.full((0, n), -1, np.intp)
         self._violations = np.zeros(n, np.int64)
         self._reasons = np.zeros(n, np.intp)
+        # By row, whether the filters pass that do not read pods; found out when it is needed.
+        self._static: NDArray[np.bool_] | None = None
+        self._is_static_known = False
         # Stable keys of candidates by the key's number, and where they are computed already.
         self._keys: dict[int, NDArray[Any]] = {}
         self._keyed: dict[int, NDArray[np.bool_]] = {}
@@ -272,6 +278,11 @@ class DryRun:
             self._reasons[victims.rows] = NOTHING
         self._found[rows] = NOTHING_TO_EVICT
         self._found[victims.rows] = INFEASIBLE
+        if victims.rows.size <= FEW_ROWS:
+            few = self._search_few(attempt, victims)
+            if few is not None:
+                self._take(victims, few)
+                return
         together = _together(attempt, victims)
         for search, places in (
             (search_all, np.flatnonzero(together)),
@@ -280,6 +291,15 @@ class DryRun:
             if places.size:
                 some = victims if places.size == victims.rows.size else victims.at(places)
                 self._take(some, search(attempt, some))
+
+    def _search_few(self, attempt: PreemptionAttempt, victims: Victims) -> DryRunResult | None:
+        filters = attempt.filter_dry_run
+        if filters.node_by_node or filters.passes(self._search.cache.overlay) is None:
+            return None
+        if not self._is_static_known:
+            self._is_static_known = True
+            self._static = filters.static_fits(self._search.cache.nodes, attempt.state, attempt.pod)
+        return None if self._static is None else search_few(attempt, victims, self._static)
 
     def _take(self, victims: Victims, dry_run_result: DryRunResult) -> None:
         some = dry_run_result.gone.any(axis=0)

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.framework.status import Code
 from policy_sched.preemption import dry_runs
 from policy_sched.preemption.attempt import PreemptionAttempt
+from policy_sched.preemption.budgets import Budgets
+from policy_sched.preemption.dry_run import search_all, search_few
 from policy_sched.preemption.rules import Candidates
 from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
 from policy_sched.scheduler.attempt import Preempt, Reject
@@ -82,6 +85,30 @@ def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
     each = search.dry_run(node_by_node(attempt), np.array(sorted(rows), np.intp))
     assert found(scheduler, each.candidates) == expected
     after = picture(scheduler.cache)  # it may have columns that were created in between
+    assert {key: after[key] for key in before} == before
+
+
+@settings(max_examples=scaled(150), deadline=None)
+@given(clusters())
+def test_victims_are_the_same_in_arrays_and_one_by_one(cluster: OracleCluster) -> None:
+    """What fits, and who is gone, does not depend on whether nodes are many or few."""
+    scheduler = scheduler_of(cluster)
+    attempt = attempt_of(scheduler, info_of(cluster.pod))
+    if attempt is None:
+        return
+    cache, rules, filters = scheduler.cache, shipped_rules(scheduler), attempt.filter_dry_run
+    order = PodOrder(cache, rules.victim_order(None))
+    budgets = Budgets(scheduler.handle.objects, cache.pods)
+    search = dry_runs.Search(cache, rules, budgets, lambda _pod: order)
+    victims = search.victims(attempt.pod, all_rows(scheduler))
+    static = filters.static_fits(cache.nodes, attempt.state, attempt.pod)
+    assert static is not None
+    before = picture(cache)
+    one_by_one, together = search_few(attempt, victims, static), search_all(attempt, victims)
+    assert one_by_one is not None
+    np.testing.assert_array_equal(one_by_one.fits, together.fits)
+    np.testing.assert_array_equal(one_by_one.gone, together.gone)
+    after = picture(cache)
     assert {key: after[key] for key in before} == before
 
 

@@ -18,6 +18,7 @@ from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Codes, CycleState, FilterResult, Scope, Status
 from policy_sched.framework.evaluate.pod_signature import Key
+from policy_sched.framework.evaluate.row_functions import Passes, passes_of
 from policy_sched.framework.runtime import Hook, Runner, broken
 from policy_sched.model import PodInfo
 
@@ -56,6 +57,7 @@ class FilterDryRun:
         wide = {
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
+        self._passes_over: dict[NodeView, Passes | None] = {}  # shared by copies
         self.node_by_node = bool(wide)
         self.by_state = wide <= {hook.plugin for hook in self._add}
 
@@ -80,8 +82,56 @@ class FilterDryRun:
         ``whole``: the rows are all rows of the table. ``moved``: they were evaluated before, and
         since then only pods changed: filters that do not read pods are left out.
         """
+        hooks = self._moving if moved else self._filters
+        return self._fits(hooks, nodes, state, pod, rows, whole=whole)
+
+    def static_fits(
+        self, nodes: NodeView, state: CycleState, pod: PodInfo
+    ) -> NDArray[np.bool_] | None:
+        """Return by row whether the filters pass that do not read pods.
+
+        None where one of them can end the attempt: it is to run for the rows in question alone.
+        """
+        found = np.ones(nodes.n, np.bool_)
+        for hook in self._filters:
+            if hook not in self._moving:
+                verdict = self._filter(hook, state, pod, None, nodes)
+                if verdict.fatal:
+                    return None
+                if verdict.codes is not None:
+                    found &= verdict.codes == 0
+        return found
+
+    def passes(self, nodes: NodeView) -> Passes | None:
+        """Return the filters that read pods as a function of the pod and a row of a view.
+
+        None if one of them is none, counts its steps or can end the attempt, and while plugins are
+        measured one by one.
+        """
+        if self._runner.sampling:
+            return None
+        if nodes not in self._passes_over:
+            signatures = self._runner.pipeline.signatures
+            rules = [
+                None if one is None or one.row_filter_over is None else one.row_filter_over(nodes)
+                for one in (signatures.get(hook.plugin) for hook in self._moving)
+            ]
+            known = [rule for rule in rules if rule is not None and not rule.metered]
+            self._passes_over[nodes] = passes_of(known) if len(known) == len(rules) else None
+        return self._passes_over[nodes]
+
+    def _fits(
+        self,
+        hooks: Sequence[Hook],
+        nodes: NodeView,
+        state: CycleState,
+        pod: PodInfo,
+        rows: NDArray[np.intp],
+        *,
+        whole: bool,
+    ) -> NDArray[np.bool_]:
         found = np.ones(rows.size, np.bool_)
-        for hook in self._moving if moved else self._filters:
+        for hook in hooks:
             if hook.plugin in self._by_node and not found.all():
                 found[found] = self._passes(hook, state, pod, rows[found], nodes)
                 continue
@@ -106,16 +156,25 @@ class FilterDryRun:
         return passed
 
     def rejections(
-        self, nodes: NodeView, state: CycleState, pod: PodInfo, rows: NDArray[np.intp]
+        self,
+        nodes: NodeView,
+        state: CycleState,
+        pod: PodInfo,
+        rows: NDArray[np.intp],
+        *,
+        moved: bool = False,
     ) -> dict[int, tuple[int, Status]]:
         """Return, by row, the number of the first filter that rejects it, and its status.
 
-        The first filter of the profile has number 1.
+        The first filter of the profile has number 1. ``moved``: all filters passed the rows
+        before, and since then only pods changed.
         """
         answers: dict[int, tuple[int, Status]] = {}
         for number, hook in enumerate(self._filters, start=1):
             if not rows.size:
                 break
+            if moved and hook not in self._moving:
+                continue
             verdict = self._filter(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():
                 continue

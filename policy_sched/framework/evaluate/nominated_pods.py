@@ -116,11 +116,22 @@ class NominatedPods:
         return found
 
     def rejections(
-        self, filter_dry_run: FilterDryRun, state: CycleState, pod: PodInfo, promised: Promised
+        self,
+        filter_dry_run: FilterDryRun,
+        state: CycleState,
+        pod: PodInfo,
+        promised: Promised,
+        *,
+        passed: bool = False,
     ) -> dict[int, tuple[int, Status]]:
-        """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`."""
+        """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`.
+
+        ``passed``: without these pods they pass.
+        """
         overlay = self._cache.overlay
-        return rejections_with_nominated_pods(overlay, filter_dry_run, state, pod, promised)
+        return rejections_with_nominated_pods(
+            overlay, filter_dry_run, state, pod, promised, passed=passed
+        )
 
 
 def rejections_with_nominated_pods(
@@ -129,10 +140,13 @@ def rejections_with_nominated_pods(
     state: CycleState,
     pod: PodInfo,
     promised: Promised,
+    *,
+    passed: bool = False,
 ) -> dict[int, tuple[int, Status]]:
     """Return the rows of an overlay that reject the pod with the nominated pods added.
 
-    The result is that of `FilterDryRun.rejections`.
+    The result is that of `FilterDryRun.rejections`. ``passed``: all filters pass the rows without
+    these pods.
     """
     answers: dict[int, tuple[int, Status]] = {}
     together: Promised = promised
@@ -146,7 +160,7 @@ def rejections_with_nominated_pods(
         added = AddedPods(together)
         with nodes:
             nodes.add_all(added)
-            answers |= filter_dry_run.rejections(nodes, state, pod, added.rows)
+            answers |= filter_dry_run.rejections(nodes, state, pod, added.rows, moved=passed)
     for row, others in promised.items():
         if row in together:
             continue

@@ -223,8 +223,13 @@ class Passes:
         there = nominated.on(rows)
         if there or entry.overrides:
             found = entry.result
-            dry_run = found.filtering.filter_dry_run
-            entry.override(nominated.rejections(dry_run, found.state, pod, there), rows)
+            dry_run, state = found.filtering.filter_dry_run, found.state
+            passed = {row: pods for row, pods in there.items() if not entry.by_plugins[row]}
+            rejections = nominated.rejections(dry_run, state, pod, passed, passed=True)
+            if len(passed) < len(there):
+                others = {row: pods for row, pods in there.items() if row not in passed}
+                rejections |= nominated.rejections(dry_run, state, pod, others)
+            entry.override(rejections, rows)
 
     def score_all(self, entry: Entry, pod: PodInfo, busy: _Busy | None = None) -> None:
         """Score all feasible rows; ``busy``: the plugins that have to do with the pod, None: all.

@@ -59,23 +59,39 @@ class RowFunctionCache:
         rules = [rule for rule in (*filtering, *scoring) if rule is not None]
         if len(rules) < len(filters) + len(scores):
             return None
-        lines = ["def passes(pod, row):"]
-        for number, rule in enumerate(rules[: len(filters)]):
-            lines += _call(number, rule, "False")
-        lines += ["    return True", "def scores(pod, row):"]
+        lines = [*_passes(rules[: len(filters)]), "def scores(pod, row):"]
         values = []
         for number, rule in enumerate(rules[len(filters) :], start=len(filters)):
             lines += _call(number, rule, "None")
             lines.append(f"    score_{number} = {rule.value}")
             values.append(f"score_{number}, ")
         lines.append(f"    return ({''.join(values)})")
-        namespace: dict[str, Any] = {}
-        for number, rule in enumerate(rules):
-            namespace |= {f"rule_{number}": rule.function, f"cycle_{number}": rule.cycle}
-        text = "\n".join(lines)
-        exec(compile(text, "<row functions>", "exec"), namespace)  # noqa: S102  # our own text
+        namespace = _defined(lines, rules)
         metered = any(rule.metered for rule in rules)
         return RowFunctions(namespace["passes"], namespace["scores"], metered)
+
+
+def passes_of(rules: Sequence[RowRule]) -> Passes:
+    """Return the function that calls filters until one rejects the row."""
+    passes: Passes = _defined(_passes(rules), rules)["passes"]
+    return passes
+
+
+def _defined(lines: Sequence[str], rules: Sequence[RowRule]) -> dict[str, Any]:
+    """Return what lines define that call the rules by number."""
+    namespace: dict[str, Any] = {}
+    for number, rule in enumerate(rules):
+        namespace |= {f"rule_{number}": rule.function, f"cycle_{number}": rule.cycle}
+    text = "\n".join(lines)
+    exec(compile(text, "<row functions>", "exec"), namespace)  # noqa: S102  # our own text
+    return namespace
+
+
+def _passes(rules: Sequence[RowRule]) -> list[str]:
+    lines = ["def passes(pod, row):"]
+    for number, rule in enumerate(rules):
+        lines += _call(number, rule, "False")
+    return [*lines, "    return True"]
 
 
 def _call(number: int, rule: RowRule, otherwise: str) -> list[str]:

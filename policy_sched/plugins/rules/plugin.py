@@ -32,6 +32,7 @@ from policy_sched.framework import (
     Masked,
     PreFilterResult,
     RawScores,
+    RowRule,
     Rows,
     Scope,
     Scores,
@@ -159,9 +160,14 @@ class _Rules:
             keys=() if allocating is None else (allocating.claims_key,),
             row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
             row_score=self._bound.row_score(self._still) if by_node else None,
+            row_filter_over=self._row_filter_over if by_node else None,
             gates=gates,
             gate_fields=self._policy.gate_reads.pod if gates else frozenset(),
         )
+
+    def _row_filter_over(self, nodes: NodeView) -> RowRule | None:
+        bound = self._bound
+        return None if bound.aborting else bound.filters(nodes).row_rule(self._still)
 
     def _gates_read_the_pod(self) -> bool:
         """Return whether the preEnqueue rules read nothing but the pod."""
