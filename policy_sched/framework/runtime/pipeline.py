@@ -8,8 +8,9 @@ name the plugin that answered, so pod time never uses them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
+from inspect import unwrap
 from operator import itemgetter
 from threading import Lock
 from types import MappingProxyType
@@ -24,6 +25,8 @@ from policy_sched.model import PodInfo
 
 ENTRY_POINT_GROUP: Final = "policy_sched.plugins"
 _INSPECTION_LOCK: Final = Lock()
+_MARK: Final = f"{hookspecs.PROJECT}_impl"
+"""The attribute with which pluggy marks an implementation."""
 
 
 Percentage: TypeAlias = int | Literal["adaptive"]
@@ -110,13 +113,42 @@ def points_of(plugin: object) -> frozenset[str]:
 
 def implementations(plugin: object, name: str) -> Implementations:
     """Return what a plugin object implements. Raises PluginError if it does not fit the hooks."""
+    kind = _kind(plugin)
+    arguments = _ARGUMENTS.get(kind) if kind else None
+    if arguments is None:
+        arguments = _inspected(plugin, name)
+        if kind:
+            _ARGUMENTS[kind] = arguments
+    return {
+        point: _full_arguments(point, getattr(plugin, point), wanted)
+        for point, wanted in arguments.items()
+    }
+
+
+_ARGUMENTS: Final[dict[tuple[object, ...], Mapping[str, Sequence[str]]]] = {}
+"""By kind of plugin, the arguments of its hooks: pluggy looks at each kind once per process."""
+
+
+def _kind(plugin: object) -> tuple[object, ...] | None:
+    """Return the class of a plugin and the code of hooks that it has itself, None if unknown."""
+    if isinstance(plugin, type) or not hasattr(plugin, "__dict__"):
+        return None
+    found: list[object] = [type(plugin)]
+    for name, value in vars(plugin).items():
+        if hasattr(value, _MARK):
+            found += (name, getattr(unwrap(value), "__code__", None))
+    return None if None in found else tuple(found)
+
+
+def _inspected(plugin: object, name: str) -> Mapping[str, Sequence[str]]:
+    """Return by hook the arguments that a plugin's implementation takes."""
     with _INSPECTION_LOCK:
         manager = _inspection_manager()
         try:
             manager.register(plugin, name=name)
             manager.check_pending()
             return {
-                caller.name: _full_arguments(impl)
+                caller.name: impl.argnames
                 for caller in manager.get_hookcallers(plugin) or ()
                 if caller.name in POINTS
                 for impl in caller.get_hookimpls()
@@ -165,7 +197,7 @@ def _read_out(manager: pluggy.PluginManager) -> dict[str, dict[str, Callable[...
     """Return the implementations of a manager's plugins: by point, then by plugin."""
     return {
         point: {
-            impl.plugin_name: _full_arguments(impl)
+            impl.plugin_name: _full_arguments(point, impl.function, impl.argnames)
             for impl in getattr(manager.hook, point).get_hookimpls()
         }
         for point in POINTS
@@ -233,17 +265,15 @@ def _signature(name: str, function: Callable[..., object]) -> Signature:
     return answer
 
 
-def _full_arguments(impl: pluggy.HookImpl) -> Callable[..., object]:
-    """Return the implementation as a function of all the hook's arguments, by position."""
-    spec = getattr(hookspecs.SchedulerHooks, impl.function.__name__)
-    names = [
-        name for name in spec.__code__.co_varnames[: spec.__code__.co_argcount] if name != "self"
-    ]
-    wanted = impl.argnames
-    if tuple(names) == tuple(wanted):
-        return impl.function
+def _full_arguments(
+    point: str, function: Callable[..., object], wanted: Sequence[str]
+) -> Callable[..., object]:
+    """Return an implementation as a function of all the hook's arguments, by position."""
+    code = getattr(hookspecs.SchedulerHooks, point).__code__
+    names = [name for name in code.co_varnames[: code.co_argcount] if name != "self"]
+    if names == list(wanted):
+        return function
     places = [names.index(name) for name in wanted]
-    function = impl.function
     if not places:
         return lambda *_args: function()
     if len(places) == 1:

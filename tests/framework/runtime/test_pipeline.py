@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from types import SimpleNamespace
+
 import pytest
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.extension_points import CONFIGURED, POINTS
 from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
 from policy_sched.framework.results import Scope, Signature
-from policy_sched.framework.runtime.pipeline import freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.pipeline import (
+    freeze,
+    implementations,
+    plugin_manager,
+    points_of,
+)
 from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model.pod_info import PodInfo
 
@@ -97,6 +106,31 @@ def test_the_signature_is_the_union_of_those_that_filter_or_score() -> None:
 def test_points_of_a_plugin_are_the_hooks_it_implements() -> None:
     """What a profile may enable of a plugin is what it implements."""
     assert points_of(Signs()) == {"reserve", "unreserve", "pre_bind", "sign_pod"}
+
+
+def test_what_is_known_of_a_kind_of_plugin_is_what_pluggy_finds() -> None:
+    """Plugins of one class have other hooks of their own, with other arguments, wrapped or not."""
+
+    def by_node(node: str) -> Status:
+        return Status(reasons=(node,))
+
+    def by_pod(pod: str) -> Status:
+        return Status(reasons=(pod,))
+
+    def wrapped(function: Callable[..., Status]) -> Callable[..., Status]:
+        @wraps(function)
+        def call(*arguments: object) -> Status:
+            return function(*arguments)
+
+        return call
+
+    functions = (by_node, by_pod, wrapped(by_pod), wrapped(by_node))
+    for _ in range(2):
+        for function, reason in zip(functions, ("node", "pod", "pod", "node"), strict=True):
+            found = implementations(SimpleNamespace(reserve=hookimpl(function)), "a")
+            assert found["reserve"]("state", "pod", "node") == Status(reasons=(reason,))
+        assert implementations(SimpleNamespace(reserve=by_node.__name__), "a") == {}
+        assert set(implementations(Named(), "a")) == {"reserve", "unreserve", "pre_bind"}
 
 
 def test_every_hook_is_a_point_and_every_point_a_hook() -> None:
