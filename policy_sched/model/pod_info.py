@@ -46,6 +46,7 @@ _EAGER: Final = (
     "node_affinity",
     "non_zero_requests_key",
     "requests_key",
+    "has_claims",
     "has_pod_affinity",
     "host_ports",
     "images",
@@ -105,11 +106,11 @@ class PodInfo:
     "default" and ``scheduler_name`` "default-scheduler" where the pod names none. Attributes
     whose name ends in ``_key`` are sorted tuples, equal exactly where the mapping is equal.
     ``non_zero_requests`` is what a pending pod counts for in scoring, ``non_zero_added`` what it
-    adds to its node (`requests.Totals`). Where ``may_use_devices`` is false a pod has neither
-    resource claims nor extended resources; where ``may_need_features`` is false, it needs no
-    feature that nodes declare. ``node_name`` is set by the cache when the pod is
-    assumed; nothing else changes after a PodInfo is made. ``pending_form`` is set on what `running`
-    returns, and nowhere else.
+    adds to its node (`requests.Totals`). ``has_claims``: whether it has resource claims. Where
+    ``may_use_devices`` is false a pod has neither these nor extended resources; where
+    ``may_need_features`` is false, it needs no feature that nodes declare. ``node_name`` is set by
+    the cache when the pod is assumed; nothing else changes after a PodInfo is made.
+    ``pending_form`` is set on what `running` returns, and nowhere else.
     """
 
     __slots__ = (*_EAGER, *_LAZY, "pending_form")
@@ -164,6 +165,7 @@ class PodInfo:
     limits_key: tuple[tuple[str, int], ...]
     may_need_features: bool
     may_use_devices: bool
+    has_claims: bool
     pending_form: PodInfo
 
     @classmethod
@@ -193,7 +195,8 @@ class PodInfo:
         self.non_zero_requests = total.non_zero
         self.non_zero_requests_key = total.non_zero_key
         self.non_zero_added = total.non_zero_added
-        self.may_use_devices = total.has_others or bool(spec.resource_claims)
+        self.has_claims = claims = bool(spec.resource_claims)
+        self.may_use_devices = claims or total.has_others
         self.container_count = len(spec.init_containers) + len(spec.containers)
         affinity = spec.affinity
         if affinity is None:
@@ -275,6 +278,9 @@ class PodInfo:
         there.non_zero_requests_key = self.non_zero_requests_key
         there.non_zero_added = self.non_zero_added
         there.may_use_devices = self.may_use_devices
+        there.may_need_features = self.may_need_features
+        there.has_claims = self.has_claims
+        there.container_count = self.container_count
         there.terminating = self.terminating
         there.images = self.images
         there.host_ports = self.host_ports

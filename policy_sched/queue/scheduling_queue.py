@@ -73,7 +73,8 @@ class SchedulingQueue:
         self._clock = clock
         self._swept = clock() // self.timing.sweep
         tickets = count(1)
-        self._pods: dict[str, QueuedPod] = {}
+        self.by_uid: dict[str, QueuedPod] = {}
+        """All pods by UID, wherever they are; to be read only."""
         self._active = PodHeap(sort_key, tickets)
         self._active_arrivals: Counter[str] = Counter()
         self._backoff = Backoff(sort_key, tickets, self.timing)
@@ -86,10 +87,10 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo, cause: str = UNSCHEDULABLE_POD_ADD) -> QueuedPod:
         """Add a pending pod; one that is known already is updated."""
-        if pod.uid in self._pods:
+        if pod.uid in self.by_uid:
             return self.update(pod)
         now = self._clock()
-        queued = self._pods[pod.uid] = QueuedPod(pod, now, now)
+        queued = self.by_uid[pod.uid] = QueuedPod(pod, now, now)
         plugin = "" if self._gate is None else self._gate(pod, "")
         if plugin:
             self._keep_gated(queued, plugin, cause, now)
@@ -113,7 +114,7 @@ class SchedulingQueue:
 
         None if it cannot be tried: a pod that is gated, or under way already, stays where it is.
         """
-        queued = self._pods.get(uid)
+        queued = self.by_uid.get(uid)
         if queued is None or queued.place not in TAKEN_ALONG:
             return None
         self._take_out(queued)
@@ -122,14 +123,14 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> None:
         """Forget a pod in flight or binding: it is bound, or not to be tried again."""
-        queued = self._pods.get(uid)
+        queued = self.by_uid.get(uid)
         if queued is not None and queued.place in _UNDER_WAY:
             if queued.place is QueueState.BINDING:
                 del self._binding[uid]
             else:
                 self._in_flight.remove(queued)
             queued.place = QueueState.OUT
-            del self._pods[uid]
+            del self.by_uid[uid]
 
     def mark_binding(self, queued: QueuedPod) -> None:
         """Note that a pod in flight is permitted and its binding takes time; it misses events.
@@ -175,7 +176,7 @@ class SchedulingQueue:
 
     def update(self, pod: PodInfo) -> QueuedPod:
         """Replace a pod by its newer form; one that is not known is added."""
-        queued = self._pods.get(pod.uid)
+        queued = self.by_uid.get(pod.uid)
         if queued is None:
             return self.add(pod, UNSCHEDULABLE_POD_UPDATE)
         match queued.place:
@@ -193,7 +194,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """Remove a pod; one that is in flight or binding leaves when its attempt is over."""
-        queued = self._pods.get(uid)
+        queued = self.by_uid.get(uid)
         if queued is None:
             return
         if queued.place in _UNDER_WAY:
@@ -201,7 +202,7 @@ class SchedulingQueue:
             return
         self._take_out(queued)
         transition(queued, QueueState.OUT)
-        del self._pods[uid]
+        del self.by_uid[uid]
 
     def activate(self, uids: Iterable[str]) -> None:
         """Make pods ready now, whatever they wait for, except for what keeps them gated.
@@ -209,7 +210,7 @@ class SchedulingQueue:
         A pod in flight is retried if it returns. Unknown pods are ignored.
         """
         for uid in uids:
-            queued = self._pods.get(uid)
+            queued = self.by_uid.get(uid)
             if queued is None:
                 continue
             if queued.place is QueueState.IN_FLIGHT:
@@ -243,7 +244,7 @@ class SchedulingQueue:
         self._in_flight.note(event, None, new)
         now = self._clock()
         for uid in uids:
-            queued = self._pods.get(uid)
+            queued = self.by_uid.get(uid)
             if queued is not None and queued.place in _POOL:
                 strategy = self.hints.judge(queued, event, None, new)
                 self._move_one(queued, strategy, event.label, now)
@@ -274,7 +275,7 @@ class SchedulingQueue:
     def flush_unschedulable(self) -> None:
         """Try pods again for which nothing happened for ``timing.unschedulable_timeout``."""
         latest = self._clock() - self.timing.unschedulable_timeout
-        if all(queued.enqueued_at >= latest for queued in self._unschedulable_pods):
+        if not self._unschedulable_pods.any_before(latest):
             return
         event = UNSCHEDULABLE_TIMEOUT
         late: list[list[QueuedPod]] = []
@@ -322,11 +323,11 @@ class SchedulingQueue:
     # What the queue holds.
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.by_uid)
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod with that UID, wherever it is; None if it is not in the queue."""
-        return self._pods.get(uid)
+        return self.by_uid.get(uid)
 
     def active(self) -> list[QueuedPod]:
         """Return the pods that are ready, in the order in which they will be popped."""
@@ -395,7 +396,7 @@ class SchedulingQueue:
         """Return how many pods each plugin keeps from being bound, by plugin and profile."""
         return Counter(
             (plugin, queued.info.scheduler_name)
-            for queued in self._pods.values()
+            for queued in self.by_uid.values()
             for plugin in queued.rejected_by | queued.pending
         )
 

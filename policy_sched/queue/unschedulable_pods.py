@@ -73,6 +73,14 @@ class UnschedulablePods:
         if emptied:
             self._drop_empty_groups()
 
+    def any_before(self, time: int) -> bool:
+        """Return whether a pod waits since before a time, for an event or gated."""
+        return any(
+            queued.enqueued_at < time
+            for group in self._groups.values()
+            for queued in group.values()
+        )
+
     def oldest(self) -> int | None:
         """Return since when the pod waits for an event that has waited for longest; None: none."""
         turns = self._in_turn

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from random import Random
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from policy_sched.model import (
     DURATION_ANNOTATION,
@@ -86,6 +86,47 @@ class _Kind(IntEnum):
     POD = 2
 
 
+_Event: TypeAlias = tuple[int, _Kind, int, Any]
+"""When, what kind, the number in the order in which events became known, and of what."""
+
+
+class _Events:
+    """The known future events; those of one instant are in the order of their kinds.
+
+    Those that are known at first are sorted once: they are many, and those that a run adds are few
+    at a time, in a heap.
+    """
+
+    def __init__(self) -> None:
+        self._first: list[_Event] = []
+        self._heap: list[_Event] = []
+        self._number = 0
+
+    def add(self, at: int, kind: _Kind, what: ApiObject | str) -> None:
+        """Add an event."""
+        self._number += 1
+        heapq.heappush(self._heap, (at, kind, self._number, what))
+
+    def put_in_order(self) -> None:
+        """Sort the events that were added up to now."""
+        self._first = sorted([*self._first, *self._heap], reverse=True)
+        self._heap = []
+
+    def next_time(self) -> int | None:
+        """Return when the next event takes place; None if there is none."""
+        first, heap = self._first, self._heap
+        if first and (not heap or first[-1][0] <= heap[0][0]):
+            return first[-1][0]
+        return heap[0][0] if heap else None
+
+    def take(self, now: int) -> _Event | None:
+        """Take out the next event that takes place up to ``now``; None if there is none."""
+        first, heap = self._first, self._heap
+        if first and (not heap or first[-1] < heap[0]):
+            return first.pop() if first[-1][0] <= now else None
+        return heapq.heappop(heap) if heap and heap[0][0] <= now else None
+
+
 def play(
     objects: Iterable[ApiObject],
     plans: Sequence[CompiledPlan],
@@ -142,8 +183,7 @@ class Timeline:
         self._retries = Retries(self._scheduler) if retry == "AtOnce" else None
         self._client.objects = self._scheduler.handle.objects
         self._advance = advance
-        self._heap: list[tuple[int, _Kind, int, ApiObject | str]] = []
-        self._number = 0
+        self._events = _Events()
         self._last = self._start
         self._lives: dict[str, PodTimeline] = {}
         self._arrived: list[PodInfo] = []
@@ -153,7 +193,8 @@ class Timeline:
         self._origins: dict[str, str] = {}
         self._evictions: list[Eviction] = []
         self._used: Counter[str] = Counter()
-        self._uses_changed = True
+        self._changed = {"pods"}
+        self._waiting = -1
         self._pending, self._count = StepFunction(), StepFunction()
         self._used_steps: dict[str, StepFunction] = {}
         self._allocatable: dict[str, StepFunction] = {}
@@ -176,12 +217,13 @@ class Timeline:
                     self._runs(info, info.start_time or self._start, one)
                 else:
                     self._expect(nanoseconds(one.metadata.creation_timestamp), _Kind.POD, one)
+        self._events.put_in_order()
         self._note_allocatable()
 
     def _expect(self, at: int, kind: _Kind, what: ApiObject | str) -> None:
         """Add a future event; one in the past takes place at the start."""
-        self._number += 1
-        heapq.heappush(self._heap, (max(at, self._clock.ns), kind, self._number, what))
+        now = self._clock.ns
+        self._events.add(max(now, at), kind, what)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -210,19 +252,18 @@ class Timeline:
 
         ``stops`` is called after each instant at which something happened, and ends the run.
         """
-        heap, queue = self._heap, self._scheduler.queue
+        events, queued = self._events, self._scheduler.queue.by_uid
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
                 return
             self._clock.ns = at
-            while heap and heap[0][0] <= at:
-                _, kind, _, what = heapq.heappop(heap)
-                self._happens(kind, what)
+            while (event := events.take(at)) is not None:
+                self._happens(event[1], event[3])
             if self._retries is not None:
                 self._retries.begin()
             # A pod that is decided or bound is still in the queue: without any nothing is due.
-            while len(queue) and (self._decides() or self._helps_others()):
+            while queued and (self._decides() or self._helps_others()):
                 pass
             self._take_note()
             if stops is not None and stops(self):
@@ -230,28 +271,28 @@ class Timeline:
 
     def _next(self) -> int | None:
         """Return the time of the next event; None at the end."""
-        scheduler, heap = self._scheduler, self._heap
-        if not len(scheduler.queue):
-            return heap[0][0] if heap else None
+        scheduler, event = self._scheduler, self._events.next_time()
+        if not scheduler.queue.by_uid:
+            return event
         own = scheduler.next_wakeup()
         if own is not None and own <= self._clock.ns:
             own = self._clock.ns + scheduler.queue.timing.sweep
-        if heap:
-            return heap[0][0] if own is None else min(own, heap[0][0])
+        if event is not None:
+            return event if own is None else min(own, event)
         timeout = scheduler.queue.timing.unschedulable_timeout
         patience = AFTERTHOUGHT + (timeout if self._retries is None else 0)
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
-    def _happens(self, kind: _Kind, what: ApiObject | str) -> None:
+    def _happens(self, kind: _Kind, what: Any) -> None:
         self._last = self._clock.ns
-        if isinstance(what, Node):
+        if kind is _Kind.END:
+            self._ends(what)
+        elif kind is _Kind.POD:
+            self._arrives(what)
+        else:
             node_seen(self._scheduler, what)
             self._note_allocatable()
-        elif isinstance(what, Pod):
-            self._arrives(what)
-        elif kind is _Kind.END and isinstance(what, str):
-            self._ends(what)
 
     def _arrives(self, pod: Pod) -> None:
         pod = make_claims(self._scheduler, pod)
@@ -279,8 +320,8 @@ class Timeline:
         ended = scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
-        tried, queue = False, scheduler.queue
-        while len(queue) and (found := scheduler.schedule_one()) is not None:
+        tried, queued = False, scheduler.queue.by_uid
+        while queued and (found := scheduler.schedule_one()) is not None:
             tried = True
             for outcome in (found, *found.others):
                 self._lives[outcome.pod.uid].attempts += 1
@@ -348,7 +389,8 @@ class Timeline:
         used = self._used
         for name, amount in info.requests.items():
             used[name] += sign * amount
-        self._uses_changed = True
+        self._changed.update(info.requests)
+        self._changed.add("pods")
 
     def _leaves(self, victim: PodInfo) -> None:
         """Evict a pod: it ends after its grace period, and its controller may recreate it."""
@@ -380,22 +422,28 @@ class Timeline:
 
     def _note_allocatable(self) -> None:
         table = self._scheduler.cache.nodes
-        self._uses_changed = True
         for name in resource_names(table):
             total = table.live_count and table.total_allocatable(name)
             self._allocatable.setdefault(name, StepFunction()).note(self._clock.ns, total)
-            self._used_steps.setdefault(name, StepFunction())
+            self._changed.add(name)
+            # The number of pods on nodes is what they use of the slots for pods.
+            self._used_steps.setdefault(name, self._count if name == "pods" else StepFunction())
 
     def _take_note(self) -> None:
         """Record the number of running and pending pods."""
-        now, running = self._clock.ns, len(self._running)
-        self._pending.note(now, len(self._scheduler.queue))
-        if not self._uses_changed:
+        now = self._clock.ns
+        waiting = len(self._scheduler.queue.by_uid)
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._pending.note(now, waiting)
+        if not self._changed:
             return
-        self._uses_changed = False
-        self._count.note(now, running)
-        for name, steps in self._used_steps.items():
-            steps.note(now, running if name == "pods" else self._used[name])
+        self._count.note(now, len(self._running))
+        steps, used = self._used_steps, self._used
+        for name in self._changed:
+            if name in steps and name != "pods":
+                steps[name].note(now, used[name])
+        self._changed.clear()
 
     def result(self, seconds: float) -> TimelineResult:
         """Return the result."""

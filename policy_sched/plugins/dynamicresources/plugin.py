@@ -165,8 +165,8 @@ class DynamicResources:
             keys=(self.claims_key,),
             node_by_node=True,
             row_filter=RowRule(self._passes, None, "out"),
-            gates=_may_use_devices,
-            gate_fields=frozenset({("may_use_devices",)}),
+            gates=_has_claims,
+            gate_fields=frozenset({("has_claims",)}),
         )
 
     @hookimpl
@@ -176,7 +176,7 @@ class DynamicResources:
         return found if self._rules is None else (*found, *self._rules.events)
 
     def _claims_key(self, pod: PodInfo) -> Hashable:
-        if not pod.pod.spec.resource_claims and not self._gatherer.concerns(pod):
+        if not pod.has_claims and not self._gatherer.concerns(pod):
             return None
         found = self._gatherer.of(pod)
         if found.shape is not None and found.shape not in self._named:
@@ -187,7 +187,7 @@ class DynamicResources:
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Let a pod wait outside of the queue until its claims are there."""
-        return self._gatherer.missing(pod) if pod.pod.spec.resource_claims else SUCCESS
+        return self._gatherer.missing(pod) if pod.has_claims else SUCCESS
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
@@ -478,4 +478,4 @@ def _score(found: Gathered, allocations: Sequence[frozenset[str]]) -> int:
     return score
 
 
-_may_use_devices: Final[Callable[[PodInfo], bool]] = attrgetter("may_use_devices")
+_has_claims: Final[Callable[[PodInfo], bool]] = attrgetter("has_claims")
