@@ -146,6 +146,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.known: dict[str, Node] = {}
         self.seen: dict[Key, tuple[int, np.ndarray]] = {}
         self.seen_version = 0
+        self.by_stamp: dict[tuple[int, int, Key], int] = {}
 
     @initialize(keys=st.sets(st.sampled_from(NODE_KEYS)), crowd=st.sampled_from([0, 0, 15, 40]))
     def start(self, keys: set[Key], crowd: int) -> None:
@@ -287,6 +288,16 @@ class CacheMachine(RuleBasedStateMachine):
             if family.argument == "resource" and family.maximum > 1:
                 assert family.minimum <= int(column.values.min())
                 assert int(column.values.max()) <= family.maximum
+
+    @invariant()
+    def rows_with_an_equal_stamp_are_equal(self) -> None:
+        """Whatever happened to a row meanwhile, its columns hold what they held then."""
+        nodes = self.cache.nodes
+        for key, column in nodes.materialised.items():
+            if key[0] in {"podCount", "requested", "free", "nonZeroRequested"}:
+                for row in range(nodes.n):
+                    place, value = (row, nodes.journal.stamps[row], key), column.values.item(row)
+                    assert self.by_stamp.setdefault(place, value) == value, place
 
     @invariant()
     def journal_names_every_changed_row(self) -> None:

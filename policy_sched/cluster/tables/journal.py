@@ -5,10 +5,15 @@ kind packed together, and the version of its latest change: a change that is the
 before it makes no new entry. So the changes since version v are the tail of the list. The list is
 cut to its newest half when it is full; a reader of an older version gets None and recomputes
 everything, which is also faster at that distance.
+
+Many pods come to a node and leave it between two looks at it. A row's stamp is another one after
+each change, but for this: it is the same whenever the last pod has left, as long as nothing but
+pods changed on the row. A reader who keeps the stamps passes over rows that have theirs.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from typing import Final
 
@@ -37,25 +42,43 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING: Final = Changes([], [], 0)
+#: So many of the latest entries are searched first.
+_NEAR: Final = 16
 
 
 class Journal:
     """Remembers at least the last ``capacity / 2`` changes, in at most ``capacity`` entries."""
 
-    __slots__ = ("_capacity", "_dropped", "_ends", "_log", "static_version", "version")
+    __slots__ = (
+        "_bare",
+        "_capacity",
+        "_dropped",
+        "_ends",
+        "_log",
+        "stamps",
+        "static_version",
+        "version",
+    )
 
     def __init__(self, capacity: int = 65_536) -> None:
         self._capacity = capacity
         self._dropped = 0
         self._log: list[int] = []
         self._ends: list[int] = []
+        self.stamps = array("q")
+        """By row: where a stamp is what it was, the row is what it was. To be read only."""
+        self._bare = array("q")
+        """By row, the stamp without pods."""
         self.version = 0
         """How many changes there ever were."""
         self.static_version = 0
         """The version just after the last change that was more than pods coming and going."""
 
-    def append(self, row: int, kind: int) -> None:
-        """Note that something of ``kind`` changed on ``row``."""
+    def append(self, row: int, kind: int, pods: int | None = None) -> None:
+        """Note that something of ``kind`` changed on ``row``.
+
+        ``pods``: how many pods the row has now, where a pod came, left or changed and nothing else.
+        """
         log, entry = self._log, row << _KIND_BITS | kind
         self.version = version = self.version + 1
         if log and log[-1] == entry:
@@ -63,12 +86,26 @@ class Journal:
         else:
             log.append(entry)
             self._ends.append(version)
+        if pods:
+            self.stamps[row] = version
+        elif pods is not None:
+            self.stamps[row] = self._bare[row]
+        else:
+            self._change(row, version)
         if kind != DYNAMIC:
             self.static_version = version
         if len(log) > self._capacity:
             cut = len(log) - self._capacity // 2
             self._dropped = self._ends[cut - 1]
             del log[:cut], self._ends[:cut]
+
+    def _change(self, row: int, version: int) -> None:
+        """Give a row another stamp, and yet another one for when its pods have left."""
+        more = row + 1 - len(self.stamps)
+        if more > 0:
+            self.stamps.extend([0] * more)
+            self._bare.extend([0] * more)
+        self.stamps[row], self._bare[row] = version, -version
 
     def since(self, version: int) -> Changes | None:
         """Return what changed after ``version``; None if that is too long ago.
@@ -77,8 +114,10 @@ class Journal:
         """
         if version < self._dropped:
             return None
-        log = self._log
-        start = bisect_right(self._ends, version)
+        log, ends = self._log, self._ends
+        # Most readers are behind by a few entries: the memory around the others is not touched.
+        near = len(ends) - _NEAR
+        start = bisect_right(ends, version, near if near > 0 and ends[near] <= version else 0)
         count = len(log) - start
         if count == 0:
             return _NOTHING

@@ -213,16 +213,18 @@ class NodeTable:
 
     def add_pod(self, row: int, info: PodInfo) -> None:
         """Put a pod on a live row."""
-        self._pods[row][info.uid] = info
+        pods = self._pods[row]
+        pods[info.uid] = info
         self.usage.count(row, info, 1)
-        self.journal.append(row, DYNAMIC)
+        self.journal.append(row, DYNAMIC, len(pods))
 
     def replace_pod(self, row: int, old: PodInfo, info: PodInfo) -> None:
         """Put a newer form of a pod in its old one's place on a live row."""
-        self._pods[row][info.uid] = info
+        pods = self._pods[row]
+        pods[info.uid] = info
         self.usage.count(row, old, -1)
         self.usage.count(row, info, 1)
-        self.journal.append(row, DYNAMIC)
+        self.journal.append(row, DYNAMIC, len(pods))
 
     def exchange_pod(self, row: int, info: PodInfo) -> None:
         """Put another object for the same pod in its place; no decision can tell them apart."""
@@ -230,14 +232,16 @@ class NodeTable:
 
     def restart_pod(self, row: int, info: PodInfo) -> None:
         """Put a pod in its place that has a start time now, by which victims are chosen."""
-        self._pods[row][info.uid] = info
-        self.journal.append(row, DYNAMIC)
+        pods = self._pods[row]
+        pods[info.uid] = info
+        self.journal.append(row, DYNAMIC, len(pods))
 
     def remove_pod(self, row: int, info: PodInfo) -> None:
         """Take a pod off a live row."""
-        del self._pods[row][info.uid]
+        pods = self._pods[row]
+        del pods[info.uid]
         self.usage.count(row, info, -1)
-        self.journal.append(row, DYNAMIC)
+        self.journal.append(row, DYNAMIC, len(pods))
 
     # Columns.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -29,6 +30,8 @@ T = TypeVar("T", bound=np.generic)
 #: Up to this many rows a loop over them is faster than operations on arrays.
 FEW_ROWS: Final = 8
 
+_NO_STAMPS: Final = array("q")
+
 
 class Entry:
     """An evaluation, and the arrays behind it, which only the Evaluator writes.
@@ -39,7 +42,7 @@ class Entry:
     ``wide_pre_score``: the plugins whose answer there may depend on the whole cluster.
     ``row_functions``: what runs for a row in place of the plugins that read no more than the row,
     None where plugins run one by one. ``ranking``: of ``total``, and told of each change.
-    ``version``: the journal's when it was up to date.
+    ``version``: the journal's when it was up to date, and ``stamps`` those of the rows then.
     """
 
     __slots__ = (
@@ -57,6 +60,7 @@ class Entry:
         "result",
         "row_functions",
         "scopes",
+        "stamps",
         "total",
         "version",
         "wide",
@@ -87,6 +91,7 @@ class Entry:
         self.row_functions: RowFunctions | None = None
         self.nominated = nominated
         self.version = version
+        self.stamps = _NO_STAMPS
         self.result: Evaluation
 
     @property

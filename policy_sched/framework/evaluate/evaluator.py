@@ -233,7 +233,10 @@ class Evaluator:
         changes = journal.since(entry.version)
         if changes is None or changes.kind & ~DYNAMIC:
             return False
-        rows = changes.rows
+        rows, stamps, seen = changes.rows, journal.stamps, entry.stamps
+        if len(rows) > 1:
+            # What came and left meanwhile leaves nothing to do.
+            rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
         if len(rows) > REPLAY_LIMIT and len(rows) > self._table.n // 2:
@@ -246,6 +249,8 @@ class Evaluator:
         if not self._few_rows.patch(entry, pod, rows) and not passes.patch(entry, pod, rows):
             return False
         entry.version = journal.version
+        for row in rows:
+            seen[row] = stamps[row]
         if nominated is not None:
             nominated.version = nominated.current
         return True
@@ -260,6 +265,7 @@ class Evaluator:
         found = entry.result
         state = found.state.clone()
         copy = Entry(entry.fixed.copy(), entry.nominated, entry.version)
+        copy.stamps = entry.stamps[:]
         copy.first, copy.by_plugins = entry.first.copy(), entry.by_plugins.copy()
         copy.codes = [None if codes is None else codes.copy() for codes in entry.codes]
         copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)

@@ -26,7 +26,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 #: Up to this many changed rows the generated functions run, row by row.
-FEW_ROWS: Final = 8
+FEW_ROWS: Final = 16
 _NO_ROWS: Final[Sequence[int]] = ()
 
 

@@ -146,6 +146,7 @@ class Passes:
             outside[rows] = False
             fixed[outside] = OUTSIDE
         entry = Entry(fixed, nominated, version)
+        entry.stamps = table.journal.stamps[:]
         dry_run = filters.dry_run.for_signature(key)
         entry.publish(state, filters.plugins, found, dry_run, table.names, busy.hooks)
         entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score

@@ -59,3 +59,34 @@ def test_nothing_changed() -> None:
     found = journal.since(journal.version)
     assert found is not None
     assert (found.rows, found.kinds, found.kind) == ([], [], 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["come", "leave", "other"])), max_size=40)
+)
+def test_a_row_without_pods_has_its_stamp_again(changes: list[tuple[int, str]]) -> None:
+    """Its stamp is that of the last time that its pods had left, if only pods changed since.
+
+    Each other change gives it a stamp that it never had.
+    """
+    journal, pods, others = Journal(), [0] * 4, [0] * 4
+    for row in range(4):
+        journal.append(row, STRUCTURE)
+    bare: dict[tuple[int, int], int] = {}
+    seen = {(row, journal.stamps[row]) for row in range(4)}
+    for row, what in changes:
+        if what == "leave" and not pods[row]:
+            continue
+        if what == "other":
+            others[row] += 1
+            journal.append(row, DYNAMIC)
+        else:
+            pods[row] += 1 if what == "come" else -1
+            journal.append(row, DYNAMIC, pods[row])
+        stamp = journal.stamps[row]
+        if what == "leave" and not pods[row]:
+            assert bare.setdefault((row, others[row]), stamp) == stamp
+        else:
+            assert (row, stamp) not in seen
+        seen.add((row, stamp))
+    assert len({(row, stamp) for (row, _), stamp in bare.items()}) == len(bare)
