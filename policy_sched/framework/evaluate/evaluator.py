@@ -73,6 +73,8 @@ signature; the kept one was updated; it could not be updated.
 """
 #: A fresh evaluation is cheaper beyond this many changed rows, and half of all.
 REPLAY_LIMIT: Final = 256
+#: Of fewer changed rows it is not looked up whether they are what they were.
+MANY_ROWS: Final = 2
 
 
 @dataclass(slots=True)
@@ -234,7 +236,7 @@ class Evaluator:
         if changes is None or changes.kind & ~DYNAMIC:
             return False
         rows, stamps, seen = changes.rows, journal.stamps, entry.stamps
-        if len(rows) > 1:
+        if len(rows) > MANY_ROWS:
             # What came and left meanwhile leaves nothing to do.
             rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
         if renominated:
