@@ -91,21 +91,18 @@ class Journal:
         elif pods is not None:
             self.stamps[row] = self._bare[row]
         else:
-            self._change(row, version)
+            if row >= len(self.stamps):
+                more = [0] * (row + 1 - len(self.stamps))
+                self.stamps.extend(more)
+                self._bare.extend(more)
+            # Another one, and yet another one for when the pods have left.
+            self.stamps[row], self._bare[row] = version, -version
         if kind != DYNAMIC:
             self.static_version = version
         if len(log) > self._capacity:
             cut = len(log) - self._capacity // 2
             self._dropped = self._ends[cut - 1]
             del log[:cut], self._ends[:cut]
-
-    def _change(self, row: int, version: int) -> None:
-        """Give a row another stamp, and yet another one for when its pods have left."""
-        more = row + 1 - len(self.stamps)
-        if more > 0:
-            self.stamps.extend([0] * more)
-            self._bare.extend([0] * more)
-        self.stamps[row], self._bare[row] = version, -version
 
     def since(self, version: int) -> Changes | None:
         """Return what changed after ``version``; None if that is too long ago.
