@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.model import PodInfo
+from policy_sched.model import PodInfo, Taint
 
 Rows: TypeAlias = NDArray[np.intp] | None
 """Rows of the node table to answer for, shape (k,); None: all rows [0, table.n)."""
@@ -254,6 +254,9 @@ class Signature(msgspec.Struct, frozen=True):
     has nothing to do with the pod: PreFilter, PreScore and PreBindPreFlight would answer Skip and
     Reserve Success, so they need not run.
     """
+    asked_taints: frozenset[Taint] | None = None
+    """Of the pod's tolerations the plugin reads no more than whether they tolerate taints of nodes
+    and these ones; None: it may read more."""
     node_by_node: bool = False
     """Filter looks at one node after the other: dry runs call it only for nodes that the filters
     before it pass."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Final, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.framework import Code, Codes, CycleState, Describe, RawScores, Scope, Scores
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
+from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
@@ -27,6 +30,17 @@ from policy_sched.framework.runtime import Hook, Hooks, PointResult
 
 T = TypeVar("T", bound=np.generic)
 
+
+class Unknown(Enum):
+    """The type of UNKNOWN."""
+
+    UNKNOWN = 0
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+_NO_TOTAL: Final = np.empty(0, np.int64)
+_NO_RANKING: Final = Ranking(_NO_TOTAL)
+
 #: Up to this many rows a loop over them is faster than operations on arrays.
 FEW_ROWS: Final = 8
 
@@ -41,11 +55,14 @@ class Entry:
     the score plugins of scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and
     ``wide_pre_score``: the plugins whose answer there may depend on the whole cluster.
     ``row_functions``: what runs for a row in place of the plugins that read no more than the row,
-    None where plugins run one by one. ``ranking``: of ``total``, and told of each change.
-    ``version``: the journal's when it was up to date, and ``stamps`` those of the rows then.
+    None where plugins run one by one, UNKNOWN before the first change. ``borrowed``: whether scores
+    may belong to a static part. ``ranking``: of ``total``, and told of each change. ``version``:
+    the journal's when it was up to date, and ``stamps`` those of the rows then. Without nominated
+    pods ``by_plugins`` is the same array as ``first``.
     """
 
     __slots__ = (
+        "borrowed",
         "by_plugins",
         "codes",
         "describes",
@@ -70,11 +87,16 @@ class Entry:
     )
 
     def __init__(
-        self, fixed: Codes, nominated: NominatedPods | None = None, version: int = 0
+        self,
+        fixed: Codes,
+        nominated: NominatedPods | None = None,
+        version: int = 0,
+        first: Codes | None = None,
     ) -> None:
         self.fixed = fixed
-        self.first: Codes = fixed.copy()
-        self.by_plugins: Codes = fixed.copy()
+        self.borrowed = first is not None
+        self.first: Codes = fixed.copy() if first is None else first
+        self.by_plugins: Codes = self.first if nominated is None else self.first.copy()
         self.codes: list[Codes | None] = []
         self.describes: list[Describe] = []
         self.fatal: dict[int, tuple[frozenset[int], bool]] = {}
@@ -82,13 +104,13 @@ class Entry:
         self.scopes: list[Scope] = []
         self.moving: list[int] = []
         self.wide: list[int] = []
-        self.total: Scores = np.empty(0, np.int64)
-        self.ranking = Ranking(self.total)
+        self.total: Scores = _NO_TOTAL
+        self.ranking = _NO_RANKING
         self.moving_scores: list[PluginScores] = []
         self.wide_scores: list[PluginScores] = []
         self.wide_pre_filter: tuple[Hook, ...] = ()
         self.wide_pre_score: tuple[Hook, ...] = ()
-        self.row_functions: RowFunctions | None = None
+        self.row_functions: RowFunctions | Unknown | None = None
         self.nominated = nominated
         self.version = version
         self.stamps = _NO_STAMPS
@@ -112,31 +134,48 @@ class Entry:
     def publish(
         self,
         state: CycleState,
-        plugins: tuple[Hook, ...],
         pre_filter: PointResult,
         dry_run: FilterDryRun,
+        key: Key | None,
         names: Sequence[str],
         hooks: Hooks,
     ) -> None:
         """Make the result that reads the arrays; nothing is scored yet."""
-        ok = pre_filter.status.code is Code.SUCCESS
+        status = pre_filter.status
+        first = read_only(self.first)
         filtering = FilteredNodes(
-            read_only(self.first),
-            read_only(self.by_plugins),
-            plugins,
+            first,
+            first if self.by_plugins is self.first else read_only(self.by_plugins),
+            dry_run.plugins,
             self.codes,
             self.describes,
             self.fatal,
             self.overrides,
             dry_run,
             names,
-            Explanations(len(self.fixed)),
-            None if ok else pre_filter.status,
+            Explanations(len(first)),
+            None if status.code is Code.SUCCESS else status,
             dry_run.skipped,
             pre_filter.narrowed_by,
             hooks,
+            False,
+            key,
         )
         self.result = Evaluation(state, filtering)
+
+    def reject(self, index: int, codes: Codes, last: int) -> None:
+        """Add the codes of a filter to what those up to number ``last`` and earlier ones found."""
+        self.codes[index] = codes
+        number, first = np.int16(index + 1), self.first
+        rejects = codes != 0
+        if last <= index:
+            rejects &= first == FEASIBLE
+            first += rejects * number  # FEASIBLE is 0; a masked assignment takes several times that
+        else:
+            rejects &= (first == FEASIBLE) | (first > number)
+            first[rejects] = number
+        if self.by_plugins is not first:
+            np.copyto(self.by_plugins, first)
 
     def combine(self) -> None:
         """Work out ``first`` from all plugins' codes."""
@@ -146,7 +185,8 @@ class Entry:
             if codes is not None and np.count_nonzero(codes):
                 # FEASIBLE is 0; a masked assignment takes several times as long.
                 first += ((codes != 0) & (first == FEASIBLE)) * np.int16(number)
-        np.copyto(self.by_plugins, first)
+        if self.by_plugins is not first:
+            np.copyto(self.by_plugins, first)
 
     def combine_rows(self, rows: NDArray[np.intp]) -> None:
         """Work out ``first`` of some rows."""
@@ -210,6 +250,16 @@ class Entry:
             for row, out in zip(list(self.overrides), gone.tolist(), strict=True):
                 if out:
                     del self.overrides[row]
+
+    def own_scores(self) -> None:
+        """Make scores of a static part its own, which can be changed."""
+        scoring = self.result.scoring
+        if scoring is not None:
+            plugins = tuple([one.snapshot() for one in scoring.plugins])
+            self.moving_scores = [one for one in plugins if one.facts.scope is Scope.NODE]
+            self.wide_scores = [one for one in plugins if one.facts.scope > Scope.NODE]
+            self.result = replace(self.result, scoring=replace(scoring, plugins=plugins))
+            self.borrowed = False
 
     def put_scores(
         self, plugin: PluginScores, rows: NDArray[np.intp], fresh: RawScores

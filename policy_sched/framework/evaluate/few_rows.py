@@ -18,7 +18,7 @@ import numpy as np
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Feasible
-from policy_sched.framework.evaluate.entry import Entry
+from policy_sched.framework.evaluate.entry import UNKNOWN, Entry
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.results import FEASIBLE
 from policy_sched.framework.evaluate.row_functions import RowFunctions
@@ -40,6 +40,8 @@ class FewRows:
     def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
         """Update the entry after a change of ``rows``; False if that is up to `Passes.patch`."""
         functions, scoring, runner = entry.row_functions, entry.result.scoring, self._runner
+        if functions is UNKNOWN:
+            functions = entry.row_functions = self._passes.functions_of_rows(entry)
         if functions is None or scoring is None or scoring.skipped is None:
             return False
         if len(rows) > (1 if functions.metered else FEW_ROWS) or runner.sampling:
@@ -141,6 +143,8 @@ class FewRows:
 
     def _others_score_alike(self, entry: Entry, shut: Sequence[int]) -> bool:
         """Return whether the scores of other nodes stay the same if some rows are shut."""
+        if entry.borrowed:
+            entry.own_scores()
         first, scoring = entry.first, entry.result.scoring
         assert scoring is not None, "it was scored before"
         if first.size - np.count_nonzero(first) <= len(shut) + 1:

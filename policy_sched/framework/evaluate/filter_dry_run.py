@@ -31,7 +31,7 @@ class FilterDryRun:
     by AddPod and RemovePod alone; where these change nothing that a plugin keeps in the state, its
     answer is as before, whatever else is tried out. ``skipped``: the plugins that the attempt left
     out. ``key``: the signature of the pods that get these answers, None where only this one does.
-    ``pipeline``: the hash of the policies that the filters belong to.
+    ``pipeline``: the hash of the policies that the filters belong to. ``plugins``: the filters.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FilterDryRun:
         self.skipped = skipped
         self.pipeline = runner.pipeline.content_hash
         self._runner = runner
-        self._filters = tuple(filters)
+        self.plugins = tuple(filters)
         scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]
         self._moving = tuple(
             hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
@@ -82,7 +82,7 @@ class FilterDryRun:
         ``whole``: the rows are all rows of the table. ``moved``: they were evaluated before, and
         since then only pods changed: filters that do not read pods are left out.
         """
-        hooks = self._moving if moved else self._filters
+        hooks = self._moving if moved else self.plugins
         return self._fits(hooks, nodes, state, pod, rows, whole=whole)
 
     def static_fits(
@@ -93,7 +93,7 @@ class FilterDryRun:
         None where one of them can end the attempt: it is to run for the rows in question alone.
         """
         found = np.ones(nodes.n, np.bool_)
-        for hook in self._filters:
+        for hook in self.plugins:
             if hook not in self._moving:
                 verdict = self._filter(hook, state, pod, None, nodes)
                 if verdict.fatal:
@@ -170,7 +170,7 @@ class FilterDryRun:
         before, and since then only pods changed.
         """
         answers: dict[int, tuple[int, Status]] = {}
-        for number, hook in enumerate(self._filters, start=1):
+        for number, hook in enumerate(self.plugins, start=1):
             if not rows.size:
                 break
             if moved and hook not in self._moving:

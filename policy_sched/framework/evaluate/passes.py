@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -30,55 +29,31 @@ from policy_sched.framework import (
     Status,
 )
 from policy_sched.framework.evaluate.caches import StaticResultCache
-from policy_sched.framework.evaluate.entry import Entry, read_only
-from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
+from policy_sched.framework.evaluate.plugin_sets import NONE, Busy, PluginSets
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
     OUTSIDE,
+    Evaluation,
     PluginScores,
     Scoring,
+    check_range,
 )
 from policy_sched.framework.evaluate.row_functions import RowFunctionCache, RowFunctions
-from policy_sched.framework.runtime import Hook, Hooks, Runner
+from policy_sched.framework.evaluate.static_part import (
+    StaticFilters,
+    StaticPart,
+    StaticParts,
+    StaticScores,
+)
+from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
 #: Below this share of feasible rows they are gathered first instead of scoring every row.
 GATHER_BELOW: Final = 0.25
-MAX_NODE_SCORE: Final = 100
-_NONE: Final[frozenset[str]] = frozenset()
-
-
-class _Filters(msgspec.Struct, frozen=True):
-    """The filters that are not skipped.
-
-    ``moving``: the places of those that read more than static fields; ``wide``: of those that read
-    more than the row. ``dry_run`` runs them again on hypothetical pods.
-    """
-
-    plugins: tuple[Hook, ...]
-    scopes: list[Scope]
-    moving: list[int]
-    wide: list[int]
-    dry_run: FilterDryRun
-
-
-class _Busy(msgspec.Struct, frozen=True):
-    """The hooks of the plugins that have anything to do with a pod.
-
-    ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:
-    the others, and ``scores_nothing`` those of them with PreScore. ``wide_pre_filter``,
-    ``wide_pre_score``: the hooks whose answer may depend on the cluster.
-    """
-
-    hooks: Hooks
-    pre_filter: tuple[Hook, ...]
-    idle: frozenset[str]
-    scores_nothing: frozenset[str]
-    wide_pre_filter: tuple[Hook, ...]
-    wide_pre_score: tuple[Hook, ...]
 
 
 class Passes:
@@ -89,15 +64,8 @@ class Passes:
         self._table = table
         self._static_results = StaticResultCache(runner, table, kept=cached)
         self._row_functions = RowFunctionCache(runner)
-        self._normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
-        filtering = {hook.plugin for hook in runner.pipeline.at("pre_filter")}
-        self._keyed = [
-            (plugin, signature.keys)
-            for plugin, signature in runner.pipeline.signatures.items()
-            if plugin in filtering and signature.keys and not signature.fields
-        ]
-        self._filters_by_skips: dict[tuple[frozenset[str], frozenset[str]], _Filters] = {}
-        self._busy_by_idle: dict[frozenset[str], _Busy] = {}
+        self._sets = PluginSets(runner)
+        self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
         self._functions: dict[tuple[frozenset[str], frozenset[str]], RowFunctions | None] = {}
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
@@ -113,12 +81,17 @@ class Passes:
         ``key``: the signature of the pods that share it, None where none do.
         """
         state = CycleState()
-        busy = self._busy(_NONE if key is None else self._idle(pod))
-        entry = self._filter_all(state, pod, key, nominated, busy)
+        busy, part = self._sets.busy(NONE), None
+        if key is not None:
+            busy = self._sets.busy_with(key)
+            part = None if self._parts is None else self._parts.of(key, pod)
+        entry = self._filter_all(state, pod, key, nominated, busy, part)
         if entry.result.rejection is None:
             if nominated is not None:
                 self._override(entry, pod)
-            self.score_all(entry, pod, busy)
+            self.score_all(entry, pod, busy, part)
+            if key is not None and self._parts is not None and (part is None or not part.scores):
+                self._parts.learn(key, entry, pod)
         return entry
 
     def _filter_all(
@@ -127,76 +100,62 @@ class Passes:
         pod: PodInfo,
         key: Key | None,
         nominated: NominatedPods | None,
-        busy: _Busy,
+        busy: Busy,
+        part: StaticPart | None,
     ) -> Entry:
         runner, table = self._runner, self._table
         version = table.journal.version
-        fixed = self._static_results.rows().copy()
-        found = runner.run("pre_filter", state, pod, hooks=busy.pre_filter)
-        filters = self._filters(found.skipped, busy.idle)
-        rejected = found.status.code is not Code.SUCCESS
+        hooks = busy.pre_filter if part is None else busy.moving_pre_filter
+        found = runner.run("pre_filter", state, pod, hooks=hooks)
+        skipped, rejected = found.skipped, found.status.code is not Code.SUCCESS
         rows: Rows = None
-        if rejected:
-            fixed[fixed == FEASIBLE] = OUTSIDE
-        elif found.node_names is not None:
-            row_of = table.row_of
-            named = sorted(row_of[name] for name in found.node_names if name in row_of)
-            rows = np.array(named, np.intp)
-            outside = fixed == FEASIBLE
-            outside[rows] = False
-            fixed[outside] = OUTSIDE
-        entry = Entry(fixed, nominated, version)
+        base: StaticFilters | None = None
+        if part is not None:
+            skipped |= part.skipped_before(found.plugin, busy.pre_filter)
+        filters = self._sets.filters(skipped, busy.idle)
+        if part is not None and not rejected and found.node_names is None:
+            base = part.base(filters.plugins)
+            entry = Entry(part.fixed, nominated, version, base.first.copy())
+            entry.codes, entry.describes = base.codes.copy(), base.describes.copy()
+            if base.fatal:
+                entry.fatal = base.fatal.copy()
+        else:
+            rows = _named(table, found.node_names)
+            entry = Entry(self._fixed(rows, rejected=rejected), nominated, version)
         entry.stamps = table.journal.stamps[:]
-        dry_run = filters.dry_run.for_signature(key)
-        entry.publish(state, filters.plugins, found, dry_run, table.names, busy.hooks)
+        entry.publish(state, found, filters.dry_run, key, table.names, busy.hooks)
         entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score
         entry.scopes, entry.moving, entry.wide = filters.scopes, filters.moving, filters.wide
-        if not rejected:
+        if base is not None:
+            runner.measure("filter", self._ask_moving_filters, entry, pod, base.last)
+        elif not rejected:
             runner.measure("filter", self._ask_filters, entry, pod, rows)
         return entry
 
-    def _idle(self, pod: PodInfo) -> frozenset[str]:
-        """Return the plugins that have nothing to do with pods of this signature."""
-        idle = []
-        for plugin, keys in self._keyed:
-            for key in keys:
-                if key(pod) is not None:
-                    break
-            else:
-                idle.append(plugin)
-        return frozenset(idle)
+    def _fixed(self, named: Rows, *, rejected: bool) -> Codes:
+        """Return which rows no filter looks at; ``named``: all that it does, None for all."""
+        fixed = self._static_results.rows().copy()
+        if rejected:
+            fixed[fixed == FEASIBLE] = OUTSIDE
+        elif named is not None:
+            outside = fixed == FEASIBLE
+            outside[named] = False
+            fixed[outside] = OUTSIDE
+        return fixed
 
-    def _filters(self, skips: frozenset[str], idle: frozenset[str]) -> _Filters:
-        """Return the filters without those that skip, and without idle ones, which would."""
-        found = self._filters_by_skips.get((skips, idle))
-        if found is None:
-            skipped = skips | idle
-            plugins = self._runner.active("filter", skipped)
-            scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
-            moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
-            wide = [i for i, scope in enumerate(scopes) if scope > Scope.NODE]
-            dry_run = FilterDryRun(self._runner, plugins, skipped)
-            found = _Filters(plugins, scopes, moving, wide, dry_run)
-            self._filters_by_skips[skips, idle] = found
-        return found
-
-    def _busy(self, idle: frozenset[str]) -> _Busy:
-        """Return the plugins that have anything to do with a pod."""
-        found = self._busy_by_idle.get(idle)
-        if found is None:
-            hooks, scope = self._runner.without(idle), self._runner.pipeline.scope
-            scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
-            silent = idle - {hook.plugin for hook in self._runner.hooks["post_filter"]}
-            pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in silent]
-            found = self._busy_by_idle[idle] = _Busy(
-                hooks,
-                tuple(pre_filter),
-                idle,
-                idle & scoring,
-                tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
-                tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
-            )
-        return found
+    def _ask_moving_filters(self, entry: Entry, pod: PodInfo, last: int) -> None:
+        """Run the filters that a static part has no answers of."""
+        plugins, state = entry.result.filtering.plugins, entry.result.state
+        for index in entry.moving:
+            verdict = self._ask_filter(plugins[index], state, pod, None)
+            entry.describes[index] = verdict.describe
+            if verdict.fatal:
+                entry.fatal[index] = verdict.fatal, verdict.names_node
+            if verdict.codes is not None:
+                codes = _of_all_rows(verdict.codes, None, len(entry.fixed))
+                assert codes is not None, "the filter rejects rows"
+                entry.reject(index, codes, last)
+                last = max(last, index + 1)
 
     def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> None:
         for index, hook in enumerate(entry.result.filtering.plugins):
@@ -232,19 +191,27 @@ class Passes:
                 rejections |= nominated.rejections(dry_run, state, pod, others)
             entry.override(rejections, rows)
 
-    def score_all(self, entry: Entry, pod: PodInfo, busy: _Busy | None = None) -> None:
+    def score_all(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        busy: Busy | None = None,
+        part: StaticPart | None = None,
+    ) -> None:
         """Score all feasible rows; ``busy``: the plugins that have to do with the pod, None: all.
 
         As upstream does not score where there is no choice, a plugin that fails then does no harm.
         """
         result = entry.result
         feasible = self._feasible(entry.first)
-        entry.result = replace(result, scoring=None, broken=None)
+        if result.scoring is not None or result.broken is not None:
+            entry.result = Evaluation(result.state, result.filtering)
         entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], None
         if not feasible.size:
             return
         try:
-            self._score_rows(entry, pod, feasible, busy or self._busy(_NONE))
+            static = None if part is None else part.scores
+            self._score_rows(entry, pod, feasible, busy or self._sets.busy(NONE), static)
         except PluginError as error:
             if feasible.size == 1:
                 scoring = Scoring.of_one(feasible.item(), len(entry.fixed))
@@ -262,51 +229,94 @@ class Passes:
         return self._everywhere
 
     def _score_rows(
-        self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp], busy: _Busy
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        feasible: NDArray[np.intp],
+        busy: Busy,
+        static: StaticScores | None,
     ) -> None:
-        runner, result = self._runner, entry.result
-        state = result.state
+        runner, state = self._runner, entry.result.state
         state.write(Feasible(feasible))
-        found = runner.run("pre_score", state, pod, hooks=busy.hooks["pre_score"])
+        hooks = busy.hooks["pre_score"] if static is None else busy.moving_pre_score
+        found = runner.run("pre_score", state, pod, hooks=hooks)
         skipped = found.skipped | busy.scores_nothing
+        if static is not None:
+            skipped |= static.skipped
         if found.status.code is not Code.SUCCESS:
             status = found.status
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
-        plugins = tuple(
-            [
-                PluginScores(hook, self._normalizers.get(hook.plugin), runner)
-                for hook in runner.active("score", skipped)
-            ]
-        )
-        entry.moving_scores = [one for one in plugins if one.scope is Scope.NODE]
-        entry.wide_scores = [one for one in plugins if one.scope > Scope.NODE]
+        known = {} if static is None else static.plugins
+        scorers = self._sets.scorers(skipped)
+        plugins = tuple([known.get(one.hook.plugin) or PluginScores(one) for one in scorers])
+        entry.moving_scores = [one for one in plugins if one.facts.scope is Scope.NODE]
+        entry.wide_scores = [one for one in plugins if one.facts.scope > Scope.NODE]
+        entry.row_functions = UNKNOWN
+        if static is not None and static.hold(entry.first, feasible.size):
+            args = (entry, plugins, pod, feasible, static.total)
+            entry.total = runner.measure("score", self._ask_moving_scores, *args)
+            entry.ranking = Ranking(entry.total)
+            scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
+            entry.result = Evaluation(state, entry.result.filtering, scoring)
+            return
         entry.total = np.zeros(len(entry.fixed), np.int64)
         entry.ranking = Ranking(entry.total)
         scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
-        entry.result = replace(result, scoring=scoring)
+        entry.result = replace(entry.result, scoring=scoring)
+        if static is not None:
+            entry.own_scores()
         runner.measure("score", self._ask_scores, entry, pod, feasible)
-        entry.row_functions = self._functions_of_rows(entry)
 
-    def _functions_of_rows(self, entry: Entry) -> RowFunctions | None:
+    def functions_of_rows(self, entry: Entry) -> RowFunctions | None:
         """Return what updates rows that stay feasible; None where plugins run one by one."""
         if entry.nominated is not None or any(one.part is not None for one in entry.moving_scores):
             return None  # a part is normalised
         filtering, scoring = entry.result.filtering, entry.result.scoring
         assert scoring is not None, "it was scored"
-        key = filtering.skipped, scoring.skipped or _NONE
+        key = filtering.skipped, scoring.skipped or NONE
         if key not in self._functions:
             moving = [filtering.plugins[i] for i in entry.moving if i not in entry.wide]
             scores = [one.hook for one in entry.moving_scores]
             self._functions[key] = self._row_functions.of(moving, scores)
         return self._functions[key]
 
+    def _ask_moving_scores(
+        self,
+        entry: Entry,
+        plugins: tuple[PluginScores, ...],
+        pod: PodInfo,
+        feasible: NDArray[np.intp],
+        total: Scores,
+    ) -> Scores:
+        """Run the score plugins that a static part has no scores of; return the whole total.
+
+        ``total``: that of the part, which is not changed.
+        """
+        state, n = entry.result.state, len(entry.fixed)
+        rows = None if feasible.size >= GATHER_BELOW * n else feasible
+        added = False
+        for plugin in plugins:
+            if plugin.facts.scope is Scope.STATIC:
+                continue
+            own = feasible if plugin.facts.metered and feasible.size < n else rows
+            self._ask_score(plugin, state, pod, own, n)
+            self._normalize(entry, plugin, pod, feasible)
+            total = np.add(total, plugin.weighted(), out=total if added else None)
+            added = True
+        if not added:
+            total = total.copy()
+        if feasible.size < n:
+            total[entry.first != FEASIBLE] = -1
+        return total
+
     def _ask_scores(self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp]) -> None:
         scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
         assert scoring is not None, "it is being made"
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         for plugin in scoring.plugins:
-            own = feasible if plugin.metered and feasible.size < n else rows
-            self._ask_score(plugin, state, pod, own, n)
+            own = feasible if plugin.facts.metered and feasible.size < n else rows
+            if not plugin.whole:
+                self._ask_score(plugin, state, pod, own, n)
             self._normalize(entry, plugin, pod, feasible)
         entry.add_up(feasible)
 
@@ -315,11 +325,11 @@ class Passes:
     ) -> None:
         if rows is None:
             plugin.raw = self._static_results.call("score", plugin.hook, state, pod)
-            plugin.shared = True
+            plugin.shared = plugin.whole = True
             return
         fresh: RawScores = self._runner.call("score", plugin.hook, state, pod, rows)
-        dtype = np.int64 if plugin.normalizer is None else fresh.dtype
-        plugin.raw, plugin.shared = np.zeros(n, dtype), False
+        dtype = np.int64 if plugin.facts.normalizer is None else fresh.dtype
+        plugin.raw, plugin.shared, plugin.whole = np.zeros(n, dtype), False, rows.size == n
         plugin.raw[rows] = fresh
 
     def _normalize(
@@ -335,22 +345,23 @@ class Passes:
 
         ``moved``: whether other rows may be feasible than when it was computed the last time.
         """
+        facts = plugin.facts
         plugin.extremes = None
-        if plugin.normalizer is None and plugin.proved:
+        if facts.normalizer is None and facts.proved:
             return
         n, state = len(entry.fixed), entry.result.state
         everyone = feasible.size == n
         scores = plugin.raw if everyone else plugin.raw[feasible]
-        if plugin.normalizer is not None and feasible.size:
+        if facts.normalizer is not None and feasible.size:
             known = state.read(Feasible)
             if known is None or not known.holds(feasible):
                 state.write(Feasible(feasible))
-            scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
+            scores = self._runner.call("normalize_score", facts.normalizer, state, pod, scores)
             if scores is plugin.normalized and not (moved or scores.flags.writeable):
                 return
             plugin.normalized = scores
-        if not plugin.proved:
-            _check_range(plugin.hook.plugin, scores)
+        if not facts.proved:
+            check_range(plugin.hook.plugin, scores)
         if everyone:
             plugin.part = scores * plugin.hook.weight
         else:
@@ -424,7 +435,7 @@ class Passes:
         if plugin.raw is raw:
             if raw.flags.writeable:
                 return False
-            if not (plugin.by_row or moved):
+            if not (plugin.facts.by_row or moved):
                 return True
         feasible = state.read(Feasible)
         assert feasible is not None, "it is there from PreScore on"
@@ -500,7 +511,10 @@ class Passes:
         now = entry.first[touched] == FEASIBLE
         if not entry.wide_scores and not (before != now).any():
             self._patch_moving(entry, pod, touched if now.all() else touched[now])
-        elif not entry.wide_scores and entry.separate_rows:
+            return
+        if entry.borrowed:
+            entry.own_scores()
+        if not entry.wide_scores and entry.separate_rows:
             self._patch_rows(entry, pod, touched[now], touched[now & ~before])
             entry.total[touched[~now]] = -1
         else:
@@ -516,7 +530,7 @@ class Passes:
             gain = entry.put_scores(plugin, rows, fresh)
             if plugin.part is None:
                 entry.total[rows] += gain * plugin.hook.weight
-            elif plugin.by_row or gain.any():
+            elif plugin.facts.by_row or gain.any():
                 self._normalize(entry, plugin, pod, np.flatnonzero(entry.first == FEASIBLE))
                 whole = True
         if whole:
@@ -532,7 +546,7 @@ class Passes:
             return
         total = np.zeros(rows.size, np.int64)
         for plugin in scoring.plugins:
-            searched = newly if plugin.scope is Scope.STATIC else rows
+            searched = newly if plugin.facts.scope is Scope.STATIC else rows
             if searched.size:
                 fresh = self._runner.call("score", plugin.hook, state, pod, searched)
                 entry.put_scores(plugin, searched, fresh)
@@ -549,10 +563,10 @@ class Passes:
         assert known is not None, "it is there from PreScore on"
         feasible = known.rows
         for plugin in scoring.plugins:
-            if plugin.scope > Scope.NODE:
+            if plugin.facts.scope > Scope.NODE:
                 self._ask_score(plugin, state, pod, None, n)
             else:
-                searched = newly if plugin.scope is Scope.STATIC else rows
+                searched = newly if plugin.facts.scope is Scope.STATIC else rows
                 if searched.size:
                     fresh = self._runner.call("score", plugin.hook, state, pod, searched)
                     entry.put_scores(plugin, searched, fresh)
@@ -569,14 +583,9 @@ def _of_all_rows(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
     return full
 
 
-def _check_range(plugin: str, scores: Scores) -> None:
-    """Refuse scores outside 0..100, as upstream does after normalisation."""
-    if not scores.size:
-        return
-    low, high = int(scores.min()), int(scores.max())
-    if low < 0 or high > MAX_NODE_SCORE:
-        wrong = low if low < 0 else high
-        raise PluginError(
-            f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid '
-            f"score {wrong}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-        )
+def _named(table: NodeTable, names: frozenset[str] | None) -> Rows:
+    """Return the rows of the nodes that PreFilter named; None where it named none."""
+    if names is None:
+        return None
+    row_of = table.row_of
+    return np.array(sorted(row_of[name] for name in names if name in row_of), np.intp)

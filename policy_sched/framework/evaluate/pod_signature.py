@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from policy_sched.framework import PodKey, Signature
@@ -37,9 +37,25 @@ def _always(_pod: PodInfo) -> bool:
     return True
 
 
-def _fields_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
+def part_getter(whole: Signature, part: Signature) -> Callable[[Key], Key]:
+    """Return the function from a key of ``whole`` to the values that ``part`` names in it."""
+    attributes, parts = _places(whole.fields)
+    places: list[object] = [*attributes, *parts, *whole.keys]
+    attributes, parts = _places(part.fields)
+    wanted = [places.index(place) for place in (*attributes, *parts, *part.keys)]
+    if len(wanted) > 1:
+        return itemgetter(*wanted)
+    return lambda key: tuple([key[place] for place in wanted])
+
+
+def _places(fields: frozenset[tuple[str, ...]]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the attributes of a pod that are read, and the entries of others, both in order."""
     whole = sorted({_attribute(path) for path in fields if len(path) == 1 or _of_namespace(path)})
-    parts = sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
+    return whole, sorted((p[0], p[1]) for p in fields if len(p) > 1 and not _of_namespace(p))
+
+
+def _fields_getter(fields: frozenset[tuple[str, ...]]) -> Callable[[PodInfo], Key]:
+    whole, parts = _places(fields)
     getter: Callable[[PodInfo], Any] = attrgetter(*whole) if whole else lambda _pod: ()
 
     def single(pod: PodInfo) -> Key:

@@ -41,6 +41,7 @@ from policy_sched.framework import (
     spread,
 )
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.runtime import Hook, Hooks, Parts, Runner, broken
 
@@ -53,6 +54,8 @@ was left out after the plugins: enough others were found before, or an extender 
 
 Positive values are one more than the index of the filter plugin that rejected the row.
 """
+_NO_SCORES: Final = np.empty(0, np.int64)
+MAX_NODE_SCORE: Final = 100
 #: Total of a row on which the pod cannot run, where extenders may make a total negative.
 NOWHERE: Final = -(2**63)
 
@@ -74,7 +77,7 @@ class Explanations:
 
     def __init__(self, n: int, table: StatusTable | None = None) -> None:
         self._n = n
-        self._table = StatusTable() if table is None else table
+        self._table = table
         self.known: Rejections | None = None
         self._stale: set[int] = set()
 
@@ -96,6 +99,8 @@ class Explanations:
 
     def of(self, explain: Callable[[NDArray[np.intp]], Explained]) -> Rejections:
         """Return the statuses; ``explain`` finds those of ascending rows."""
+        if self._table is None:
+            self._table = StatusTable()
         if self.known is None:
             groups = list(explain(np.arange(self._n)))
             self.known = Rejections.grouped(self._n, groups, self._table)
@@ -119,7 +124,8 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     the error names the node. ``rejection``: why the whole pod was
     rejected before any node was looked at, or None. ``skipped``: the plugins that PreFilter left
     out; ``narrowing``: those that named nodes. ``hooks``: the plugins of every point that have
-    anything to do with the pod. ``extended``: whether extenders rejected rows.
+    anything to do with the pod. ``extended``: whether extenders rejected rows. ``key``: the
+    signature of the pods that get this result, None where only this one does.
     """
 
     first: Codes
@@ -129,7 +135,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     describes: Sequence[Describe]
     fatal: Mapping[int, tuple[frozenset[int], bool]]
     overrides: Mapping[int, Override]
-    filter_dry_run: FilterDryRun
+    filters: FilterDryRun
     names: Sequence[str]
     explanations: Explanations
     rejection: Status | None = None
@@ -137,6 +143,12 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     narrowing: tuple[str, ...] = ()
     hooks: Hooks = msgspec.field(default_factory=dict)
     extended: bool = False
+    key: Key | None = None
+
+    @property
+    def filter_dry_run(self) -> FilterDryRun:
+        """The filters that took part, to run them again on hypothetical pods."""
+        return self.filters.for_signature(self.key)
 
     @property
     def narrowed_by(self) -> tuple[str, ...]:
@@ -263,47 +275,60 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         return self.restricted(first, overrides=dict(self.overrides))
 
 
+class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
+    """What is known of a score plugin.
+
+    ``proved``: scores are within 0..100. ``by_row``: normalisation reads more than the scores;
+    ``by_extremes``: no more of all scores than the least and the greatest. ``metered``: the rule
+    runs loops row by row, so only feasible rows are worth it.
+    """
+
+    hook: Hook
+    normalizer: Hook | None
+    scope: Scope
+    proved: bool = False
+    by_row: bool = False
+    by_extremes: bool = False
+    metered: bool = False
+
+    @staticmethod
+    def of(hook: Hook, normalizer: Hook | None, runner: Runner) -> ScorePlugin:
+        """Return what a pipeline knows of a plugin."""
+        signature = runner.pipeline.signatures.get(hook.plugin)
+        if signature is None:
+            return ScorePlugin(hook, normalizer, Scope.VOLATILE)
+        row_score = signature.row_score
+        return ScorePlugin(
+            hook,
+            normalizer,
+            signature.scope,
+            signature.proved,
+            signature.normalizes_by_row,
+            signature.normalizes_by_extremes,
+            row_score is not None and row_score.metered,
+        )
+
+
 class PluginScores:
     """One score plugin's scores, shape (n,): int64, or raw float64 that is normalised.
 
     ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
-    may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful.
-    ``proved``: scores are within 0..100. ``by_row``: normalisation reads more than the scores.
-    ``by_extremes``: it reads no more than a row's score and the lowest and the highest one.
-    ``normalized``: what it returned for the feasible rows. ``metered``: the rule runs loops row by
-    row, so only feasible rows are worth it.
+    may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful,
+    or all live ones where it is ``whole``. ``normalized``: what normalisation returned for the
+    feasible rows.
     """
 
-    __slots__ = (
-        "by_extremes",
-        "by_row",
-        "extremes",
-        "hook",
-        "metered",
-        "normalized",
-        "normalizer",
-        "part",
-        "proved",
-        "raw",
-        "scope",
-        "shared",
-    )
+    __slots__ = ("extremes", "facts", "hook", "normalized", "part", "raw", "shared", "whole")
 
-    def __init__(self, hook: Hook, normalizer: Hook | None, runner: Runner) -> None:
-        self.hook = hook
-        self.normalizer = normalizer
-        signature = runner.pipeline.signatures.get(hook.plugin)
-        self.scope = Scope.VOLATILE if signature is None else signature.scope
-        self.proved = signature is not None and signature.proved
-        self.by_row = signature is not None and signature.normalizes_by_row
-        self.by_extremes = signature is not None and signature.normalizes_by_extremes
+    def __init__(self, facts: ScorePlugin) -> None:
+        self.facts = facts
+        self.hook = facts.hook
         self.extremes: tuple[float, float] | None = None
         self.normalized: Scores | None = None
-        row_score = None if signature is None else signature.row_score
-        self.metered = row_score is not None and row_score.metered
-        self.raw: RawScores = np.empty(0, np.int64)
+        self.raw: RawScores = _NO_SCORES
         self.part: Scores | None = None
         self.shared = False
+        self.whole = False
 
     def weighted(self) -> Scores:
         """Return the plugin's part of the total, row by row."""
@@ -319,7 +344,7 @@ class PluginScores:
 
     def is_between(self, rows: Sequence[int], first: Codes) -> bool:
         """Return whether the other nodes' parts stay the same if these feasible rows are shut."""
-        if not self.by_extremes:
+        if not self.facts.by_extremes:
             return False
         raw = self.raw
         if self.extremes is None:
@@ -442,6 +467,19 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         """Return a small copy of one row's result that later changes do not affect."""
         scoring = None if self.scoring is None else self.scoring.summary(row)
         return Evaluation(self.state.clone(), self.filtering.summary(), scoring, self.broken)
+
+
+def check_range(plugin: str, scores: Scores) -> None:
+    """Refuse scores outside 0..100, as upstream does after normalisation."""
+    if not scores.size:
+        return
+    low, high = int(scores.min()), int(scores.max())
+    if low < 0 or high > MAX_NODE_SCORE:
+        wrong = low if low < 0 else high
+        raise PluginError(
+            f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid '
+            f"score {wrong}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
 
 
 def _attributed(statuses: Sequence[Status], plugin: str) -> Sequence[Status]:

@@ -71,8 +71,11 @@ class Pipeline(msgspec.Struct, frozen=True):
         signature = self.signatures.get(plugin)
         return Scope.VOLATILE if signature is None else signature.scope
 
-    def signature(self) -> Signature | None:
-        """Return all fields of a pod that plugins read; None if a plugin has no signature."""
+    def signature(self, most: Scope = Scope.VOLATILE) -> Signature | None:
+        """Return all fields of a pod that plugins read; None if a plugin has no signature.
+
+        ``most``: plugins of a wider scope do not count.
+        """
         fields: set[tuple[str, ...]] = set()
         keys: list[Callable[[PodInfo], Hashable]] = []
         scope = Scope.STATIC
@@ -81,6 +84,8 @@ class Pipeline(msgspec.Struct, frozen=True):
                 part = self.signatures.get(hook.plugin)
                 if part is None:
                     return None
+                if part.scope > most:
+                    continue
                 fields |= part.fields
                 keys += (key for key in part.keys if key not in keys)
                 scope = max(scope, part.scope)

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum, IntEnum
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.graph import Call, Loop, Op
+from policy_sched.language.ir.graph import Call, Loop, Op, reached
 from policy_sched.language.ir.ops import LoopKind, Trend
-from policy_sched.language.stdlib import has_key, policy_environment, value_at
-from policy_sched.model import ports_conflict
+from policy_sched.language.stdlib import has_key, policy_environment, tolerates, value_at
+from policy_sched.model import Taint, ports_conflict
 
+_TOLERATIONS: Final = "tolerations"
 _POD_MAPS: Final = frozenset({"labels", "annotations", "node_selector"})
 _FAMILIES: Final = {
     "label": "labels",
@@ -81,6 +82,10 @@ class Reads(msgspec.Struct, frozen=True):
     """Whether all that is read of nodes are columns of the node table."""
     preferred: bool = False
     """Whether the pod's preferred node affinity is weighed."""
+    tolerations: bool = False
+    """Whether the pod's tolerations are read for more than whether they tolerate a node's taints
+    and ``taints``."""
+    taints: frozenset[Taint] = frozenset()
 
     def __or__(self, other: Reads) -> Reads:
         """Return the union of two read sets."""
@@ -91,6 +96,8 @@ class Reads(msgspec.Struct, frozen=True):
             self.clock or other.clock,
             self.columns_only and other.columns_only,
             self.preferred or other.preferred,
+            self.tolerations or other.tolerations,
+            self.taints | other.taints,
         )
 
 
@@ -99,7 +106,9 @@ def find_reads(roots: Iterable[Op]) -> Reads:
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
     scope, clock, columns_only, preferred = Dependency.STATIC, False, True, False
+    tolerations, taints = False, set()
     todo, seen = list(roots), set()
+    of_node = _taints_of_node(todo)
     while todo:
         op = todo.pop()
         if op in seen:
@@ -109,6 +118,15 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         if keyed is not None:
             pod.add(keyed)
             todo.extend(op.args[1:])
+            continue
+        if _asks_tolerations(op):
+            taint = op.args[1]
+            pod.add((_TOLERATIONS,))
+            if taint.kind is ops.CONST:
+                taints.add(cast("Taint", taint.data))
+            else:
+                tolerations |= taint.serial not in of_node
+            todo.append(taint)
             continue
         if op.kind is ops.FACTS_AT:
             node |= policy_environment().records["Node"].fields.keys()
@@ -123,6 +141,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         found = _read_of_pod(op)
         if found:
             pod.add(found)
+            tolerations |= found == (_TOLERATIONS,)
         name = _read_of_node(op)
         if name:
             node.add(name)
@@ -130,7 +149,30 @@ def find_reads(roots: Iterable[Op]) -> Reads:
         if op.kind is ops.CTX or (op.kind is ops.OF_CTX and op.data in _MOVING):
             scope = Dependency.VOLATILE
             clock = clock or op.data != "pod_group"
-    return Reads(frozenset(pod), frozenset(node), scope, clock, columns_only, preferred)
+    return Reads(
+        frozenset(pod),
+        frozenset(node),
+        scope,
+        clock,
+        columns_only,
+        preferred,
+        tolerations,
+        frozenset(taints),
+    )
+
+
+def _asks_tolerations(op: Op) -> bool:
+    """Return whether ``op`` asks whether the pod's tolerations tolerate a taint."""
+    call = op.data
+    if not isinstance(call, Call) or call.function is not tolerates or call.guards:
+        return False
+    return op.args[0].kind is ops.FIELD_OF_POD and op.args[0].data == _TOLERATIONS
+
+
+def _taints_of_node(roots: Iterable[Op]) -> set[int]:
+    """Return the numbers of loop variables that are taints of a node."""
+    loops = (op for op in reached(roots) if isinstance(op.data, Loop))
+    return {cast("Loop", op.data).param for op in loops if op.args[0].kind is ops.TAINTS}
 
 
 def _is_part_of_node(op: Op, arg: Op) -> bool:

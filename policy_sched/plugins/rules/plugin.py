@@ -157,6 +157,7 @@ class _Rules:
             proved=True,
             normalizes_by_row=self._policy.normalizes_by_row,
             normalizes_by_extremes=self._policy.normalizes_by_extremes,
+            asked_taints=None if reads.tolerations else reads.taints,
             keys=() if allocating is None else (allocating.claims_key,),
             row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
             row_score=self._bound.row_score(self._still) if by_node else None,

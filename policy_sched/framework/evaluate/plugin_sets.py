@@ -1,0 +1,126 @@
+"""PluginSets: which plugins take part in an evaluation, worked out once for each set of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from policy_sched.framework import Scope
+from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
+from policy_sched.framework.evaluate.pod_signature import Key
+from policy_sched.framework.evaluate.results import ScorePlugin
+from policy_sched.framework.runtime import Hook, Hooks, Runner
+
+NONE: Final[frozenset[str]] = frozenset()
+
+
+class Filters(msgspec.Struct, frozen=True, eq=False):
+    """The filters that are not skipped.
+
+    ``moving``: the places of those that read more than static fields; ``wide``: of those that read
+    more than the row. ``dry_run`` runs them again on hypothetical pods.
+    """
+
+    plugins: tuple[Hook, ...]
+    scopes: list[Scope]
+    moving: list[int]
+    wide: list[int]
+    dry_run: FilterDryRun
+
+
+class Busy(msgspec.Struct, frozen=True, eq=False):
+    """The hooks of the plugins that have anything to do with a pod.
+
+    ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:
+    the others, and ``scores_nothing`` those of them with PreScore. ``moving_pre_filter``,
+    ``moving_pre_score``: the hooks of plugins that read more than static fields;
+    ``wide_pre_filter``, ``wide_pre_score``: those whose answer may depend on the cluster.
+    """
+
+    hooks: Hooks
+    pre_filter: tuple[Hook, ...]
+    idle: frozenset[str]
+    scores_nothing: frozenset[str]
+    moving_pre_filter: tuple[Hook, ...]
+    moving_pre_score: tuple[Hook, ...]
+    wide_pre_filter: tuple[Hook, ...]
+    wide_pre_score: tuple[Hook, ...]
+
+
+class PluginSets:
+    """The sets of one pipeline's plugins that take part together."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
+        pipeline = runner.pipeline
+        filtering = {hook.plugin for hook in pipeline.at("pre_filter")}
+        whole = pipeline.signature()
+        keys = () if whole is None else whole.keys
+        self._keyed = [
+            (plugin, [keys.index(key) - len(keys) for key in signature.keys])
+            for plugin, signature in pipeline.signatures.items()
+            if plugin in filtering and signature.keys and not signature.fields and keys
+        ]
+        self._filters_by_skips: dict[tuple[frozenset[str], frozenset[str]], Filters] = {}
+        self._scorers_by_skips: dict[frozenset[str], tuple[ScorePlugin, ...]] = {}
+        self._busy_by_idle: dict[frozenset[str], Busy] = {}
+        self._busy_by_keys: dict[tuple[bool, ...], Busy] = {}
+
+    def busy_with(self, key: Key) -> Busy:
+        """Return the plugins that have anything to do with pods of a signature."""
+        found = tuple([key[place] is None for _, places in self._keyed for place in places])
+        busy = self._busy_by_keys.get(found)
+        if busy is None:
+            idle = [
+                plugin
+                for plugin, places in self._keyed
+                if all(key[place] is None for place in places)
+            ]
+            busy = self._busy_by_keys[found] = self.busy(frozenset(idle))
+        return busy
+
+    def busy(self, idle: frozenset[str]) -> Busy:
+        """Return the plugins that have anything to do with a pod."""
+        found = self._busy_by_idle.get(idle)
+        if found is None:
+            hooks, scope = self._runner.without(idle), self._runner.pipeline.scope
+            scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
+            silent = idle - {hook.plugin for hook in self._runner.hooks["post_filter"]}
+            pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in silent]
+            found = self._busy_by_idle[idle] = Busy(
+                hooks,
+                tuple(pre_filter),
+                idle,
+                idle & scoring,
+                tuple(hook for hook in pre_filter if scope(hook.plugin) > Scope.STATIC),
+                tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.STATIC),
+                tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
+                tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
+            )
+        return found
+
+    def filters(self, skips: frozenset[str], idle: frozenset[str]) -> Filters:
+        """Return the filters without those that skip, and without idle ones, which would."""
+        found = self._filters_by_skips.get((skips, idle))
+        if found is None:
+            skipped = skips | idle
+            plugins = self._runner.active("filter", skipped)
+            scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
+            moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
+            wide = [i for i, scope in enumerate(scopes) if scope > Scope.NODE]
+            dry_run = FilterDryRun(self._runner, plugins, skipped)
+            found = Filters(plugins, scopes, moving, wide, dry_run)
+            self._filters_by_skips[skips, idle] = found
+        return found
+
+    def scorers(self, skipped: frozenset[str]) -> tuple[ScorePlugin, ...]:
+        """Return the score plugins without those that skip."""
+        found = self._scorers_by_skips.get(skipped)
+        if found is None:
+            found = self._scorers_by_skips[skipped] = tuple(
+                ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
+                for hook in self._runner.active("score", skipped)
+            )
+        return found

@@ -1,0 +1,296 @@
+"""The part of an evaluation that pods share which differ in their requests alone.
+
+Theory of operation. Plugins of scope STATIC read static fields of nodes and some fields of the pod.
+What they answered for one pod holds for every pod that has equal values in those fields, until a
+node, the set of nodes or a namespace changes. The first such pod is evaluated by all plugins, one
+after the other; its `StaticPart` keeps what the static ones answered, and for later pods only
+the others run. No part is kept of a pod that PreFilter rejects or sends to some nodes only.
+
+Pods whose tolerations differ are alike, too, if they tolerate the same of the taints that nodes
+have, as long as no plugin reads more of tolerations than that.
+
+A normalised score depends on which rows are feasible. Where normalisation reads the least and the
+greatest raw score alone, the scores over all rows that the static filters pass hold for fewer rows,
+too, as long as a row with each of the two is left. Other normalised scores are not kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    Codes,
+    Describe,
+    Feasible,
+    RawScores,
+    Scope,
+    Scores,
+    Signature,
+)
+from policy_sched.framework.evaluate.entry import Entry
+from policy_sched.framework.evaluate.pod_signature import Key, part_getter
+from policy_sched.framework.evaluate.results import FEASIBLE, PluginScores, check_range
+from policy_sched.framework.runtime import Hook, Pipeline, Runner
+from policy_sched.model import PodInfo, Taint
+
+#: Parts that are kept, each with some arrays of one element per node.
+LIMIT: Final = 16
+#: Tolerations are compared by what they tolerate of so many taints at most.
+FEW_TAINTS: Final = 64
+_TOLERATIONS: Final = ("tolerations",)
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """What a static filter answered for all rows."""
+
+    codes: Codes | None
+    describe: Describe
+    fatal: tuple[frozenset[int], bool] | None
+
+
+class StaticFilters(msgspec.Struct, frozen=True, eq=False):
+    """The answers of static filters, in the places that they have among filters.
+
+    ``first``: the plugin that rejects each row, as in FilteredNodes. ``last``: the number of the
+    last of them that rejects a row.
+    """
+
+    codes: list[Codes | None]
+    describes: list[Describe]
+    fatal: dict[int, tuple[frozenset[int], bool]]
+    first: Codes
+    last: int
+
+
+class _Extremes:
+    """Rows that hold the least and the greatest raw score of a plugin."""
+
+    def __init__(self, raw: RawScores, rows: NDArray[np.intp]) -> None:
+        self._raw = raw
+        scores = raw[rows]
+        self._rows = [rows.item(scores.argmin()), rows.item(scores.argmax())]
+
+    def among(self, first: Codes) -> bool:
+        """Return whether feasible rows hold both."""
+        for place, row in enumerate(self._rows):
+            if first[row] != FEASIBLE:
+                rows = np.flatnonzero((self._raw == self._raw[row]) & (first == FEASIBLE))
+                if not rows.size:
+                    return False
+                self._rows[place] = rows.item(0)
+        return True
+
+
+class StaticScores(msgspec.Struct, frozen=True, eq=False):
+    """The scores of the static plugins over all rows that the static filters pass.
+
+    ``skipped``: those that PreScore left out. ``total``: the sum of the parts. ``size``: the number
+    of rows.
+    """
+
+    plugins: dict[str, PluginScores]
+    skipped: frozenset[str]
+    total: Scores
+    extremes: tuple[_Extremes, ...]
+    size: int
+
+    def hold(self, first: Codes, feasible: int) -> bool:
+        """Return whether the scores are those that the feasible rows would get now."""
+        if feasible == self.size:
+            return True
+        return all(one.among(first) for one in self.extremes)
+
+
+class StaticPart(msgspec.Struct, eq=False):
+    """What the static plugins answered; ``skipped``: those that PreFilter left out.
+
+    ``scores``: None until a pod was scored on all rows that the static filters pass.
+    """
+
+    fixed: Codes
+    skipped: frozenset[str]
+    verdicts: dict[str, _Verdict]
+    scores: StaticScores | None = None
+    _bases: dict[tuple[Hook, ...], StaticFilters] = msgspec.field(default_factory=dict)
+
+    def base(self, filters: tuple[Hook, ...]) -> StaticFilters:
+        """Return the answers in the places of ``filters``."""
+        found = self._bases.get(filters)
+        if found is None:
+            found = self._bases[filters] = self._placed(filters)
+        return found
+
+    def _placed(self, filters: tuple[Hook, ...]) -> StaticFilters:
+        codes: list[Codes | None] = []
+        describes: list[Describe] = []
+        fatal = {}
+        first, last = self.fixed.copy(), 0
+        for number, hook in enumerate(filters, start=1):
+            verdict = self.verdicts.get(hook.plugin, _PASSES)
+            codes.append(verdict.codes)
+            describes.append(verdict.describe)
+            if verdict.fatal is not None:
+                fatal[number - 1] = verdict.fatal
+            if verdict.codes is not None and verdict.codes.any():
+                first[(verdict.codes != 0) & (first == FEASIBLE)] = number
+                last = number
+        return StaticFilters(codes, describes, fatal, first, last)
+
+    def skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
+        """Return the skipped plugins that PreFilter runs before one; all if it is not there."""
+        if not plugin:
+            return self.skipped
+        names = [hook.plugin for hook in order]
+        end = names.index(plugin) if plugin in names else len(names)
+        return self.skipped.intersection(names[:end])
+
+
+def _passes(_rows: NDArray[np.intp], _codes: Codes) -> list[object]:
+    raise AssertionError("the plugin rejected no row")
+
+
+_PASSES: Final = _Verdict(None, _passes, None)  # type: ignore[arg-type]  # it is never called
+
+
+def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
+    """Return the taints of no node that static plugins ask for; None if they read more."""
+    found: frozenset[Taint] = frozenset()
+    for one in pipeline.signatures.values():
+        if one.scope is Scope.STATIC and _TOLERATIONS in one.fields:
+            if one.asked_taints is None:
+                return None
+            found |= one.asked_taints
+    return found
+
+
+def _tolerated(taint: Taint, pod: PodInfo) -> bool:
+    key, value, effect = taint.key, taint.value, taint.effect
+    return any(one.tolerates(key, value, effect) for one in pod.tolerations)
+
+
+class StaticParts:
+    """The static parts of one pipeline's evaluations, by the fields that static plugins read."""
+
+    def __init__(self, runner: Runner, table: NodeTable) -> None:
+        self._runner = runner
+        self._table = table
+        self._version = -1
+        self._kept: OrderedDict[Key, StaticPart] = OrderedDict()
+        pipeline = runner.pipeline
+        whole, static = pipeline.signature(), pipeline.signature(Scope.STATIC)
+        assert whole is not None, "evaluations are kept by signature"
+        assert static is not None, "the pipeline has one"
+        fields = static.fields - {_TOLERATIONS}
+        self._key = part_getter(whole, Signature(fields, Scope.STATIC, keys=static.keys))
+        self._reads_tolerations = _TOLERATIONS in static.fields
+        self._asked = _asked_taints(pipeline)
+        self._taints: tuple[Taint, ...] | None = None
+        self._plugins = frozenset(
+            name for name, one in pipeline.signatures.items() if one.scope is Scope.STATIC
+        )
+
+    def of(self, key: Key, pod: PodInfo) -> StaticPart | None:
+        """Return the part that the pods of a signature share with others, if it is known."""
+        version = self._table.journal.static_version
+        if self._version != version:
+            self._kept.clear()
+            self._version = version
+            self._taints = self._taints_in_use()
+        return self._kept.get(self._place(key, pod))
+
+    def _place(self, key: Key, pod: PodInfo) -> Key:
+        """Return what pods have in common that share a part."""
+        place, taints = self._key(key), self._taints
+        if taints is None:
+            return place, pod.tolerations
+        tolerated = [taint for taint in taints if _tolerated(taint, pod)]
+        return place, tuple(tolerated)
+
+    def _taints_in_use(self) -> tuple[Taint, ...] | None:
+        """Return the taints that tell tolerations apart; None if there are too many."""
+        if not self._reads_tolerations:
+            return ()
+        if self._asked is None:
+            return None
+        table = self._table
+        numbers = table.lookup(("taints",)).values[: table.n]
+        found = set(self._asked)
+        for number in np.unique(numbers[table.live.values[: table.n]]).tolist():
+            found.update(table.taint_sets.members(number))
+            if len(found) > FEW_TAINTS:
+                return None
+        return tuple(found)
+
+    def learn(self, key: Key, entry: Entry, pod: PodInfo) -> None:
+        """Keep what static plugins answered in an evaluation of all nodes."""
+        filtering = entry.result.filtering
+        if filtering.rejection is not None or filtering.narrowing:
+            return
+        place = self._place(key, pod)
+        part = self._kept.get(place)
+        if part is None:
+            verdicts = {}
+            for number, hook in enumerate(filtering.plugins):
+                if hook.plugin in self._plugins:
+                    codes, describe = entry.codes[number], entry.describes[number]
+                    verdicts[hook.plugin] = _Verdict(codes, describe, entry.fatal.get(number))
+            part = StaticPart(entry.fixed, filtering.skipped & self._plugins, verdicts)
+            self._kept[place] = part
+            if len(self._kept) > LIMIT:
+                self._kept.popitem(last=False)
+        if part.scores is None:
+            part.scores = self._scores(part, entry, pod)
+
+    def _scores(self, part: StaticPart, entry: Entry, pod: PodInfo) -> StaticScores | None:
+        """Return the static scores of an evaluation; None if some cover only some of the rows."""
+        scoring = entry.result.scoring
+        if scoring is None or scoring.skipped is None:
+            return None
+        static = [one for one in scoring.plugins if one.facts.scope is Scope.STATIC]
+        if not all(one.whole for one in static):
+            return None
+        rows = np.flatnonzero(part.base(entry.result.filtering.plugins).first == FEASIBLE)
+        plugins, extremes = {}, []
+        total = np.zeros(len(entry.fixed), np.int64)
+        for one in static:
+            facts = one.facts
+            fresh = plugins[facts.hook.plugin] = PluginScores(facts)
+            fresh.raw, fresh.shared, fresh.whole = one.raw, True, True
+            one.shared = True
+            if facts.normalizer is None and facts.proved:
+                total += fresh.weighted()
+                continue
+            scores = self._normalized(fresh, entry, pod, rows)
+            if scores is None:
+                return None
+            fresh.part = np.zeros(len(total), np.int64)
+            fresh.part[rows] = scores * facts.hook.weight
+            total += fresh.part
+            if facts.normalizer is not None:
+                extremes.append(_Extremes(fresh.raw, rows))
+        total.flags.writeable = False
+        skipped = scoring.skipped & self._plugins
+        return StaticScores(plugins, skipped, total, tuple(extremes), rows.size)
+
+    def _normalized(
+        self, one: PluginScores, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]
+    ) -> Scores | None:
+        """Return a plugin's scores of some rows, normalised; None if they are not to be kept."""
+        facts, scores, state = one.facts, one.raw[rows], entry.result.state.clone()
+        if facts.normalizer is not None and not facts.by_extremes:
+            return None
+        try:
+            if facts.normalizer is not None:
+                state.write(Feasible(rows))
+                scores = self._runner.call("normalize_score", facts.normalizer, state, pod, scores)
+            check_range(facts.hook.plugin, scores)
+        except PluginError:
+            return None
+        return scores
