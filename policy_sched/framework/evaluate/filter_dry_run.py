@@ -59,12 +59,17 @@ class FilterDryRun:
         }
         self._passes_over: dict[NodeView, Passes | None] = {}  # shared by copies
         self.node_by_node = bool(wide)
+        self._last: FilterDryRun | None = None
         self.by_state = wide <= {hook.plugin for hook in self._add}
 
     def for_signature(self, key: Key | None) -> FilterDryRun:
         """Return the same filters for the pods of a signature."""
-        found = copy(self)
-        found.key = key
+        found = self._last
+        if found is None or found.key is not key:
+            self._last = None
+            found = copy(self)
+            found.key = key
+            self._last = found
         return found
 
     def fits(
