@@ -36,6 +36,8 @@ def main() -> None:
     """Run the command line of this process and exit."""
     # No matrix is multiplied here, and each of NumPy's threads would cost 10 ms to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Looking for plugins of pydantic means reading what is said of every package that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ.setdefault("POLICY_SCHED_CACHE", _cache_directory())
     gc.set_threshold(*GC_THRESHOLDS)
     sys.excepthook = _our_mistake

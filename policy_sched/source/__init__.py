@@ -23,6 +23,7 @@ from policy_sched.source.file import (
     read_text,
     xml_text,
 )
+from policy_sched.source.kept_file import DIRECTORY, KeptFile
 from policy_sched.source.plain import (
     LIBYAML,
     MAX_LOOK,
@@ -46,6 +47,7 @@ from policy_sched.source.scalars import (
 )
 
 __all__ = [
+    "DIRECTORY",
     "GROUPS",
     "LIBYAML",
     "MAX_BYTES",
@@ -54,6 +56,7 @@ __all__ = [
     "MAX_POLICY_BYTES",
     "UNREADABLE",
     "YAML_SYNTAX",
+    "KeptFile",
     "Marked",
     "Path",
     "PlainDocument",

@@ -7,13 +7,14 @@ that it covers, parentheses included, and its node. So no tree of Lark's is made
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, cast
-
-from lark import Token
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.syntax import ast
 from policy_sched.language.syntax.ast import Span
+
+if TYPE_CHECKING:
+    from lark import Token
 
 _SIMPLE: Final = {
     "a": "\a",
@@ -157,7 +158,7 @@ _MAX_UINT: Final = 2**64 - 1
 Value: TypeAlias = tuple[int, int, ast.Node]
 # Named here because methods below are called `list`, `map` and `int`.
 Scalar: TypeAlias = int | bytes | None
-Tokens: TypeAlias = list[Token]
+Tokens: TypeAlias = "list[Token]"
 Values: TypeAlias = list[Value]
 Nodes: TypeAlias = list[ast.Node]
 Elements: TypeAlias = list[tuple[bool, ast.Node]]
@@ -352,9 +353,8 @@ class TreeBuilder:
     root_call = root_ident
 
     def message(self, items: Enclosed) -> Value:
-        typed, close = items[0], items[-1]
+        typed, close = items[0], cast("Token", items[-1])
         assert isinstance(typed, tuple)
-        assert isinstance(close, Token)
         return self._outside(typed[0], _end(close), "a message literal `Type{...}`")
 
     # Lists and maps.
@@ -471,10 +471,7 @@ class TreeBuilder:
 
 
 def _enclosed(items: Enclosed) -> Span:
-    opening, closing = items[0], items[-1]
-    assert isinstance(opening, Token)
-    assert isinstance(closing, Token)
-    return Span(_start(opening), _end(closing))
+    return Span(_start(cast("Token", items[0])), _end(cast("Token", items[-1])))
 
 
 def _decimal(digits: str) -> int:

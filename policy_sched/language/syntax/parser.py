@@ -13,20 +13,26 @@ expected tokens.
 from __future__ import annotations
 
 import functools
+import hashlib
+import io
+import os
 import re
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 from threading import Lock
-from typing import Final
-
-from lark import Lark
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language.diagnostics import MAX_DEPTH, MAX_NODES, MAX_SOURCE_BYTES, Problem
 from policy_sched.language.syntax import ast
 from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.ast_builder import TreeBuilder, if_problem
+from policy_sched.source import DIRECTORY, KeptFile
+
+if TYPE_CHECKING:
+    from lark import Lark
+    from lark.exceptions import UnexpectedInput
 
 _OPAQUE: Final = re.compile(
     r"[bB]?[rR](?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\r\n]*\"|'[^'\r\n]*')"
@@ -241,8 +247,11 @@ def _checked_size(text: str, *, cel: bool) -> tuple[ast.Node | None, list[Proble
 
 @functools.lru_cache(maxsize=KEPT)
 def _parsed(text: str, *, cel: bool) -> tuple[ast.Node | None, list[Problem]]:
+    parser = _parser()
+    from lark.exceptions import UnexpectedInput  # noqa: PLC0415  with the parser, not before
+
     try:
-        node, problems = _parser().parse(text, cel=cel)
+        node, problems = parser.parse(text, cel=cel)
     except UnexpectedInput as error:
         return None, _syntax_problems(text, error)
     if any(p.code == "PS014" for p in problems):
@@ -276,15 +285,46 @@ class _Parser:
         return node, problems
 
 
+_OPTIONS: Final[dict[str, Any]] = {"parser": "lalr", "lexer": "contextual", "keep_all_tokens": True}
+
+
 @functools.cache
 def _parser() -> _Parser:
-    """Return the parser of grammar.lark; building it takes about 50 ms."""
+    """Return the parser of grammar.lark.
+
+    Lark takes 50 ms to import, and as much to build the tables: rules that are kept need neither,
+    and the tables are kept.
+    """
+    import lark  # noqa: PLC0415  see above
+
     grammar = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
     builder = TreeBuilder()
-    lark = Lark(
-        grammar, parser="lalr", lexer="contextual", transformer=builder, keep_all_tokens=True
-    )
-    return _Parser(builder, lark)
+    made_from = "\n".join((lark.__version__, sys.version, repr(_OPTIONS), grammar))
+    key = hashlib.sha256(made_from.encode()).hexdigest()[:32]
+    directory = os.environ.get(DIRECTORY, "")
+    file = KeptFile(directory, "grammar", key) if directory else None
+    kept = None if file is None else _loaded(file.read(), builder)
+    if kept is not None:
+        return _Parser(builder, kept)
+    parser = lark.Lark(grammar, transformer=builder, **_OPTIONS)
+    if file is not None:
+        tables = io.BytesIO()
+        parser.save(tables, {"transformer"})
+        file.write(tables.getvalue())
+    return _Parser(builder, parser)
+
+
+def _loaded(tables: bytes | None, builder: TreeBuilder) -> Lark | None:
+    """Return the parser with tables that were kept, None if they are none."""
+    from lark import Lark  # noqa: PLC0415  with the parser, not before
+
+    if tables is None:
+        return None
+    try:
+        # Lark.load takes no transformer; the parsers that Lark's tool writes load tables like this.
+        return Lark.__new__(Lark)._load(io.BytesIO(tables), transformer=builder)  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - whatever is wrong with them, they are made again
+        return None
 
 
 def lark_parser() -> Lark:
@@ -293,6 +333,8 @@ def lark_parser() -> Lark:
 
 
 def _syntax_problems(text: str, error: UnexpectedInput) -> list[Problem]:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken  # noqa: PLC0415  as above
+
     at = len(text)
     if isinstance(error, UnexpectedCharacters) or (
         isinstance(error, UnexpectedToken) and error.token.type != "$END"

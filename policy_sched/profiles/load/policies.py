@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.alias_generators import to_snake
 from yaml.nodes import ScalarNode
@@ -39,13 +39,11 @@ from policy_sched.profiles.models import (
     TEST_FILE,
     TOO_LARGE,
     WRONG_TYPE,
-    Experiment,
     FilterRule,
     Path,
     Permit,
     Policy,
     PolicySpec,
-    PolicyTest,
     PreEnqueueRule,
     Problem,
     VetoRule,
@@ -55,6 +53,9 @@ from policy_sched.profiles.models import (
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.source import Marked
+
+if TYPE_CHECKING:
+    from policy_sched.profiles.models import Experiment
 
 HIDING_COMMENT: Final = "PS407"
 _RULE_KEYS: Final = frozenset(
@@ -333,6 +334,8 @@ def test_problems(marked: Marked) -> list[Diagnostic]:
     """Return every problem of the shape of a PolicyTest; none of another document."""
     if kind_of(marked.value) != (API_VERSION, "PolicyTest"):
         return []
+    from policy_sched.profiles.models import PolicyTest  # noqa: PLC0415  few commands read tests
+
     _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
     shape = DocumentPosition(marked.file.path, marked).diagnostics(problems)
     return [*shape, *problems_of_config(marked)]
@@ -345,6 +348,8 @@ def read_experiment(value: object, marked: Marked) -> tuple[Experiment | None, l
     """
     if kind_of(value) != (API_VERSION, EXPERIMENT_KIND):
         return None, [kind_problem(marked.value, ((API_VERSION, EXPERIMENT_KIND),))]
+    from policy_sched.profiles.models import Experiment  # noqa: PLC0415  few commands read it
+
     model, problems, _ = read_model(value, Experiment, EXPERIMENT_FILE)
     return model, without_followers(problems)
 

@@ -3,10 +3,15 @@
 Field docstrings are the documentation of fields.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from policy_sched.profiles.models import kube_scheduler_configuration, policy
 from policy_sched.profiles.models.defaults import (
+    CONFIGURATION_FILE,
     DEFAULT_PLUGINS,
     DEFAULT_SCHEDULER,
+    EXPERIMENT_FILE,
     FEATURE_GATES,
     GANG_SCHEDULING,
     GENERIC_WORKLOAD,
@@ -16,7 +21,9 @@ from policy_sched.profiles.models.defaults import (
     PLUGIN_POINTS,
     POINT_TYPES,
     POINTS,
+    POLICY_FILE,
     REMOVED_PLUGINS,
+    TEST_FILE,
     TOPOLOGY,
     default_plugins,
     default_policies,
@@ -27,23 +34,6 @@ from policy_sched.profiles.models.defaults import (
     policies_directory,
     schemas_directory,
     settled_gates,
-)
-from policy_sched.profiles.models.experiment import (
-    Arrivals,
-    Axis,
-    CountedDevices,
-    Curve,
-    Experiment,
-    ExperimentSpec,
-    Figure,
-    Grouped,
-    Measure,
-    RowTemplate,
-    SearchAxis,
-    SeedRange,
-    Stop,
-    TieBreak,
-    Variant,
 )
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     API_VERSION,
@@ -96,25 +86,6 @@ from policy_sched.profiles.models.policy import (
     VetoRule,
 )
 from policy_sched.profiles.models.policy import KIND as POLICY_KIND
-from policy_sched.profiles.models.policy_test import (
-    ClaimEntry,
-    ConditionEntry,
-    DeviceEntry,
-    EvictionEntry,
-    Expectation,
-    GroupEntry,
-    Limits,
-    NamespaceEntry,
-    NodeEntry,
-    Operation,
-    Pattern,
-    PodEntry,
-    PolicyTest,
-    ScoreEntry,
-    StatusCode,
-    StatusEntry,
-    keys_of,
-)
 from policy_sched.profiles.models.problem import (
     BAD_VALUE,
     DUPLICATE,
@@ -136,14 +107,46 @@ from policy_sched.profiles.models.problem import (
     unsupported,
     without_followers,
 )
-from policy_sched.profiles.models.schema import (
-    CONFIGURATION_FILE,
-    EXPERIMENT_FILE,
-    POLICY_FILE,
-    TEST_FILE,
-    schemas,
-)
 from policy_sched.profiles.models.types import DEFAULT_NOW, DURATION_PATTERN, Document, moment_of
+
+if TYPE_CHECKING:
+    from policy_sched.profiles.models.experiment import (
+        Arrivals,
+        Axis,
+        CountedDevices,
+        Curve,
+        Experiment,
+        ExperimentSpec,
+        Figure,
+        Grouped,
+        Measure,
+        RowTemplate,
+        SearchAxis,
+        SeedRange,
+        Stop,
+        TieBreak,
+        Variant,
+    )
+    from policy_sched.profiles.models.policy_test import (
+        ClaimEntry,
+        ConditionEntry,
+        DeviceEntry,
+        EvictionEntry,
+        Expectation,
+        GroupEntry,
+        Limits,
+        NamespaceEntry,
+        NodeEntry,
+        Operation,
+        Pattern,
+        PodEntry,
+        PolicyTest,
+        ScoreEntry,
+        StatusCode,
+        StatusEntry,
+        keys_of,
+    )
+    from policy_sched.profiles.models.schema import schemas
 
 __all__ = [
     "API_VERSION",
@@ -276,3 +279,51 @@ __all__ = [
     "unsupported",
     "without_followers",
 ]
+
+_LATER: Final = {
+    "experiment": [
+        "Arrivals",
+        "Axis",
+        "CountedDevices",
+        "Curve",
+        "Experiment",
+        "ExperimentSpec",
+        "Figure",
+        "Grouped",
+        "Measure",
+        "RowTemplate",
+        "SearchAxis",
+        "SeedRange",
+        "Stop",
+        "TieBreak",
+        "Variant",
+    ],
+    "policy_test": [
+        "ClaimEntry",
+        "ConditionEntry",
+        "DeviceEntry",
+        "EvictionEntry",
+        "Expectation",
+        "GroupEntry",
+        "Limits",
+        "NamespaceEntry",
+        "NodeEntry",
+        "Operation",
+        "Pattern",
+        "PodEntry",
+        "PolicyTest",
+        "ScoreEntry",
+        "StatusCode",
+        "StatusEntry",
+        "keys_of",
+    ],
+    "schema": ["schemas"],
+}
+"""Modules of which most commands need nothing: they are imported when a name is first used."""
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

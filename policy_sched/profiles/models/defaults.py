@@ -42,6 +42,13 @@ def default_policies() -> Path:
     return policies_directory() / "default"
 
 
+CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
+POLICY_FILE: Final = "policy.schema.json"
+TEST_FILE: Final = "policytest.schema.json"
+EXPERIMENT_FILE: Final = "experiment.schema.json"
+"""Names of the schema files."""
+
+
 def schemas_directory() -> Path:
     """Return the directory of the JSON Schemas."""
     return _shipped("schemas")

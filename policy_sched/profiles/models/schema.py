@@ -14,7 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from policy_sched.profiles.models.defaults import schemas_directory
+from policy_sched.profiles.models.defaults import (
+    CONFIGURATION_FILE,
+    EXPERIMENT_FILE,
+    POLICY_FILE,
+    TEST_FILE,
+    schemas_directory,
+)
 from policy_sched.profiles.models.experiment import Experiment
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     SECOND,
@@ -28,11 +34,6 @@ from policy_sched.profiles.models.types import DURATION_PATTERN, Document
 Schema = dict[str, Any]
 
 _REF: Final = "#/definitions/{model}"
-
-CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
-POLICY_FILE: Final = "policy.schema.json"
-TEST_FILE: Final = "policytest.schema.json"
-EXPERIMENT_FILE: Final = "experiment.schema.json"
 
 
 def attribute_docs(model: type[Document]) -> dict[str, str]:
