@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,8 @@ LIBRARIES = {
     "yaml",
 }  # fmt: skip
 """What takes milliseconds to import."""
+MARGIN = 20
+"""Modules that may be added before a ceiling is written anew."""
 COMMANDS = {
     "version": ["--version"],
     "check": ["check", "policies/spot-nodes/policy.yaml"],
@@ -37,7 +40,7 @@ print("\\n" + " ".join(sys.modules))
 """
 
 
-def imported(arguments: list[str], cache: Path) -> dict[str, object]:
+def imported(arguments: list[str], cache: Path) -> dict[str, Any]:
     """Run a command in a new process; return its libraries, and the number of our modules."""
     found = subprocess.run(
         [sys.executable, "-c", CODE.format(arguments=arguments)],
@@ -56,14 +59,14 @@ def imported(arguments: list[str], cache: Path) -> dict[str, object]:
 def test_a_command_imports_no_more_than_it_did(name: str, tmp_path: Path) -> None:
     """The second start, with kept rules; with POLICY_SCHED_UPDATE_GOLDEN=1 the ceiling is written.
 
-    A library must not come back. Modules of ours may become fewer; write the file anew then.
+    A library must not come back, and one that is gone is no longer allowed.
     """
     if name == "simulate":
         imported(COMMANDS[name], tmp_path)
     found = imported(COMMANDS[name], tmp_path)
     ceilings = json.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.exists() else {}
     if UPDATE:
-        ceilings[name] = found
+        ceilings[name] = {**found, "modules": found["modules"] + MARGIN}
         GOLDEN.write_text(json.dumps(ceilings, indent=2) + "\n", encoding="utf-8")
     ceiling = ceilings[name]
     assert found["libraries"] == ceiling["libraries"]
