@@ -384,11 +384,10 @@ class Cache:
         row = nodes.row_of.get(record.node_name, NO_NODE)
         if row == NO_NODE:
             nodes.pods_without_node[record.node_name][info.uid] = info
+        elif _alike(record.info.pod, info.pod):  # as most bindings are confirmed
+            nodes.exchange_pod(row, info)
         else:
-            if _alike(record.info.pod, info.pod):  # as most bindings are confirmed
-                nodes.exchange_pod(row, info)
-            else:
-                nodes.replace_pod(row, record.info, info)
+            nodes.replace_pod(row, record.info, info)
             self.counts.remove(row, record.info)
             self.counts.add(row, info)
         self.pods.replace(record.row, info, row)
@@ -407,7 +406,9 @@ class Cache:
                 del nodes.pods_without_node[record.node_name]
         else:
             nodes.remove_pod(row, record.info)
-            self.counts.remove(row, record.info)
+            counts = self.counts
+            if record.info.has_pod_affinity or counts.selected.by_match:
+                counts.remove(row, record.info)
         self.pods.remove(record.row)
         if record.info.pod_group:
             self.groups.remove(record.info)

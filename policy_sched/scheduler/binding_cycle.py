@@ -232,9 +232,13 @@ def _finished(
     cancellable = handle.waiting_pods.pre_binding if point == "pre_bind" else {}
     while isinstance(found.answer, PendingStatus):
         work = cancellable[pod.uid] = found.answer
-        poll = Hook(found.plugin, work.answer)
+        # Without a function to poll and a deadline there is an answer when one was given.
+        polled = work.poll is not None or work.deadline is not None
+        poll = Hook(found.plugin, work.answer) if polled else None
         try:
-            while (status := runner.call(point, poll, handle.now())) is None:
+            while (
+                status := work.given if poll is None else runner.call(point, poll, handle.now())
+            ) is None:
                 yield work
         finally:
             del cancellable[pod.uid]

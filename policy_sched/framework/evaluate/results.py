@@ -391,6 +391,21 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
             plugins = {one.hook.plugin: one.weighted_at(rows).tolist() for one in self.plugins}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
+    def shares_of(self, row: int) -> dict[str, int]:
+        """Return each plugin's normalised and weighted score of one row, as `weighted` does."""
+        if self.note is not None:
+            found = dict(self.note)
+        else:
+            found = {}
+            for one in self.plugins:
+                part = one.part
+                found[one.hook.plugin] = (
+                    one.raw.item(row) * one.hook.weight if part is None else part.item(row)
+                )
+        for name, share in self.shares.items():
+            found[name] = share.item(row)
+        return found
+
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
         """Return each plugin's raw scores of some rows."""
         return {one.hook.plugin: one.raw[rows].tolist() for one in self.plugins}

@@ -207,14 +207,13 @@ def _described(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]
 def _choice(decision: Bind, nodes: int) -> Record:
     """Return the number of nodes, and the reasons for the chosen one."""
     filtering, scoring = decision.evaluation.filtering, decision.evaluation.scoring
-    feasible = int(np.count_nonzero(filtering.first == FEASIBLE))
+    first = filtering.first
+    feasible = first.size - int(np.count_nonzero(first))  # FEASIBLE is 0
     facts: Record = {"evaluatedNodes": nodes, "feasibleNodes": feasible}
     if scoring is None:
         return facts
-    row = np.array([decision.row], np.intp)
-    shares = {plugin: shares[0] for plugin, shares in scoring.weighted(row).items()}
     facts["score"] = scoring.total.item(decision.row)
-    facts["scores"] = shares
+    facts["scores"] = scoring.shares_of(decision.row)
     return facts
 
 

@@ -65,6 +65,9 @@ def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:
         chosen = {shared.select_host(Random(1)) for _ in range(SEARCHES)}
         assert chosen == {fresh.select_host(Random(1))}
         assert shared.scoring.weighted(feasible) == fresh.scoring.weighted(feasible)
+        for place, row in enumerate(feasible.tolist()):
+            parts = {name: own[place] for name, own in fresh.scoring.weighted(feasible).items()}
+            assert shared.scoring.shares_of(row) == parts
 
 
 NODES = [

@@ -87,6 +87,7 @@ class Informers:
             Reflector[Any], api, changed=self._changed, settings=settings, trouble=trouble
         )
         self.reflectors: tuple[Reflector[Any], ...] = tuple(map(self._following, selections))
+        self._decisive = tuple(r for r in self.reflectors if r.selection.kind in DECISIVE)
 
     def follow(self, selection: Selection) -> None:
         """Follow one more kind from now on; pods stay the last one."""
@@ -117,9 +118,7 @@ class Informers:
 
         What came to light when a watch was mended must have been handed on.
         """
-        return self.past(self._mark) and all(
-            one.following for one in self.reflectors if one.selection.kind in DECISIVE
-        )
+        return self.past(self._mark) and all(one.following for one in self._decisive)
 
     @property
     def behind(self) -> bool:

@@ -42,6 +42,8 @@ HEADS: Final = 16
 """Heads of requests that are kept; tokens are renewed, and what went before is not needed."""
 FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that tell where a body ends; without them it ends with the connection."""
+_LENGTHS: Final = frozenset(map(len, (*FRAMING, b"content-type", b"retry-after")))
+"""Lengths of the names of headers that are read."""
 
 
 class Answer(msgspec.Struct):
@@ -71,13 +73,14 @@ class _Connection(asyncio.Protocol):
         self.reusable = False
         self.begun = False
         self.idle_since = 0.0
+        self.until = 0.0
+        """The time of the event loop at which the request under way is given up."""
         self._longest = longest
         self._freed = freed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._done: Done | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._answer = Answer()
         self._complete = False
         self._pieces: list[bytes] = []
@@ -85,10 +88,10 @@ class _Connection(asyncio.Protocol):
         self._framed = False
 
     def exchange(self, request: bytes, until: float, done: Done) -> None:
-        """Send a request; ``until``: the time of the event loop at which it is given up."""
+        """Send a request; the caller calls `expire` at ``until``."""
         assert self._transport is not None
         self._done = done
-        self._timer = self._loop.call_at(until, self._expire)
+        self.until = until
         self._answer = Answer()
         self.begun = self.reusable = self._complete = False
         self._transport.write(request)
@@ -96,7 +99,6 @@ class _Connection(asyncio.Protocol):
     def cancel(self) -> None:
         """Close the connection; nothing is told of its request."""
         self._done = None
-        self._cancel_timer()
         self.close()
         self._freed(self)
 
@@ -105,6 +107,11 @@ class _Connection(asyncio.Protocol):
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
+
+    def expire(self) -> None:
+        """Give up the request under way."""
+        self.close()
+        self._end(TimeoutError())
 
     # asyncio's callbacks.
 
@@ -158,6 +165,8 @@ class _Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep the headers that are read."""
+        if len(name) not in _LENGTHS:
+            return
         name = name.lower()
         if name in FRAMING:
             self._framed = True
@@ -194,21 +203,11 @@ class _Connection(asyncio.Protocol):
         pieces = self._pieces
         self._answer.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _expire(self) -> None:
-        self.close()
-        self._end(TimeoutError())
-
     def _end(self, answer: Answer | Exception) -> None:
         done, self._done = self._done, None
-        self._cancel_timer()
         self._freed(self)
         if done is not None:
             done(answer)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class Connections:
@@ -238,6 +237,8 @@ class Connections:
         self._connecting = 0
         self._lookup: asyncio.Task[list[AddrInfoType]] | None = None
         self._sweep: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        """Is due no later than the first request under way is to be given up."""
 
     @property
     def ready(self) -> bool:
@@ -287,8 +288,7 @@ class Connections:
         kept = self._take(context)
         if kept is None:
             return False
-        self._busy.add(kept)
-        kept.exchange(request, asyncio.get_running_loop().time() + seconds, done)
+        self._send(kept, request, asyncio.get_running_loop().time() + seconds, done)
         return True
 
     def close(self) -> None:
@@ -296,6 +296,9 @@ class Connections:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
         if self._lookup is not None:
             self._lookup.cancel()
         for connection in self._idle:
@@ -393,13 +396,32 @@ class Connections:
 
     async def _answered(self, connection: _Connection, request: bytes, until: float) -> Answer:
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._busy.add(connection)
-        connection.exchange(request, until, partial(_settle, waiting))
+        self._send(connection, request, until, partial(_settle, waiting))
         try:
             return await waiting
         except asyncio.CancelledError:
             connection.cancel()
             raise
+
+    def _send(self, connection: _Connection, request: bytes, until: float, done: Done) -> None:
+        """Send a request; one timer serves all that are under way."""
+        self._busy.add(connection)
+        expiry = self._expiry
+        if expiry is None or until < expiry.when():
+            if expiry is not None:
+                expiry.cancel()
+            self._expiry = asyncio.get_running_loop().call_at(until, self._expire)
+        connection.exchange(request, until, done)
+
+    def _expire(self) -> None:
+        """Give up the requests whose time is over."""
+        loop = asyncio.get_running_loop()
+        now, self._expiry = loop.time(), None
+        for connection in [one for one in self._busy if one.until <= now]:
+            connection.expire()
+        if self._busy:
+            first = min(connection.until for connection in self._busy)
+            self._expiry = loop.call_at(first, self._expire)
 
     def _give_back(self, connection: _Connection) -> None:
         """Keep a connection for the next request, if its answer is complete."""

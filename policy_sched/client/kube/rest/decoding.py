@@ -75,6 +75,7 @@ class Lines:
 
 T = TypeVar("T", bound=ApiObject)
 
+_OF_OBJECTS: Final = ("ADDED", "MODIFIED", "DELETED")
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends a streaming list."""
 
@@ -102,6 +103,11 @@ class _RawList(msgspec.Struct):
 class _RawEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
+
+
+class _ReadEvent(msgspec.Struct, Generic[T]):
+    type: str
+    object: T
 
 
 @dataclass(slots=True)
@@ -151,6 +157,9 @@ class Decoding(Generic[T]):
         self._object = msgspec.json.Decoder(struct)
         self._list = msgspec.json.Decoder(_RawList)
         self._event = msgspec.json.Decoder(_RawEvent)
+        self._read_event: msgspec.json.Decoder[_ReadEvent[T]] = msgspec.json.Decoder(
+            _ReadEvent[struct]  # type: ignore[valid-type]
+        )
 
     def object(self, body: bytes | msgspec.Raw) -> T:
         """Return one object. Raises Malformed."""
@@ -198,6 +207,16 @@ class Decoding(Generic[T]):
 
     def event(self, line: bytes) -> WatchEvent[T]:
         """Return the event of a line. Raises Malformed if it is no event."""
+        with suppress(ValueError, RecursionError):  # it is read again, closely
+            read = self._read_event.decode(line)
+            thing = read.object
+            if read.type in _OF_OBJECTS and thing.metadata.name and quantities_valid(thing):
+                thing.api_version, thing.kind = self._kind
+                return WatchEvent(read.type, thing.metadata.resource_version, thing)
+        return self._event_closely(line)
+
+    def _event_closely(self, line: bytes) -> WatchEvent[T]:
+        """Return the event of a line that is no bookmark, no error and nothing odd, or one."""
         try:
             raw = self._event.decode(line)
         except (ValueError, RecursionError) as error:
@@ -208,12 +227,12 @@ class Decoding(Generic[T]):
             meta = fit_partly(_readable(raw.object), ApiObject).metadata
             ended = meta.annotations.get(INITIAL_EVENTS_END) == "true"
             return WatchEvent("BOOKMARK", meta.resource_version, initial_end=ended)
-        if raw.type not in ("ADDED", "MODIFIED", "DELETED"):
+        if raw.type not in _OF_OBJECTS:
             raise Malformed(f"a watch sent {raw.type[:40]!r}, which is no type of event")
-        read = self._read(raw.object)
-        if isinstance(read, Unread):
-            return WatchEvent(raw.type, read.version, unread=read)
-        return WatchEvent(raw.type, read.metadata.resource_version, read)
+        found = self._read(raw.object)
+        if isinstance(found, Unread):
+            return WatchEvent(raw.type, found.version, unread=found)
+        return WatchEvent(raw.type, found.metadata.resource_version, found)
 
     def _read(self, raw: msgspec.Raw) -> T | Unread[T]:
         """Return an object, or what is known of it. Raises Malformed if it has no name."""

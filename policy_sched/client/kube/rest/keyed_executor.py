@@ -49,16 +49,16 @@ class KeyedExecutor:
         if waiting is not None:
             waiting.append(work)
             return
-        self._waiting[key] = deque((work,))
-        self._begin(partial(self._open, key, start))
+        self._waiting[key] = deque()
+        self._begin(partial(self._open, key, work, start))
 
-    def _open(self, key: str, start: Start | None) -> None:
-        if start is not None:
-            work = self._waiting[key].popleft()
-            if start(partial(self._ended, key)):
-                return
-            self._waiting[key].appendleft(work)
-        self._drive_on(key)
+    def _open(self, key: str, work: Work, start: Start | None) -> None:
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return  # cancelled
+        if start is None or not start(partial(self._ended, key)):
+            waiting.appendleft(work)
+            self._drive_on(key)
 
     def _ended(self, key: str, more: Work | None) -> None:
         """Continue a lane whose first work was done without a task."""

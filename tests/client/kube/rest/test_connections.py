@@ -230,6 +230,27 @@ def test_a_request_without_an_answer_ends_in_time() -> None:
     connections(script, play)
 
 
+def test_each_request_ends_in_its_own_time() -> None:
+    """A request that may wait for less than one before it is given up first; the other goes on."""
+    ended: list[str] = []
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        await asyncio.sleep(3600)
+
+    async def play() -> None:
+        async with stage(script) as here, here.api(ONCE) as api:
+
+            async def ask(path: str, timeout: float) -> None:
+                with pytest.raises(Unreachable, match="no answer in time"):
+                    await api.request("POST", path, {}, timeout=timeout)
+                ended.append(path)
+
+            await asyncio.gather(ask("/long", 0.2), ask("/short", 0.01), ask("/middle", 0.1))
+
+    acted(play())
+    assert ended == ["/short", "/middle", "/long"]
+
+
 def test_headers_are_those_of_the_access() -> None:
     """Impersonation, credentials, one Host, and a body of JSON that is not to be compressed."""
     headers = (("Impersonate-User", "a"), ("Impersonate-Group", "b"), ("Impersonate-Group", "c"))
