@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
@@ -204,15 +205,22 @@ class RowRule(msgspec.Struct, frozen=True):
     """A filter or score as a function of one row, for plugins that read only the pod and the row.
 
     ``function(pod, cycle, row)`` returns a sequence ``out``; ``holds`` and ``value`` are Python
-    expressions over it: whether the row passes, or the rule has a score, and the score.
-    ``metered``: the function counts its steps.
+    expressions over it: whether the row passes, or the rule has a score, and the filter's code of a
+    row that does not pass, or the score. A filter without ``value`` is called for its code.
+    ``limited``: the context in which the steps of several calls count together; None where the
+    function counts none.
     """
 
     function: Callable[[PodInfo, Any, int], Any]
     cycle: object
     holds: str
     value: str = ""
-    metered: bool = False
+    limited: Callable[[], AbstractContextManager[None]] | None = None
+
+    @property
+    def metered(self) -> bool:
+        """Whether the function counts its steps."""
+        return self.limited is not None
 
 
 class PodKey(msgspec.Struct, frozen=True, eq=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,10 +25,12 @@ from policy_sched.framework.evaluate.results import (
     Override,
     PluginScores,
 )
-from policy_sched.framework.evaluate.row_functions import RowFunctions
+from policy_sched.framework.evaluate.row_functions import NO_CODE, Answer, RowFunctions
 from policy_sched.framework.runtime import Hook, Hooks, PointResult
 
 T = TypeVar("T", bound=np.generic)
+Moves: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Rows that stay feasible, those that have become feasible, and those that are no longer."""
 
 
 class Unknown(Enum):
@@ -55,13 +57,15 @@ class Entry:
     the score plugins of scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and
     ``wide_pre_score``: the plugins whose answer there may depend on the whole cluster.
     ``row_functions``: what runs for a row in place of the plugins that read no more than the row,
-    None where plugins run one by one, UNKNOWN before the first change. ``borrowed``: whether scores
-    may belong to a static part. ``ranking``: of ``total``, and told of each change. ``version``:
-    the journal's when it was up to date, and ``stamps`` those of the rows then. Without nominated
-    pods ``by_plugins`` is the same array as ``first``.
+    None where plugins run one by one, UNKNOWN before the first change; it writes no ``codes`` of
+    filters after the first that rejects a row, so ``first`` says whose code of a row counts.
+    ``borrowed``: whether scores may belong to a static part. ``ranking``: of ``total``, and told of
+    each change. ``version``: the journal's when it was up to date, and ``stamps`` those of the rows
+    then. Without nominated pods ``by_plugins`` is the same array as ``first``.
     """
 
     __slots__ = (
+        "_by_static",
         "borrowed",
         "by_plugins",
         "codes",
@@ -114,6 +118,7 @@ class Entry:
         self.nominated = nominated
         self.version = version
         self.stamps = _NO_STAMPS
+        self._by_static: Codes | None = None
         self.result: Evaluation
 
     @property
@@ -213,6 +218,54 @@ class Entry:
                 return index + 1
         return FEASIBLE
 
+    def put_rejections(self, rows: list[int], answers: Sequence[Answer]) -> Moves | None:
+        """Write the moving filters' answers for rows: the first that rejects it, and its code.
+
+        None, and nothing changed, where only a filter can tell its code, or describe it.
+        """
+        first, codes, static = self.first, self.codes, self._static_rejections()
+        stay: list[int] = []
+        changed: list[tuple[int, int, int, int]] = []
+        for row, answer in zip(rows, answers, strict=True):
+            was, number, code = first.item(row), static.item(row), 0
+            if answer is not None and (number == FEASIBLE or number > answer[0]):
+                if answer[1] == NO_CODE or codes[answer[0]] is None:
+                    return None
+                number, code = answer[0] + 1, answer[1]
+            if was != number or code:
+                changed.append((row, was, number, code))
+            elif number == FEASIBLE:
+                stay.append(row)
+        come, gone = [], []
+        for row, was, number, code in changed:
+            if number == FEASIBLE:
+                come.append(row)
+            elif was == FEASIBLE:
+                gone.append(row)
+            if was != number:
+                first[row] = self.by_plugins[row] = number
+            if code:
+                self._put_code(number - 1, row, code)
+        self.result.filtering.explanations.forget([one[0] for one in changed])
+        return stay, come, gone
+
+    def _static_rejections(self) -> Codes:
+        """Return which of the filters that do not move rejects each row, or ``fixed``."""
+        if self._by_static is None:
+            found = self.fixed
+            for index, codes in enumerate(self.codes):
+                if codes is not None and index not in self.moving and codes.any():
+                    found = np.where((found == FEASIBLE) & (codes != 0), np.int16(index + 1), found)
+            self._by_static = found
+        return self._by_static
+
+    def _put_code(self, index: int, row: int, code: int) -> None:
+        codes = self.codes[index]
+        assert codes is not None, "the filter has rejected a row before"
+        if not codes.flags.writeable:
+            codes = self.codes[index] = codes.copy()
+        codes[row] = code
+
     def put_codes(self, index: int, rows: NDArray[np.intp], fresh: Codes | None) -> None:
         """Write a filter's codes of some rows."""
         codes = self.codes[index]
@@ -244,6 +297,7 @@ class Entry:
 
     def exclude(self, rows: NDArray[np.intp]) -> None:
         """Exclude live rows from now on."""
+        self._by_static = None
         self.fixed[rows] = self.first[rows] = self.by_plugins[rows] = NOT_ASKED
         if self.overrides:
             gone = np.isin(np.fromiter(self.overrides, np.intp, len(self.overrides)), rows)

@@ -248,7 +248,8 @@ class Evaluator:
         passes = self._passes
         if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
             return False
-        if not self._few_rows.patch(entry, pod, rows) and not passes.patch(entry, pod, rows):
+        done = self._few_rows.patch(entry, pod, rows)
+        if not (passes.patch(entry, pod, rows) if done is None else done):
             return False
         entry.version = journal.version
         for row in rows:

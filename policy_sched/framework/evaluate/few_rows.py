@@ -1,9 +1,10 @@
 """FewRows: updates an evaluation after a change of a few rows, the most frequent one.
 
 Theory of operation. Filters and scores that read no more than a row run for these rows, as the
-generated functions of row_functions.py. Plugins that read more (scope CLUSTER) run for all rows. A
-plugin that returns the read-only array that it returned before has changed nothing. Otherwise the
-difference of a filter's codes is a few rows, or `Passes.patch` does the rest.
+generated functions of row_functions.py, whether rows stay feasible or not; where a score is
+normalised its plugin runs. Plugins that read more (scope CLUSTER) run for all rows. A plugin that
+returns the read-only array that it returned before has changed nothing. Otherwise the difference of
+a filter's codes is a few rows, or `Passes.patch` does the rest.
 
 A row that stops being feasible changes no other row's normalised score if its raw score is neither
 the lowest nor the highest and the normaliser reads only these (`Signature`).
@@ -12,22 +13,25 @@ the lowest nor the highest and the normaliser reads only these (`Signature`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Feasible
-from policy_sched.framework.evaluate.entry import UNKNOWN, Entry
+from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, Moves
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.results import FEASIBLE
-from policy_sched.framework.evaluate.row_functions import RowFunctions
+from policy_sched.framework.evaluate.row_functions import Answer, RowFunctionCache, RowFunctions
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 #: Up to this many changed rows the generated functions run, row by row.
 FEW_ROWS: Final = 16
+#: Up to this many feasible rows they also score.
+FEW_SCORED: Final = 8
 _NO_ROWS: Final[Sequence[int]] = ()
+_ALL_STAY: Final = ()
 
 
 class FewRows:
@@ -36,74 +40,137 @@ class FewRows:
     def __init__(self, runner: Runner, passes: Passes) -> None:
         self._runner = runner
         self._passes = passes
+        self._made = RowFunctionCache(runner)
+        self._functions: dict[
+            tuple[frozenset[str], frozenset[str] | None], RowFunctions | None
+        ] = {}
 
-    def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
-        """Update the entry after a change of ``rows``; False if that is up to `Passes.patch`."""
-        functions, scoring, runner = entry.row_functions, entry.result.scoring, self._runner
+    def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
+        """Update the entry after a change of ``rows``; False if it must be made anew.
+
+        None if that is up to `Passes.patch`.
+        """
+        functions, runner, passes = entry.row_functions, self._runner, self._passes
         if functions is UNKNOWN:
-            functions = entry.row_functions = self._passes.functions_of_rows(entry)
-        if functions is None or scoring is None or scoring.skipped is None:
-            return False
-        if len(rows) > (1 if functions.metered else FEW_ROWS) or runner.sampling:
-            return False
+            functions = entry.row_functions = self._functions_of(entry)
+        if functions is None or len(rows) > FEW_ROWS or runner.sampling:
+            return None
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
-        found = self._filter(entry, pod, functions, rows)
-        if found is None:
-            return False
-        rows, shut = found
+        answers = functions.rejections(pod, rows, entry.first)
+        moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
+        shut = _NO_ROWS
+        if answers != _ALL_STAY or entry.wide:
+            moves, shut = self._filter(entry, pod, rows, answers)
+        if moves is None:
+            return None
         if runner.recorder is not None:
             runner.ended("filter", Code.SUCCESS, start)
             start = runner.recorder.timer()
-        fresh = []
-        try:
-            for row in rows:
-                fresh.append(functions.scores(pod, row))  # noqa: PERF401 - the hottest loop
-            if entry.wide_pre_score and not self._passes.pre_score_unchanged(
-                entry, pod, scoring.skipped
-            ):
-                return False
-        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
-            return False
-        if None in fresh:
+        feasible, scoring = moves[0], entry.result.scoring
+        if answers or scoring is None or scoring.skipped is None:
+            ended = self._moved(entry, pod, moves)
+            if ended is not None:
+                return ended
+            feasible = [*feasible, *moves[1]]
+        score = functions.scores if len(feasible) <= FEW_SCORED else None
+        fresh = None if score is None else score(pod, feasible)
+        if fresh is None:
+            return None if entry.wide else self._rescore(entry, pod, moves)
+        if entry.wide_pre_score and not passes.pre_score_unchanged(entry, pod):
             return False
         total = entry.total
-        for row, scores in zip(rows, cast("list[tuple[int, ...]]", fresh), strict=True):
-            for plugin, score in zip(entry.moving_scores, scores, strict=True):
+        for row, scores in zip(feasible, fresh, strict=True):
+            for plugin, value in zip(entry.moving_scores, scores, strict=True):
                 if plugin.shared:
                     plugin.raw, plugin.shared = plugin.raw.copy(), False
-                total[row] += (score - plugin.raw.item(row)) * plugin.hook.weight
-                plugin.raw[row] = score
-        entry.ranking.changed(rows)
+                total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight
+                plugin.raw[row] = value
+        entry.ranking.changed(feasible)
         if entry.wide_scores and not self._score_wide(entry, pod, shut):
-            return False
+            return None
         if runner.recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
         return True
 
-    def _filter(
-        self, entry: Entry, pod: PodInfo, functions: RowFunctions, rows: list[int]
-    ) -> tuple[list[int], Sequence[int]] | None:
-        """Return which of the rows are feasible now, and all rows that are not any more.
+    def _functions_of(self, entry: Entry) -> RowFunctions | None:
+        """Return what updates a few rows; None where plugins run one by one."""
+        if entry.nominated is not None:
+            return None
+        filtering, scoring = entry.result.filtering, entry.result.scoring
+        key = filtering.skipped, None if scoring is None else scoring.skipped
+        if key not in self._functions:
+            moving = [(i, filtering.plugins[i]) for i in entry.moving if i not in entry.wide]
+            scores = None  # where one of them is normalised
+            if scoring is not None and all(one.part is None for one in entry.moving_scores):
+                scores = [one.hook for one in entry.moving_scores]
+            self._functions[key] = self._made.of(moving, scores)
+        return self._functions[key]
 
-        None if a filter of scope NODE rejects one of them, or more changed than a few rows.
+    def _moved(self, entry: Entry, pod: PodInfo, moves: Moves) -> bool | None:
+        """Prepare the totals of rows that have become feasible, or are no longer.
+
+        None if the functions of rows can score what is feasible; otherwise it is done, and False if
+        the entry must be made anew.
         """
-        first, left_out = entry.first, False
-        try:
-            for row in rows:
-                if first[row] != FEASIBLE:
-                    if self._rejected_by_row(entry, row):
-                        return None
-                    left_out = True
-                if not functions.passes(pod, row):
-                    return None
-        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
+        _, come, gone = moves
+        result, scoring = entry.result, entry.result.scoring
+        if scoring is None and not come:
+            return True
+        unscored = scoring is None or scoring.skipped is None
+        if not (unscored or come or gone):
             return None
-        shut = self._filter_wide(entry, pod) if entry.wide else _NO_ROWS
+        if scoring is None or unscored or not result.filtering.any_feasible():
+            self._passes.score_all(entry, pod)
+            return entry.result.broken is None
+        if not entry.separate_rows or entry.wide_scores:
+            return self._rescore(entry, pod, moves)
+        if come and not all(one.whole or one in entry.moving_scores for one in scoring.plugins):
+            return self._rescore(entry, pod, moves)  # not all of them have a score of what came
+        for row in gone:
+            entry.total[row] = -1
+        for row in come:
+            entry.total[row] = sum(one.raw.item(row) * one.hook.weight for one in scoring.plugins)
+        entry.ranking.changed(gone)
+        result.state.write(Feasible(first=entry.first))
+        return None
+
+    def _rescore(self, entry: Entry, pod: PodInfo, moves: Moves) -> bool:
+        """Score filtered rows by calling the plugins; False if the entry must be made anew."""
+        stay, come, gone = moves
+        touched = np.array([*stay, *come, *gone], np.intp)
+        before = np.ones(touched.size, np.bool_)
+        before[len(stay) : len(stay) + len(come)] = False
+        return self._passes.rescore(entry, pod, touched, before)
+
+    def _filter(
+        self, entry: Entry, pod: PodInfo, rows: list[int], answers: Sequence[Answer] | None
+    ) -> tuple[Moves | None, Sequence[int]]:
+        """Return how the rows moved, and all rows that a filter of the whole cluster shut.
+
+        ``answers``: of the filters that read no more than the row. None if a plugin has to say
+        more, and where there are filters of the whole cluster, if the answers are not all the same
+        as before, or more rows changed than a few.
+        """
+        if answers is None:
+            return None, _NO_ROWS
+        if not entry.wide:
+            return entry.put_rejections(rows, answers), _NO_ROWS
+        first, scoring, left_out = entry.first, entry.result.scoring, False
+        if scoring is None or scoring.skipped is None:
+            return None, _NO_ROWS
+        for row, answer in zip(rows, answers, strict=bool(answers)):
+            if answer is not None:
+                return None, _NO_ROWS
+            if first[row] != FEASIBLE:
+                if self._rejected_by_row(entry, row):
+                    return None, _NO_ROWS
+                left_out = True
+        shut = self._filter_wide(entry, pod)
         if shut is None:
-            return None
+            return None, _NO_ROWS
         if shut or left_out:
             rows = [row for row in rows if first[row] == FEASIBLE]
-        return rows, shut
+        return (rows, _NO_ROWS, _NO_ROWS), shut
 
     def _rejected_by_row(self, entry: Entry, row: int) -> bool:
         """Return whether a filter of scope NODE rejected the row, or nothing may change it."""

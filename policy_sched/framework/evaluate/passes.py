@@ -42,7 +42,6 @@ from policy_sched.framework.evaluate.results import (
     Scoring,
     check_range,
 )
-from policy_sched.framework.evaluate.row_functions import RowFunctionCache, RowFunctions
 from policy_sched.framework.evaluate.static_part import (
     StaticFilters,
     StaticPart,
@@ -63,10 +62,8 @@ class Passes:
         self._runner = runner
         self._table = table
         self._static_results = StaticResultCache(runner, table, kept=cached)
-        self._row_functions = RowFunctionCache(runner)
         self._sets = PluginSets(runner)
         self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
-        self._functions: dict[tuple[frozenset[str], frozenset[str]], RowFunctions | None] = {}
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
     def take_over(self, before: Passes) -> None:
@@ -206,7 +203,7 @@ class Passes:
         feasible = self._feasible(entry.first)
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)
-        entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], None
+        entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], UNKNOWN
         if not feasible.size:
             return
         try:
@@ -266,19 +263,6 @@ class Passes:
         if static is not None:
             entry.own_scores()
         runner.measure("score", self._ask_scores, entry, pod, feasible)
-
-    def functions_of_rows(self, entry: Entry) -> RowFunctions | None:
-        """Return what updates rows that stay feasible; None where plugins run one by one."""
-        if entry.nominated is not None or any(one.part is not None for one in entry.moving_scores):
-            return None  # a part is normalised
-        filtering, scoring = entry.result.filtering, entry.result.scoring
-        assert scoring is not None, "it was scored"
-        key = filtering.skipped, scoring.skipped or NONE
-        if key not in self._functions:
-            moving = [filtering.plugins[i] for i in entry.moving if i not in entry.wide]
-            scores = [one.hook for one in entry.moving_scores]
-            self._functions[key] = self._row_functions.of(moving, scores)
-        return self._functions[key]
 
     def _ask_moving_scores(
         self,
@@ -384,12 +368,14 @@ class Passes:
                 return False
         return True
 
-    def pre_score_unchanged(self, entry: Entry, pod: PodInfo, skipped: frozenset[str]) -> bool:
+    def pre_score_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
         """Run PreScore of plugins that read the whole cluster; False if an answer changed.
 
         The state has the feasible rows.
         """
         runner, state, hooks = self._runner, entry.result.state, entry.wide_pre_score
+        scoring = entry.result.scoring
+        skipped = NONE if scoring is None else scoring.skipped or NONE
         answers = runner.call_all("pre_score", hooks, state, pod)
         for hook, answer in zip(hooks, answers, strict=True):
             expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
@@ -464,11 +450,20 @@ class Passes:
         if scoring is None or scoring.skipped is None or not filtering.any_feasible():
             self.score_all(entry, pod)
             return entry.result.broken is None
+        return self.rescore(entry, pod, touched, before[touched])
+
+    def rescore(
+        self, entry: Entry, pod: PodInfo, touched: NDArray[np.intp], before: NDArray[np.bool_]
+    ) -> bool:
+        """Score filtered rows by calling the plugins; False if the pod must be evaluated anew.
+
+        ``before``: whether each row was feasible. The entry was scored before.
+        """
         try:
             entry.result.state.write(Feasible(first=entry.first))
-            if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod, scoring.skipped):
+            if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod):
                 return False
-            runner.measure("score", self._patch_scores, entry, pod, touched, before[touched])
+            self._runner.measure("score", self._patch_scores, entry, pod, touched, before)
             entry.ranking.changed(touched.tolist())
         except PluginError:
             return False

@@ -1,9 +1,10 @@
-"""Functions of one row, generated for the filters and scores of a pipeline that run together.
+"""Functions of a few rows, generated for the filters and scores of a pipeline that run together.
 
 Theory of operation. A rule that reads only the pod and the row exists as a function of both
-(`RowRule`). For each set of plugins that take part, one module is generated: ``passes`` calls the
-rules of all filters until one rejects the row, ``scores`` those of all score plugins. Neither
-handles errors: where a rule fails, the Evaluator calls the plugins one by one, which return why.
+(`RowRule`). For each set of plugins that take part, one module is generated: ``rejections`` calls
+the rules of all filters, row by row, until one rejects the row, ``scores`` those of all score
+plugins. Where a rule fails or only the filter knows its code, the plugins are called one by one,
+which return why.
 """
 
 from __future__ import annotations
@@ -13,25 +14,35 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from policy_sched.framework import RowRule
+from policy_sched.framework import Codes, RowRule
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
 Passes: TypeAlias = Callable[[PodInfo, int], bool]
 """Whether every filter accepts a row; False also where one fails."""
-RowScores: TypeAlias = Callable[[PodInfo, int], tuple[int, ...] | None]
-"""The raw scores of a row, one per score plugin; None where one fails."""
+Numbered: TypeAlias = tuple[tuple[int, Hook], ...]
+Answer: TypeAlias = tuple[int, int] | None
+"""Which filter rejects a row, and its code there (NO_CODE: only it can tell); None if none does."""
+Rejections: TypeAlias = Callable[[PodInfo, list[int], Codes], Sequence[Answer] | None]
+"""An answer for each row; none if all rows were feasible and are; None where a rule fails.
+
+The third argument holds 0 for each row that was feasible.
+"""
+RowScores: TypeAlias = Callable[[PodInfo, Sequence[int]], Sequence[tuple[int, ...]] | None]
+"""The raw scores of each row, one per score plugin; None where one fails."""
+NO_CODE: Final = -1
+ALWAYS: Final = "True"
+"""The test of a rule that cannot fail."""
 
 
 class RowFunctions(msgspec.Struct, frozen=True):
     """The functions of one set of plugins.
 
-    ``metered``: rules count their steps, and one evaluation has a limit for all rows together.
+    ``scores`` is None where a score plugin has no function of a row.
     """
 
-    passes: Passes
-    scores: RowScores
-    metered: bool
+    rejections: Rejections
+    scores: RowScores | None
 
 
 class RowFunctionCache:
@@ -41,66 +52,92 @@ class RowFunctionCache:
         signatures = runner.pipeline.signatures
         self._filters = {name: one.row_filter for name, one in signatures.items()}
         self._scores = {name: one.row_score for name, one in signatures.items()}
-        self._made: dict[tuple[tuple[Hook, ...], tuple[Hook, ...]], RowFunctions | None] = {}
+        self._made: dict[tuple[Numbered, tuple[Hook, ...] | None], RowFunctions | None] = {}
 
-    def of(self, filters: Sequence[Hook], scores: Sequence[Hook]) -> RowFunctions | None:
-        """Return the functions of plugins that read the pods of a node.
+    def of(
+        self, filters: Sequence[tuple[int, Hook]], scores: Sequence[Hook] | None
+    ) -> RowFunctions | None:
+        """Return the functions of numbered filters, and of score plugins if there are any to run.
 
-        None if one of them has no function of a row.
+        None if a filter has no function of a row.
         """
-        key = tuple(filters), tuple(scores)
+        key = tuple(filters), None if scores is None else tuple(scores)
         if key not in self._made:
             self._made[key] = self._generate(*key)
         return self._made[key]
 
-    def _generate(self, filters: tuple[Hook, ...], scores: tuple[Hook, ...]) -> RowFunctions | None:
-        filtering = [self._filters.get(hook.plugin) for hook in filters]
-        scoring = [self._scores.get(hook.plugin) for hook in scores]
-        rules = [rule for rule in (*filtering, *scoring) if rule is not None]
-        if len(rules) < len(filters) + len(scores):
+    def _generate(self, filters: Numbered, scores: tuple[Hook, ...] | None) -> RowFunctions | None:
+        filtering = [
+            (number, rule)
+            for number, hook in filters
+            if (rule := self._filters.get(hook.plugin)) is not None
+        ]
+        if len(filtering) < len(filters):
             return None
-        lines = [*_passes(rules[: len(filters)]), "def scores(pod, row):"]
-        values = []
-        for number, rule in enumerate(rules[len(filters) :], start=len(filters)):
-            lines += _call(number, rule, "None")
-            lines.append(f"    score_{number} = {rule.value}")
-            values.append(f"score_{number}, ")
-        lines.append(f"    return ({''.join(values)})")
-        namespace = _defined(lines, rules)
-        metered = any(rule.metered for rule in rules)
-        return RowFunctions(namespace["passes"], namespace["scores"], metered)
+        scoring = [r for hook in scores or () if (r := self._scores.get(hook.plugin)) is not None]
+        given: list[RowRule] = []
+        filters_body = ["still = still and not first[row]"]
+        for number, rule in filtering:
+            reject = ["still = False", f"found.append(({number}, {rule.value or NO_CODE}))"]
+            filters_body += _call(rule, given, [*reject, "continue"])
+        filters_body.append("found.append(None)")
+        scores_body, values = list[str](), list[str]()
+        for rule in scoring:
+            scores_body += _call(rule, given, ["return None"])
+            scores_body.append(f"score_{len(given)} = {rule.value}")
+            values.append(f"score_{len(given)}, ")
+        scores_body.append(f"found.append(({''.join(values)}))")
+        rules = [rule for _, rule in filtering]
+        answers = "() if still else found"
+        text = _function("rejections(pod, rows, first)", rules, filters_body, answers)
+        text += _function("scores(pod, rows)", scoring, scores_body, "found")
+        namespace = _defined(text, given)
+        rated = scores is not None and len(scoring) == len(scores)
+        return RowFunctions(namespace["rejections"], namespace["scores"] if rated else None)
 
 
 def passes_of(rules: Sequence[RowRule]) -> Passes:
     """Return the function that calls filters until one rejects the row."""
-    passes: Passes = _defined(_passes(rules), rules)["passes"]
+    lines, given = ["def passes(pod, row):"], list[RowRule]()
+    for rule in rules:
+        lines += [f"  {line}" for line in _call(rule, given, ["return False"])]
+    passes: Passes = _defined("\n".join([*lines, "  return True"]), given)["passes"]
     return passes
 
 
-def _defined(lines: Sequence[str], rules: Sequence[RowRule]) -> dict[str, Any]:
-    """Return what lines define that call the rules by number."""
+def _defined(text: str, rules: Sequence[RowRule]) -> dict[str, Any]:
+    """Return what a text defines that calls the rules by their places."""
     namespace: dict[str, Any] = {}
-    for number, rule in enumerate(rules):
-        namespace |= {f"rule_{number}": rule.function, f"cycle_{number}": rule.cycle}
-    text = "\n".join(lines)
+    for place, rule in enumerate(rules):
+        namespace |= {f"rule_{place}": rule.function, f"cycle_{place}": rule.cycle}
+        if rule.limited is not None:
+            namespace["limited"] = rule.limited
     exec(compile(text, "<row functions>", "exec"), namespace)  # noqa: S102  # our own text
     return namespace
 
 
-def _passes(rules: Sequence[RowRule]) -> list[str]:
-    lines = ["def passes(pod, row):"]
-    for number, rule in enumerate(rules):
-        lines += _call(number, rule, "False")
-    return [*lines, "    return True"]
+def _function(head: str, rules: Sequence[RowRule], body: Sequence[str], found: str) -> str:
+    """Return a function over rows, which share what one evaluation may take."""
+    metered = any(rule.metered for rule in rules)
+    lines = [
+        f"def {head}:",
+        "  still, found = True, []",
+        "  try:",
+        f"    {'with limited()' if metered else 'if True'}:",
+        "      for row in rows:",
+        *(f"        {line}" for line in body),
+        "  except Exception:",
+        "    return None",
+        f"  return {found}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def _call(number: int, rule: RowRule, otherwise: str) -> list[str]:
-    """Return the lines that call a rule, and return ``otherwise`` where it does not hold."""
-    lines = [f"    out = rule_{number}(pod, cycle_{number}, row)"]
+def _call(rule: RowRule, given: list[RowRule], otherwise: Sequence[str]) -> list[str]:
+    """Return the lines that call the next rule, and do ``otherwise`` if it does not hold."""
+    place = len(given)
+    given.append(rule)
+    lines = [f"out = rule_{place}(pod, cycle_{place}, row)"]
     if rule.holds != ALWAYS:
-        lines += [f"    if not ({rule.holds}):", f"        return {otherwise}"]
+        lines += [f"if not ({rule.holds}):", *(f"    {line}" for line in otherwise)]
     return lines
-
-
-ALWAYS: Final = "True"
-"""The test of a rule that cannot fail."""

@@ -109,16 +109,22 @@ class BoundFilter:
         bound = self._unit
         if bound is None:
             return None
-        tests = []
-        for root, (rule, _) in zip(bound.unit.roots, self._rules, strict=True):
-            test = f"out[{root.value}]"
+        tests, codes = [], []
+        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
+            test, code = f"out[{root.value}]", f"{2 * i + 1}"
             if root.error is not None:
                 failed = f"out[{root.error}]"
-                allowed = rule.on_error == "Allow"
-                test = f"({failed} or {test})" if allowed else f"not {failed} and {test}"
+                if rule.on_error == "Allow":
+                    test = f"({failed} or {test})"
+                else:
+                    test = f"not {failed} and {test}"
+                    code = f"({2 * i + 2} if {failed} else {code})"
             tests.append(test)
-        holds = " and ".join(tests)
-        return RowRule(bound.functions.scalar, cycle, holds, metered=bound.unit.program.metered)
+            codes.append(code)
+        wrong = [f"{code} if not ({test}) else " for code, test in zip(codes, tests, strict=True)]
+        value = "".join([*wrong[:-1], codes[-1]])
+        limited = one_evaluation if bound.unit.program.metered else None
+        return RowRule(bound.functions.scalar, cycle, " and ".join(tests), value, limited)
 
     def by_rule(
         self, pod: PodInfo, cycle: Activation, rows: Rows = None

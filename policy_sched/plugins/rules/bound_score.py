@@ -103,8 +103,8 @@ class BoundScore:
         if self._score.double:
             return None
         holds = "True" if root.error is None else f"not out[{root.error}]"
-        value, metered = f"out[{root.value}]", bound.unit.program.metered
-        return RowRule(bound.functions.scalar, cycle, holds, value, metered)
+        limited = one_evaluation if bound.unit.program.metered else None
+        return RowRule(bound.functions.scalar, cycle, holds, f"out[{root.value}]", limited)
 
     def raw(
         self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False

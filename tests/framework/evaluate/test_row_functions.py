@@ -27,7 +27,8 @@ from policy_sched.framework.status import Code
 from policy_sched.model import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
-from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
+from tests.framework.evaluate.test_evaluator import assert_equal, handle_of, pipeline_of
+from tests.framework.examples import Crowd, Tier
 
 FULL = Status(Code.UNSCHEDULABLE, ("full",))
 
@@ -35,11 +36,15 @@ FULL = Status(Code.UNSCHEDULABLE, ("full",))
 class Few:
     """At most ``most`` pods on a node, and the fewer the better; fails on a node with ``poison``.
 
-    ``calls``: how it was called, by rows or by the function of one row.
+    ``coded``: its function of a row has the code, too. ``calls``: how it was called, by rows or by
+    the function of one row.
     """
 
-    def __init__(self, cache: Cache, most: int = 3, poison: int = -1) -> None:
+    def __init__(
+        self, cache: Cache, most: int = 3, poison: int = -1, *, coded: bool = False
+    ) -> None:
         self._table = cache.nodes
+        self._coded = coded
         self._most = most
         self._poison = poison
         self.calls: list[str] = []
@@ -47,7 +52,8 @@ class Few:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read the pods of the node alone."""
-        passes = RowRule(self._row, None, f"out[0] < {self._most}")
+        code = "1" if self._coded else ""
+        passes = RowRule(self._row, None, f"out[0] < {self._most}", code)
         rating = RowRule(self._row, None, "True", "100 - out[0]")
         return Signature(frozenset(), Scope.NODE, proved=True, row_filter=passes, row_score=rating)
 
@@ -154,9 +160,10 @@ def test_a_plugin_without_row_functions_is_called() -> None:
     cache = world()
     runner = Runner(pipeline_of({"Few": Few(cache), "Plain": Plain()}))
     functions, hooks = RowFunctionCache(runner), runner.pipeline.at("filter")
-    assert functions.of(hooks, ()) is None
-    assert functions.of(hooks[:1], ()) is not None
-    assert functions.of(hooks[:1], ()) is functions.of(hooks[:1], ())
+    assert functions.of(list(enumerate(hooks)), ()) is None
+    alone = [(0, hooks[0])]
+    assert functions.of(alone, ()) is not None
+    assert functions.of(alone, ()) is functions.of(alone, ())
 
 
 @settings(max_examples=scaled(60), deadline=None)
@@ -181,3 +188,53 @@ def test_row_functions_answer_as_a_fresh_evaluation(
             cache.assume(running[-1], f"n{row}")
         pod = PodInfo.of(make_pod(f"p{number}"))
         assert_equal(kept.evaluate(pod), plain.evaluate(pod))
+
+
+@settings(max_examples=scaled(100), deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 4), st.sampled_from("+++-?")), max_size=40),
+    most=st.integers(1, 3),
+    kinds=st.sampled_from([(), (Tier,), (Crowd,)]),
+    reverse=st.booleans(),
+)
+def test_rows_that_come_and_go_are_answered_as_by_a_fresh_evaluation(
+    steps: list[tuple[int, str]], most: int, kinds: tuple[type, ...], reverse: bool
+) -> None:
+    """Also several at once, beside filters and normalised scores that have no functions."""
+    cache = Cache()
+    for number, tier in enumerate(["a", "b", "x-never", "", "c"]):
+        cache.add_node(make_node(f"n{number}", labels={"tier": tier} if tier else {}))
+    handle = handle_of(cache)
+    plugins: dict[str, object] = {
+        "Few": Few(cache, most, coded=True),
+        "Other": Few(cache, 3, coded=True),
+        **{kind.__name__: kind(handle) for kind in kinds},
+    }
+    runner = Runner(pipeline_of(dict(reversed(plugins.items())) if reverse else plugins))
+    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    running: list[PodInfo] = []
+    for number, (row, step) in enumerate(steps):
+        if step == "-" and running:
+            cache.forget(running.pop(row % len(running)).uid)
+        elif step == "+":
+            running.append(PodInfo.of(make_pod(f"r{number}")))
+            cache.assume(running[-1], f"n{row}")
+        else:
+            pod = PodInfo.of(make_pod(f"p{number}", labels={"tier": "x"} if row % 2 else {}))
+            assert_equal(kept.evaluate(pod), plain.evaluate(pod))
+
+
+def test_a_row_that_fills_up_is_rejected_by_a_generated_function() -> None:
+    """Once a filter has described a rejection it is called for no further row."""
+    cache = world(4)
+    plugin = Few(cache, most=1, coded=True)
+    evaluator = Evaluator(Runner(pipeline_of({"Few": plugin})), cache.nodes)
+    for number in range(2):
+        evaluator.evaluate(PodInfo.of(make_pod(f"a{number}")))
+        cache.assume(PodInfo.of(make_pod(f"b{number}")), f"n{number}")
+    evaluator.evaluate(PodInfo.of(make_pod("a2")))
+    plugin.calls.clear()
+    cache.assume(PodInfo.of(make_pod("b2")), "n2")
+    filtering = evaluator.evaluate(PodInfo.of(make_pod("a3"))).filtering
+    assert plugin.calls == ["row"]
+    assert filtering.statuses() == dict.fromkeys(range(3), FULL.by("Few"))
