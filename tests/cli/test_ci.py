@@ -64,7 +64,8 @@ def test_the_hooks_take_the_files_that_they_are_for() -> None:
     files = [str(one) for one in (ROOT / "policies").rglob("*.yaml") if pattern.search(str(one))]
     ours = files_of_ours(files)
     assert [one for one in files if one not in ours] == [one for one in files if "manifests" in one]
-    assert run([*shlex.split(HOOKS[0]["entry"])[1:], *files]) == 0
+    some = [one for one in files if "papers" not in one]  # test_check.py checks all of them
+    assert run([*shlex.split(HOOKS[0]["entry"])[1:], *some]) == 0
 
 
 OTHERS = {
