@@ -236,7 +236,7 @@ def _doubling(step: str, rule: str) -> str:
     return _policy_text({"variables": variables, "filter": [{"message": "m", "expression": rule}]})
 
 
-_MANY: Final = 3_000
+_MANY: Final = 1_200
 
 RAW: Final[dict[str, tuple[str, ...]]] = {
     "policy": (
