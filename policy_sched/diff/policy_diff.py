@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import asdict
 
 from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
