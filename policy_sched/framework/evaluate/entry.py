@@ -59,7 +59,8 @@ class Entry:
     ``row_functions``: what runs for a row in place of the plugins that read no more than the row,
     None where plugins run one by one, UNKNOWN before the first change; it writes no ``codes`` of
     filters after the first that rejects a row, so ``first`` says whose code of a row counts.
-    ``borrowed``: whether scores may belong to a static part. ``ranking``: of ``total``, and told of
+    ``borrowed``: whether scores may belong to a static part. ``outdated``: rows for which the raw
+    scores of scope NODE are not up to date, None if all are. ``ranking``: of ``total``, and told of
     each change. ``version``: the journal's when it was up to date, and ``stamps`` those of the rows
     then. Without nominated pods ``by_plugins`` is the same array as ``first``.
     """
@@ -76,6 +77,7 @@ class Entry:
         "moving",
         "moving_scores",
         "nominated",
+        "outdated",
         "overrides",
         "ranking",
         "result",
@@ -110,6 +112,7 @@ class Entry:
         self.wide: list[int] = []
         self.total: Scores = _NO_TOTAL
         self.ranking = _NO_RANKING
+        self.outdated: NDArray[np.bool_] | None = None
         self.moving_scores: list[PluginScores] = []
         self.wide_scores: list[PluginScores] = []
         self.wide_pre_filter: tuple[Hook, ...] = ()
@@ -198,25 +201,33 @@ class Entry:
         if rows.size <= FEW_ROWS:
             self._combine_few(rows.tolist())
             return
-        first = self.fixed[rows]
-        for index, codes in enumerate(self.codes):
-            if codes is not None:
-                first[(codes[rows] != 0) & (first == FEASIBLE)] = index + 1
-        self.first[rows] = self.by_plugins[rows] = first
+        self.first[rows] = self.by_plugins[rows] = self.rejecting(rows)
 
     def _combine_few(self, rows: Sequence[int]) -> None:
         for row in rows:
             if self.fixed[row] == FEASIBLE:
-                self.first[row] = self.by_plugins[row] = self.rejecting(row)
+                value = FEASIBLE
+                for index, codes in enumerate(self.codes):
+                    if codes is not None and codes[row]:
+                        value = index + 1
+                        break
+                self.first[row] = self.by_plugins[row] = value
 
-    def rejecting(self, row: int) -> int:
-        """Return the number of the first plugin whose codes reject a row; FEASIBLE if none does."""
-        if self.fixed[row] != FEASIBLE:
-            return self.fixed.item(row)
+    def rejecting(self, rows: NDArray[np.intp]) -> Codes:
+        """Return the number of the first plugin whose codes reject each row."""
+        first: Codes = self.fixed[rows]
         for index, codes in enumerate(self.codes):
-            if codes is not None and codes[row]:
-                return index + 1
-        return FEASIBLE
+            if codes is not None:
+                first[(codes[rows] != 0) & (first == FEASIBLE)] = index + 1
+        return first
+
+    def note_scored(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> None:
+        """Note which changed rows are scored again, and which are not: they are not feasible."""
+        if others.size and self.outdated is None:
+            self.outdated = np.zeros(len(self.fixed), np.bool_)
+        if self.outdated is not None:
+            self.outdated[others] = True
+            self.outdated[rows] = False
 
     def put_rejections(self, rows: list[int], answers: Sequence[Answer]) -> Moves | None:
         """Write the moving filters' answers for rows: the first that rejects it, and its code.
@@ -314,6 +325,22 @@ class Entry:
             self.wide_scores = [one for one in plugins if one.facts.scope > Scope.NODE]
             self.result = replace(self.result, scoring=replace(scoring, plugins=plugins))
             self.borrowed = False
+
+    def put_row_scores(self, rows: Sequence[int], fresh: Sequence[tuple[int, ...]]) -> None:
+        """Write the raw scores of ``moving_scores`` of some rows, and the totals of feasible ones.
+
+        Without filters of the whole cluster all rows are feasible.
+        """
+        first, total, wide = self.first, self.total, bool(self.wide)
+        for row, scores in zip(rows, fresh, strict=True):
+            totalled = not wide or first[row] == FEASIBLE
+            for plugin, value in zip(self.moving_scores, scores, strict=True):
+                if plugin.shared:
+                    plugin.raw, plugin.shared = plugin.raw.copy(), False
+                if totalled:
+                    total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight
+                plugin.raw[row] = value
+        self.ranking.changed(rows)
 
     def put_scores(
         self, plugin: PluginScores, rows: NDArray[np.intp], fresh: RawScores

@@ -3,11 +3,15 @@
 Theory of operation. Filters and scores that read no more than a row run for these rows, as the
 generated functions of row_functions.py, whether rows stay feasible or not; where a score is
 normalised its plugin runs. Plugins that read more (scope CLUSTER) run for all rows. A plugin that
-returns the read-only array that it returned before has changed nothing. Otherwise the difference of
-a filter's codes is a few rows, or `Passes.patch` does the rest.
+returns the read-only array that it returned before has changed nothing. Otherwise rows whose codes
+differ are shut or opened:
 
-A row that stops being feasible changes no other row's normalised score if its raw score is neither
-the lowest nor the highest and the normaliser reads only these (`Signature`).
+- A row that is shut changes no other row's normalised score if its raw score is neither the lowest
+  nor the highest and the normaliser reads only these (`Signature`), or all are equal.
+- A row can be opened where its raw scores are known (``Entry.outdated``), and those that are
+  normalised are equal on all rows.
+
+`Passes.patch` does all that does not go this way.
 """
 
 from __future__ import annotations
@@ -16,9 +20,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Feasible
+from policy_sched.framework import Code, Feasible, Scope, Scores
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, Moves
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.results import FEASIBLE
@@ -58,7 +63,7 @@ class FewRows:
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
         answers = functions.rejections(pod, rows, entry.first)
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
-        shut = _NO_ROWS
+        shut: NDArray[np.intp] | None = None
         if answers != _ALL_STAY or entry.wide:
             moves, shut = self._filter(entry, pod, rows, answers)
         if moves is None:
@@ -78,14 +83,7 @@ class FewRows:
             return None if entry.wide else self._rescore(entry, pod, moves)
         if entry.wide_pre_score and not passes.pre_score_unchanged(entry, pod):
             return False
-        total = entry.total
-        for row, scores in zip(feasible, fresh, strict=True):
-            for plugin, value in zip(entry.moving_scores, scores, strict=True):
-                if plugin.shared:
-                    plugin.raw, plugin.shared = plugin.raw.copy(), False
-                total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight
-                plugin.raw[row] = value
-        entry.ranking.changed(feasible)
+        entry.put_row_scores(feasible, fresh)
         if entry.wide_scores and not self._score_wide(entry, pod, shut):
             return None
         if runner.recorder is not None:
@@ -144,33 +142,30 @@ class FewRows:
 
     def _filter(
         self, entry: Entry, pod: PodInfo, rows: list[int], answers: Sequence[Answer] | None
-    ) -> tuple[Moves | None, Sequence[int]]:
+    ) -> tuple[Moves | None, NDArray[np.intp] | None]:
         """Return how the rows moved, and all rows that a filter of the whole cluster shut.
 
         ``answers``: of the filters that read no more than the row. None if a plugin has to say
-        more, and where there are filters of the whole cluster, if the answers are not all the same
-        as before, or more rows changed than a few.
+        more, and where there are filters of the whole cluster, if one of the others rejects a row,
+        or the rows that they open and shut are up to `Passes.patch`. For the rows that are shut,
+        None says that other rows are feasible as before.
         """
         if answers is None:
-            return None, _NO_ROWS
+            return None, None
         if not entry.wide:
-            return entry.put_rejections(rows, answers), _NO_ROWS
-        first, scoring, left_out = entry.first, entry.result.scoring, False
+            return entry.put_rejections(rows, answers), None
+        first, scoring = entry.first, entry.result.scoring
         if scoring is None or scoring.skipped is None:
-            return None, _NO_ROWS
+            return None, None
         for row, answer in zip(rows, answers, strict=bool(answers)):
-            if answer is not None:
-                return None, _NO_ROWS
-            if first[row] != FEASIBLE:
-                if self._rejected_by_row(entry, row):
-                    return None, _NO_ROWS
-                left_out = True
-        shut = self._filter_wide(entry, pod)
-        if shut is None:
-            return None, _NO_ROWS
-        if shut or left_out:
-            rows = [row for row in rows if first[row] == FEASIBLE]
-        return (rows, _NO_ROWS, _NO_ROWS), shut
+            if answer is not None or (first[row] != FEASIBLE and self._rejected_by_row(entry, row)):
+                return None, None
+        moves: Moves = (rows, _NO_ROWS, _NO_ROWS)
+        changed = self._passes.filter_wide(entry, pod)
+        if changed is None:
+            return moves, None
+        shut = self._move(entry, changed)
+        return (None if shut is None else moves), shut
 
     def _rejected_by_row(self, entry: Entry, row: int) -> bool:
         """Return whether a filter of scope NODE rejected the row, or nothing may change it."""
@@ -182,58 +177,80 @@ class FewRows:
                 return True
         return False
 
-    def _filter_wide(self, entry: Entry, pod: PodInfo) -> Sequence[int] | None:
-        """Run the filters that read the whole cluster; return the rows that they shut.
+    def _move(self, entry: Entry, changed: NDArray[np.intp]) -> NDArray[np.intp] | None:
+        """Open and shut rows of which a filter has changed its codes; return those shut.
 
-        None if more than a few rows differ, or one was opened; the codes are updated then, but
-        ``first`` is not.
+        None if that changes the scores of other rows; nothing is changed then.
         """
-        changed = self._passes.filter_wide(entry, pod)
-        if not changed:
-            return _NO_ROWS
-        if len(changed) > FEW_ROWS:
-            return None
         first = entry.first
-        now = {row: entry.rejecting(row) for row in changed}
-        shut = [row for row in now if first[row] == FEASIBLE != now[row]]
-        if any(value == FEASIBLE != first[row] for row, value in now.items()):
+        was, now = first[changed] == FEASIBLE, entry.rejecting(changed)
+        opens = now == FEASIBLE
+        shut: NDArray[np.intp] = changed[was & ~opens]
+        opened: NDArray[np.intp] = changed[opens & ~was]
+        if not (self._may_shut(entry, shut) and self._may_open(entry, opened)):
             return None
-        if shut and not self._others_score_alike(entry, shut):
-            return None
-        for row, value in now.items():
-            first[row] = entry.by_plugins[row] = value
-        entry.result.filtering.explanations.forget(changed)
-        if shut:
-            self._shut(entry, shut)
-            entry.result.state.write(Feasible(first=first))
+        first[changed] = entry.by_plugins[changed] = now
+        forget = changed.tolist() if changed.size <= FEW_ROWS else None
+        entry.result.filtering.explanations.forget(forget)
+        if opened.size:
+            entry.total[opened] = self._total(entry, opened)
+            entry.ranking.changed(opened.tolist() if opened.size <= FEW_ROWS else None)
+        self._shut(entry, shut)
+        entry.result.state.write(Feasible(first=first))
         return shut
 
-    def _others_score_alike(self, entry: Entry, shut: Sequence[int]) -> bool:
-        """Return whether the scores of other nodes stay the same if some rows are shut."""
+    def _may_shut(self, entry: Entry, rows: NDArray[np.intp]) -> bool:
+        """Return whether the scores of other rows stay the same if some are shut."""
         if entry.borrowed:
             entry.own_scores()
         first, scoring = entry.first, entry.result.scoring
         assert scoring is not None, "it was scored before"
-        if first.size - np.count_nonzero(first) <= len(shut) + 1:
+        if first.size - np.count_nonzero(first) <= rows.size + 1:
             return False
-        return all(
-            plugin.part is None or plugin in entry.wide_scores or plugin.is_between(shut, first)
+        return not rows.size or all(
+            plugin.part is None or plugin.facts.scope > Scope.NODE or plugin.is_between(rows, first)
             for plugin in scoring.plugins
         )
 
-    def _score_wide(self, entry: Entry, pod: PodInfo, shut: Sequence[int]) -> bool:
-        """Run the scores that read the whole cluster; False if one breaks."""
+    def _may_open(self, entry: Entry, rows: NDArray[np.intp]) -> bool:
+        """Return whether rows can be opened without a look at their scores and those of others."""
+        scoring = entry.result.scoring
+        assert scoring is not None, "it was scored before"
+        if not rows.size:
+            return True
+        if entry.outdated is not None and entry.outdated[rows].any():
+            return False
+        return all(
+            plugin.facts.scope > Scope.NODE
+            or (plugin.whole and (plugin.part is None or plugin.flat))
+            for plugin in scoring.plugins
+        )
+
+    def _total(self, entry: Entry, rows: NDArray[np.intp]) -> Scores:
+        """Return the total of rows but for the plugins that read the whole cluster."""
+        scoring = entry.result.scoring
+        assert scoring is not None, "it was scored before"
+        total = np.zeros(rows.size, np.int64)
+        for plugin in scoring.plugins:
+            if plugin.facts.scope <= Scope.NODE:
+                total += plugin.weighted_at(rows)
+        return total
+
+    def _score_wide(self, entry: Entry, pod: PodInfo, shut: NDArray[np.intp] | None) -> bool:
+        """Run the scores that read the whole cluster; False if one breaks.
+
+        ``shut``: the rows that were shut, None if other rows are feasible as before.
+        """
         try:
             for plugin in entry.wide_scores:
-                if not self._passes.score_again(entry, plugin, pod, moved=bool(shut)):
+                if not self._passes.score_again(entry, plugin, pod, moved=shut is not None):
                     return False
         except PluginError:
             return False
-        if shut:
+        if shut is not None:
             self._shut(entry, shut)
         return True
 
-    def _shut(self, entry: Entry, rows: Sequence[int]) -> None:
-        for row in rows:
-            entry.total[row] = -1
-        entry.ranking.changed(rows)
+    def _shut(self, entry: Entry, rows: NDArray[np.intp]) -> None:
+        entry.total[rows] = -1
+        entry.ranking.changed(rows.tolist() if rows.size <= FEW_ROWS else None)

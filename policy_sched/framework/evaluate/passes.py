@@ -204,6 +204,7 @@ class Passes:
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)
         entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], UNKNOWN
+        entry.outdated = None
         if not feasible.size:
             return
         try:
@@ -307,6 +308,7 @@ class Passes:
     def _ask_score(
         self, plugin: PluginScores, state: CycleState, pod: PodInfo, rows: Rows, n: int
     ) -> None:
+        plugin.known_flat = None
         if rows is None:
             plugin.raw = self._static_results.call("score", plugin.hook, state, pod)
             plugin.shared = plugin.whole = True
@@ -349,8 +351,10 @@ class Passes:
         if everyone:
             plugin.part = scores * plugin.hook.weight
         else:
-            plugin.part = np.zeros(n, np.int64)
-            plugin.part[feasible] = scores * plugin.hook.weight
+            flat = feasible.size and plugin.flat
+            plugin.part = np.full(n, scores.item(0) * plugin.hook.weight if flat else 0, np.int64)
+            if not flat:
+                plugin.part[feasible] = scores * plugin.hook.weight
 
     # Changed rows.
 
@@ -383,10 +387,10 @@ class Passes:
                 return False
         return True
 
-    def filter_wide(self, entry: Entry, pod: PodInfo) -> list[int]:
+    def filter_wide(self, entry: Entry, pod: PodInfo) -> NDArray[np.intp] | None:
         """Run the filters that read the whole cluster; return the rows whose codes differ."""
         filtering, state = entry.result.filtering, entry.result.state
-        changed: list[int] = []
+        changed: NDArray[np.intp] | None = None
         for index in entry.wide:
             verdict = self._ask_filter(filtering.plugins[index], state, pod, None)
             fresh, kept = verdict.codes, entry.codes[index]
@@ -398,7 +402,8 @@ class Passes:
             else:
                 differs = kept != fresh
             if differs is not None:
-                changed += np.flatnonzero(differs).tolist()
+                (rows,) = differs.nonzero()
+                changed = rows if changed is None else np.union1d(changed, rows)
         return changed
 
     def _put_verdict(self, entry: Entry, index: int, verdict: FilterResult) -> None:
@@ -504,6 +509,7 @@ class Passes:
     ) -> None:
         """Score touched rows again; ``before``: whether each of them was feasible."""
         now = entry.first[touched] == FEASIBLE
+        entry.note_scored(touched[now], touched[~now])
         if not entry.wide_scores and not (before != now).any():
             self._patch_moving(entry, pod, touched if now.all() else touched[now])
             return

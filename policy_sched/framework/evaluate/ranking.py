@@ -64,12 +64,12 @@ class Ranking:
         found: NDArray[np.intp] = (total == np.maximum.reduce(total)).nonzero()[0]
         return found
 
-    def changed(self, rows: Sequence[int]) -> None:
-        """Note that the totals of these rows may be others now."""
+    def changed(self, rows: Sequence[int] | None) -> None:
+        """Note that the totals of these rows may be others now (None: of many)."""
         groups, values, total = self._groups, self._values, self._total
         if not groups:
             return
-        if len(rows) > MANY:
+        if rows is None or len(rows) > MANY:
             self.forget()
             return
         for row in rows:

@@ -315,15 +315,26 @@ class PluginScores:
     ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
     may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful,
     or all live ones where it is ``whole``. ``normalized``: what normalisation returned for the
-    feasible rows.
+    feasible rows. ``known_flat``: see `flat`; None: not looked at yet.
     """
 
-    __slots__ = ("extremes", "facts", "hook", "normalized", "part", "raw", "shared", "whole")
+    __slots__ = (
+        "extremes",
+        "facts",
+        "hook",
+        "known_flat",
+        "normalized",
+        "part",
+        "raw",
+        "shared",
+        "whole",
+    )
 
     def __init__(self, facts: ScorePlugin) -> None:
         self.facts = facts
         self.hook = facts.hook
         self.extremes: tuple[float, float] | None = None
+        self.known_flat: bool | None = None
         self.normalized: Scores | None = None
         self.raw: RawScores = _NO_SCORES
         self.part: Scores | None = None
@@ -342,16 +353,27 @@ class PluginScores:
             return self.part[rows]
         return self.raw[rows] * self.hook.weight
 
-    def is_between(self, rows: Sequence[int], first: Codes) -> bool:
+    @property
+    def flat(self) -> bool:
+        """Whether all rows have one raw score, for good, which alone decides the normalised one."""
+        if self.known_flat is None:
+            raw, facts = self.raw, self.facts
+            fixed = facts.scope is Scope.STATIC and facts.by_extremes and self.whole
+            self.known_flat = fixed and bool(raw.size and (raw == raw[0]).all())
+        return self.known_flat
+
+    def is_between(self, rows: NDArray[np.intp], first: Codes) -> bool:
         """Return whether the other nodes' parts stay the same if these feasible rows are shut."""
         if not self.facts.by_extremes:
             return False
+        if self.flat:
+            return True
         raw = self.raw
         if self.extremes is None:
             feasible = raw[first == FEASIBLE]
             self.extremes = feasible.min().item(), feasible.max().item()
         low, high = self.extremes
-        return low == high or all(low < raw.item(row) < high for row in rows)
+        return low == high or bool(((low < raw[rows]) & (raw[rows] < high)).all())
 
     def snapshot(self) -> PluginScores:
         """Return a copy-on-write copy."""
