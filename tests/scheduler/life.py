@@ -7,7 +7,6 @@ events, and when time passes.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,7 @@ class FlakyClient(EmbeddedClient):
         super().bind(pod, node, answered)
 
 
-@dataclass(frozen=True, slots=True)
-class Known(PolicyFiles):
+class Known(PolicyFiles, frozen=True):
     """Policies that were compiled earlier."""
 
     found: Compilation | None = None
