@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ GiveDevices: TypeAlias = Callable[[PodInfo, str], PodInfo]
 RULE: Final = "variables.devices"
 MOST: Final = 1024
 """Devices of a node."""
+_KEPT: Final = 4096
 
 
 def with_devices(loaded: Loaded, objects: Sequence[ApiObject]) -> list[ApiObject]:
@@ -102,6 +103,7 @@ class Devices:
     resource: str
     rule: Expression
     taken: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _with: dict[tuple[int, tuple[int, ...]], _WithDevices] = field(default_factory=dict)
     _amounts: RuleValues = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,15 +120,39 @@ class Devices:
         known = cache.pod(pod.uid)
         if known is not None:
             cache.remove_pod(known)
-        amounts, error = self._amounts(pod, cache.nodes.row_of[node])
+        info = self.given(pod, node)
+        cache.add_pod(info.on(node))
+        return info
+
+    def given(self, pod: PodInfo, node: str) -> PodInfo:
+        """Choose the devices of a pod on a node that does not count it yet; return it with them.
+
+        Raises PolicySchedError if the rule fails.
+        """
+        amounts, error = self._amounts(pod, self.scheduler.cache.nodes.row_of[node])
         if error or any(one < 0 for one in amounts):
             what = f"PS{error}" if error else f"{amounts} is below zero"
             raise PolicySchedError(f"no devices for pod {pod.key} on node {node}: {what}")
+        self.taken[pod.key] = tuple([i for i, one in enumerate(amounts) if one])
+        if not any(amounts):
+            return pod
+        shape = id(pod.pod.spec), tuple(amounts)
+        known = self._with.get(shape)
+        if known is not None and known.without.pod.status == pod.pod.status:
+            return known.info.like(replace(pod.pod, spec=known.info.pod.spec))
         given = {f"{self.resource}-{i}": str(one) for i, one in enumerate(amounts) if one}
-        self.taken[pod.key] = tuple(i for i, one in enumerate(amounts) if one)
-        info = _with_requests(pod, given) if given else pod
-        cache.add_pod(info.on(node))
+        info = _with_requests(pod, given)
+        if len(self._with) >= _KEPT:
+            self._with.clear()
+        self._with[shape] = _WithDevices(pod, info)
         return info
+
+
+class _WithDevices(NamedTuple):
+    """A pod without and with its devices; others of the same spec differ in metadata alone."""
+
+    without: PodInfo
+    info: PodInfo
 
 
 def _with_requests(pod: PodInfo, amounts: Mapping[str, str]) -> PodInfo:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import STRUCTURE, NodeTable, PodTable
+from policy_sched.cluster.tables import STRUCTURE, Changes, NodeTable, PodTable
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.reading import Loaded, rule_text
 from policy_sched.experiments.variants import CompiledVariant
@@ -126,14 +126,33 @@ def compiled_rule(
         return None
 
 
+class Recent:
+    """What changed in a table since a version, worked out once for all that look from there."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._journal = table.journal
+        self._span = -1, -1
+        self._changes: Changes | None = None
+
+    def since(self, version: int) -> Changes | None:
+        """Return what changed; None if the journal is too short."""
+        span = version, self._journal.version
+        if span != self._span:
+            self._span, self._changes = span, self._journal.since(version)
+        return self._changes
+
+
 class SumOverNodes:
     """The sum of a rule's values over the nodes of a table, kept up to date.
 
     Raises PolicySchedError if the rule fails on a node.
     """
 
-    def __init__(self, name: str, rule: Expression, table: NodeTable, pods: PodTable) -> None:
+    def __init__(
+        self, name: str, rule: Expression, table: NodeTable, pods: PodTable, recent: Recent
+    ) -> None:
         self._name = name
+        self._recent = recent
         self._rule = rule
         self._table = table
         self._bound = rule.bind(table, pods)
@@ -148,18 +167,22 @@ class SumOverNodes:
         version = journal.static_version if self._static else journal.version
         if version == self._version:
             return self._sum
-        changes = None if self._version < 0 else journal.since(self._version)
+        changes = None if self._version < 0 else self._recent.since(self._version)
         self._version = version
         if changes is None or changes.kind & STRUCTURE:
             self._refill()
         elif len(changes.rows) <= _FEW:
+            names, values, scalar = self._table.names, self._values, self._bound.scalar
             for row in changes.rows:
-                if self._table.names[row]:
-                    self._values[row] = self._one(row)
+                if names[row]:
+                    value, error = scalar(_NO_POD, _NO_CYCLE, row)
+                    if error:
+                        raise self._failed(row, error)
+                    values[row] = value
         else:
             rows = np.array([row for row in changes.rows if self._table.names[row]], np.intp)
             self._values[rows] = self._many(rows)
-        self._sum = float(self._values.sum())
+        self._sum = float(np.add.reduce(self._values))
         return self._sum
 
     def _refill(self) -> None:
@@ -167,12 +190,6 @@ class SumOverNodes:
         self._values = np.zeros(self._table.n, np.float64)
         if rows.size:
             self._values[rows] = self._many(rows)
-
-    def _one(self, row: int) -> float:
-        value, error = self._bound.scalar(_NO_POD, _NO_CYCLE, row)
-        if error:
-            raise self._failed(row, error)
-        return float(value)
 
     def _many(self, rows: Rows) -> NDArray[np.float64]:
         values, errors = self._bound.vector(_NO_POD, _NO_CYCLE, rows)
@@ -201,6 +218,7 @@ class Sums:
     def __init__(self, table: NodeTable, pods: PodTable) -> None:
         self._table, self._pods = table, pods
         self._made: dict[int, SumOverNodes] = {}
+        self._recent = Recent(table)
 
     def level(self, name: str, rules: MeasureRules) -> Level:
         """Return the value of a measure over nodes."""
@@ -213,7 +231,8 @@ class Sums:
     def _sum(self, name: str, rule: Expression) -> SumOverNodes:
         found = self._made.get(id(rule))
         if found is None:
-            found = self._made[id(rule)] = SumOverNodes(name, rule, self._table, self._pods)
+            found = SumOverNodes(name, rule, self._table, self._pods, self._recent)
+            self._made[id(rule)] = found
         return found
 
 

@@ -42,7 +42,15 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import ExperimentSpec, Measure
-from policy_sched.scheduler import Preempt, Scheduler, decide_without_reasons, pod_gone
+from policy_sched.scheduler import (
+    Bind,
+    Outcome,
+    Preempt,
+    Profile,
+    Scheduler,
+    decide_without_reasons,
+    pod_gone,
+)
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 from policy_sched.simulate import (
     Timeline,
@@ -197,6 +205,8 @@ class _Attempts:
         self._scheduler.decide = decide_without_reasons
         load_cluster(self._scheduler.cache, objects)
         self._devices = variant.device_agent(spec, self._scheduler)
+        self._binds_at_once = all(map(_binds_at_once, self._scheduler.profiles.values()))
+        self._pods = PodInfos()
         self._arrived = self._placed = self._evicted = 0
         self._requested = 0
         self._infos: dict[str, PodInfo] = {}
@@ -217,7 +227,7 @@ class _Attempts:
         measured = list(self._levels.values())
         where = self._axis()
         for pod in pods:
-            info = PodInfo.of(pod)
+            info = self._pods.of(pod)
             self._arrives(info)
             series.note(NO_TIME, where(info), (level() for level in measured))
             if stop.arrived is not None and self._arrived >= stop.arrived:
@@ -252,7 +262,7 @@ class _Attempts:
         self._infos[info.uid] = info
         if turned_away(scheduler, info) is not None:
             return
-        while (found := scheduler.schedule_one()) is not None:
+        while (found := self._schedule_one()) is not None:
             retry = False
             for outcome in (found, *found.others):
                 decision = outcome.decision
@@ -267,12 +277,29 @@ class _Attempts:
                     pod_gone(scheduler, outcome.pod)
             if self._devices is not None:
                 for pod, node in client.bound:
-                    self._infos[pod.uid] = self._devices.give(pod, node)
+                    given = pod if self._binds_at_once else self._devices.give(pod, node)
+                    self._infos[pod.uid] = given
             self._placed += len(client.bound)
             client.bound.clear()
             client.nominated.clear()
             if not retry and not scheduler.queue.active():
                 break
+
+    def _schedule_one(self) -> Outcome | None:
+        """Decide the next pod, and give it its devices before its node counts it, if that binds it.
+
+        Where plugins may still reject a pod, or make it wait, it gets them once it is bound.
+        """
+        scheduler, devices = self._scheduler, self._devices
+        if devices is None or not self._binds_at_once:
+            return scheduler.schedule_one()
+        attempt = scheduler.pop()
+        if attempt is None:
+            return None
+        chosen = scheduler.choose(attempt)
+        if isinstance(chosen, Bind):
+            attempt.queued.info = devices.given(attempt.queued.info, chosen.node)
+        return scheduler.execute(attempt, chosen)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         nodes = self._client.bindings
@@ -283,6 +310,35 @@ class _Attempts:
                 "node": nodes.get(uid, ""),
                 **_devices_of(self._devices, info.key),
             }
+
+
+def _binds_at_once(profile: Profile) -> bool:
+    """Return whether each pod is bound for which a node was chosen, by itself and at once."""
+    hooks = profile.runner.hooks
+    binding = [hook.plugin for hook in hooks["bind"]]
+    return (
+        not profile.extenders
+        and binding == ["DefaultBinder"]
+        and not any(
+            hooks[point]
+            for point in ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "post_bind")
+        )
+    )
+
+
+class PodInfos:
+    """Makes the PodInfo of pods; specs are shared, and what follows from one is worked out once."""
+
+    def __init__(self) -> None:
+        self._by_spec: dict[int, PodInfo] = {}
+
+    def of(self, pod: Pod) -> PodInfo:
+        """Return the PodInfo of a pod."""
+        known = self._by_spec.get(id(pod.spec))
+        if known is not None and known.pod.status == pod.status:
+            return known.like(pod)
+        known = self._by_spec[id(pod.spec)] = PodInfo.of(pod)
+        return known
 
 
 def levels(

@@ -242,6 +242,47 @@ class PodInfo:
             setattr(self, name, value)
             return value
 
+    def like(self, pod: Pod) -> PodInfo:
+        """Return the PodInfo of a pod whose spec and status are those of this one's pod."""
+        there = PodInfo.__new__(PodInfo)
+        meta, spec = pod.metadata, pod.spec
+        there.pod = pod
+        there.name = name = meta.name
+        there.namespace = namespace = meta.namespace or DEFAULT_NAMESPACE
+        there.key = key = f"{namespace}/{name}"
+        there.uid = meta.uid or key
+        there.labels = labels = meta.labels
+        if spec.scheduling_group:
+            there.pod_group = self.pod_group
+        else:
+            there.pod_group = labels.get(POD_GROUP_LABEL, "") if labels else ""
+        there.terminating = meta.deletion_timestamp is not None
+        there.node_name = spec.node_name
+        if not labels:
+            there.labels_key = ()
+        if not spec.volumes:
+            there.volumes = None
+        there.nominated_node_name = self.nominated_node_name
+        there.start_time = self.start_time
+        there.scheduler_name = self.scheduler_name
+        there.priority = self.priority
+        there.node_selector = self.node_selector
+        there.node_affinity = self.node_affinity
+        there.has_pod_affinity = self.has_pod_affinity
+        there.tolerations = self.tolerations
+        there.requests = self.requests
+        there.requests_key = self.requests_key
+        there.non_zero_requests = self.non_zero_requests
+        there.non_zero_requests_key = self.non_zero_requests_key
+        there.non_zero_added = self.non_zero_added
+        there.has_claims = self.has_claims
+        there.may_use_devices = self.may_use_devices
+        there.may_need_features = self.may_need_features
+        there.container_count = self.container_count
+        there.images = self.images
+        there.host_ports = self.host_ports
+        return there
+
     def on(self, node: str) -> PodInfo:
         """Return the pod as if it were on that node."""
         there = PodInfo.__new__(PodInfo)

@@ -53,7 +53,7 @@ spec:
 PODS = "name,gpu,submit,runs\na,6,0,5\nb,6,0,9\nc,5,1,5\nd,4,2,1\n"
 
 
-def written(folder: Path, **changes: Any) -> str:
+def written(folder: Path, pods: str = PODS, **changes: Any) -> str:
     """Write the experiment, with other values in its spec; None takes one out."""
     document = yaml.safe_load(EXPERIMENT)
     for key, value in changes.items():
@@ -65,7 +65,7 @@ def written(folder: Path, **changes: Any) -> str:
         if value is None:
             del inside[last]
     (folder / "policy.yaml").write_text(POLICY)
-    (folder / "pods.csv").write_text(PODS)
+    (folder / "pods.csv").write_text(pods)
     (folder / "experiment.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
     return str(folder / "experiment.yaml")
 
@@ -98,6 +98,30 @@ def test_pods_with_one_attempt_get_devices(tmp_path: Path) -> None:
         ("default/c", "", ""),
         ("default/d", "0", ""),
     ]
+
+
+STEP = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Step}
+spec:
+  reserve: {expression: "true"}
+"""
+
+
+def test_devices_are_the_same_when_a_plugin_may_reject_a_pod_later(tmp_path: Path) -> None:
+    """Pods get what they get where a chosen node is final, also equal pods and those that fail."""
+    pods = ["name,gpu,submit,runs", *(f"p{i},{(3, 5, 3, 6, 1)[i % 5]},0,9" for i in range(8))]
+    found = []
+    for number, policies in enumerate((["policy.yaml"], ["policy.yaml", "step.yaml"])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "step.yaml").write_text(STEP)
+        changes: dict[str, Any] = {"workload__arrivals": {}, "workload__retry": "Backoff"}
+        changes["variants__0__policies"] = policies
+        found.append(pods_of(folder, pods="\n".join(pods), **changes))
+    assert found[0] == found[1]
+    assert [one[1] for one in found[0]] == ["0", "0", "1", "1", "0", "", "", ""]
 
 
 @pytest.mark.parametrize(

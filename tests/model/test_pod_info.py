@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy_sched.model.meta import Container, HostPort, Toleration
+from policy_sched.model.meta import Container, HostPort, ObjectMeta, Toleration
 from policy_sched.model.pod import Pod
+from policy_sched.model.pod_group import LABEL as GROUP
 from policy_sched.model.pod_info import (
     FIELDS,
     PodInfo,
@@ -272,3 +273,18 @@ def test_a_running_pod(value: dict[str, Any]) -> None:
     assert {name for name in FIELDS if getattr(there, name) != getattr(anew, name)} == set()
     assert (there.node_name, there.nominated_node_name) == ("other", "")
     assert there.start_time == time // 1000 * 1000
+
+
+@pytest.mark.parametrize("spec", [FULL["spec"], {}])
+@pytest.mark.parametrize("metadata", [FULL["metadata"], {"name": "x", "labels": {GROUP: "g"}}])
+def test_a_pod_of_the_same_spec(spec: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """What follows from the spec is taken over, and the rest is the pod's own."""
+    first = PodInfo.of(msgspec.convert({"metadata": {"name": "first"}, "spec": spec}, Pod))
+    first.node_name = "set by the cache"
+    pod = msgspec.structs.replace(first.pod, metadata=msgspec.convert(metadata, ObjectMeta))
+    found, anew = first.like(pod), PodInfo.of(pod)
+    assert {name for name in FIELDS if getattr(found, name) != getattr(anew, name)} == set()
+    assert found.pod is pod
+    for name in PodInfo.__slots__:
+        if name != "pending_form":
+            assert getattr(found, name) == getattr(anew, name)

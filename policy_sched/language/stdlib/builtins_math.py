@@ -73,6 +73,8 @@ maybe = _maybe
 
 def int_of_text(text: str) -> int:
     """Read a decimal int64; fault: conversion."""
+    if text.isdigit() and text.isascii() and len(text) < _INT_DIGITS:
+        return int(text)
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         raise Fault(CONVERSION)
