@@ -61,6 +61,8 @@ class FewRows:
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
             return None
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
+        if entry.nominated is not None and _concern_nominated_pods(entry, rows):
+            return self._patch_rejected(entry, pod, functions, rows, start)
         answers = functions.rejections(pod, rows, entry.first)
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
@@ -92,8 +94,8 @@ class FewRows:
 
     def _functions_of(self, entry: Entry) -> RowFunctions | None:
         """Return what updates a few rows; None where plugins run one by one."""
-        if entry.nominated is not None:
-            return None
+        if entry.nominated is not None and (entry.wide or entry.wide_scores):
+            return None  # they see the nominated pods of other rows
         filtering, scoring = entry.result.filtering, entry.result.scoring
         key = filtering.skipped, None if scoring is None else scoring.skipped
         if key not in self._functions:
@@ -103,6 +105,22 @@ class FewRows:
                 scores = [one.hook for one in entry.moving_scores]
             self._functions[key] = self._made.of(moving, scores)
         return self._functions[key]
+
+    def _patch_rejected(
+        self, entry: Entry, pod: PodInfo, functions: RowFunctions, rows: list[int], start: float
+    ) -> bool | None:
+        """Do as `patch` for rows with nominated pods; None unless no row at all was feasible."""
+        if entry.result.scoring is not None:
+            return None
+        entry.override({}, rows)
+        answers = functions.rejections(pod, rows, entry.first)
+        if answers is None or (answers and entry.put_rejections(rows, answers) is None):
+            return None
+        self._passes.override(entry, pod, rows)
+        self._runner.ended("filter", Code.SUCCESS, start)
+        if entry.result.filtering.any_feasible():
+            self._passes.score_all(entry, pod)
+        return entry.result.broken is None
 
     def _moved(self, entry: Entry, pod: PodInfo, moves: Moves) -> bool | None:
         """Prepare the totals of rows that have become feasible, or are no longer.
@@ -254,3 +272,11 @@ class FewRows:
     def _shut(self, entry: Entry, rows: NDArray[np.intp]) -> None:
         entry.total[rows] = -1
         entry.ranking.changed(rows.tolist() if rows.size <= FEW_ROWS else None)
+
+
+def _concern_nominated_pods(entry: Entry, rows: list[int]) -> bool:
+    """Return whether there are nominated pods on one of the rows, or it was rejected for some."""
+    overrides, nominated = entry.overrides, entry.nominated
+    if any(row in overrides for row in rows):
+        return True
+    return nominated is not None and bool(nominated.on(rows))

@@ -85,7 +85,7 @@ class Passes:
         entry = self._filter_all(state, pod, key, nominated, busy, part)
         if entry.result.rejection is None:
             if nominated is not None:
-                self._override(entry, pod)
+                self.override(entry, pod)
             self.score_all(entry, pod, busy, part)
             if key is not None and self._parts is not None and (part is None or not part.scores):
                 self._parts.learn(key, entry, pod)
@@ -173,7 +173,7 @@ class Passes:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict
 
-    def _override(self, entry: Entry, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
+    def override(self, entry: Entry, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
         """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
         nominated = entry.nominated
         assert nominated is not None, "the pod gives way to nominated pods"
@@ -446,7 +446,7 @@ class Passes:
         before = entry.first == FEASIBLE
         everywhere = runner.measure("filter", self._patch_filters, entry, pod, touched)
         if entry.nominated is not None:
-            self._override(entry, pod, None if everywhere else rows)
+            self.override(entry, pod, None if everywhere else rows)
         if everywhere:
             changed = before != (entry.first == FEASIBLE)
             changed[touched] = True
