@@ -55,7 +55,7 @@ class FewRows:
 
         None if that is up to `Passes.patch`.
         """
-        functions, runner, passes = entry.row_functions, self._runner, self._passes
+        functions, runner = entry.row_functions, self._runner
         if functions is UNKNOWN:
             functions = entry.row_functions = self._functions_of(entry)
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
@@ -63,6 +63,12 @@ class FewRows:
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
         if entry.nominated is not None and _concern_nominated_pods(entry, rows):
             return self._patch_rejected(entry, pod, functions, rows, start)
+        return self._patch(entry, pod, functions, rows, start)
+
+    def _patch(
+        self, entry: Entry, pod: PodInfo, functions: RowFunctions, rows: list[int], start: float
+    ) -> bool | None:
+        runner, passes = self._runner, self._passes
         answers = functions.rejections(pod, rows, entry.first)
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
