@@ -252,6 +252,9 @@ class SchedulingQueue:
     def flush(self) -> None:
         """Do what is due now: end backoffs, retry by time, and sweep the pool of waiting pods."""
         now = self._clock()
+        if len(self._active) == len(self.by_uid):
+            self._swept = now // self.timing.sweep
+            return  # every pod is ready
         end = self._backoff.next_end()
         if end is not None and end <= now:
             self.flush_backoff()

@@ -128,6 +128,17 @@ def pod_runs(scheduler: Scheduler, pod: PodInfo) -> None:
     scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
 
 
+def pod_ended(scheduler: Scheduler, pod: PodInfo) -> None:
+    """A pod that runs, as `pod_runs` or `pod_seen` took it in the last time, has ended.
+
+    It does what `pod_gone` does for such a pod: it waits for nothing.
+    """
+    scheduler.cache.remove_pod(pod)
+    if pod.pod_group:
+        scheduler.handle.groups.gone(pod.uid)
+    scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+
+
 def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 

@@ -15,11 +15,11 @@ and every pending pod has had another attempt.
 
 from __future__ import annotations
 
-import heapq
+import gc
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
@@ -43,11 +43,12 @@ from policy_sched.scheduler import (
     free_claims,
     make_claims,
     node_seen,
-    pod_gone,
+    pod_ended,
     pod_runs,
     pod_seen,
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
+from policy_sched.simulate.future_events import FutureEvents, Kind
 from policy_sched.simulate.one_shot import (
     VirtualClient,
     VirtualClock,
@@ -71,60 +72,13 @@ from policy_sched.simulate.timeline_result import (
 GRACE_SECONDS: Final = 30
 #: How long pods may wait after the last event, beyond the time after which each is retried.
 AFTERTHOUGHT: Final = 60 * SECOND
+#: New objects after which Python looks for cycles.
+NEW_OBJECTS: Final = 1_000_000
 
 Retry: TypeAlias = Literal["Backoff", "AtOnce"]
 """When a pod that fitted nowhere is tried again: after a backoff and the events that may help it,
 as in a cluster; or whenever something happens, without a backoff.
 """
-
-
-class _Kind(IntEnum):
-    """Kinds of future events, in the order in which they are applied at one instant."""
-
-    END = 0
-    NODE = 1
-    POD = 2
-
-
-_Event: TypeAlias = tuple[int, _Kind, int, Any]
-"""When, what kind, the number in the order in which events became known, and of what."""
-
-
-class _Events:
-    """The known future events; those of one instant are in the order of their kinds.
-
-    Those that are known at first are sorted once: they are many, and those that a run adds are few
-    at a time, in a heap.
-    """
-
-    def __init__(self) -> None:
-        self._first: list[_Event] = []
-        self._heap: list[_Event] = []
-        self._number = 0
-
-    def add(self, at: int, kind: _Kind, what: ApiObject | str) -> None:
-        """Add an event."""
-        self._number += 1
-        heapq.heappush(self._heap, (at, kind, self._number, what))
-
-    def put_in_order(self) -> None:
-        """Sort the events that were added up to now."""
-        self._first = sorted([*self._first, *self._heap], reverse=True)
-        self._heap = []
-
-    def next_time(self) -> int | None:
-        """Return when the next event takes place; None if there is none."""
-        first, heap = self._first, self._heap
-        if first and (not heap or first[-1][0] <= heap[0][0]):
-            return first[-1][0]
-        return heap[0][0] if heap else None
-
-    def take(self, now: int) -> _Event | None:
-        """Take out the next event that takes place up to ``now``; None if there is none."""
-        first, heap = self._first, self._heap
-        if first and (not heap or first[-1] < heap[0]):
-            return first.pop() if first[-1][0] <= now else None
-        return heapq.heappop(heap) if heap and heap[0][0] <= now else None
 
 
 def play(
@@ -183,7 +137,7 @@ class Timeline:
         self._retries = Retries(self._scheduler) if retry == "AtOnce" else None
         self._client.objects = self._scheduler.handle.objects
         self._advance = advance
-        self._events = _Events()
+        self._events = FutureEvents()
         self._last = self._start
         self._lives: dict[str, PodTimeline] = {}
         self._arrived: list[PodInfo] = []
@@ -205,7 +159,7 @@ class Timeline:
             if isinstance(one, Node):
                 since = nanoseconds(one.metadata.creation_timestamp)
                 if since > self._start:
-                    self._expect(since, _Kind.NODE, one)
+                    self._expect(since, Kind.NODE, one)
                 else:
                     self._scheduler.cache.add_node(one)
             elif isinstance(one, Namespace):
@@ -216,11 +170,11 @@ class Timeline:
                     self._scheduler.cache.add_pod(info)
                     self._runs(info, info.start_time or self._start, one)
                 else:
-                    self._expect(nanoseconds(one.metadata.creation_timestamp), _Kind.POD, one)
+                    self._expect(nanoseconds(one.metadata.creation_timestamp), Kind.POD, one)
         self._events.put_in_order()
         self._note_allocatable()
 
-    def _expect(self, at: int, kind: _Kind, what: ApiObject | str) -> None:
+    def _expect(self, at: int, kind: Kind, what: ApiObject | str) -> None:
         """Add a future event; one in the past takes place at the start."""
         now = self._clock.ns
         self._events.add(max(now, at), kind, what)
@@ -252,6 +206,10 @@ class Timeline:
 
         ``stops`` is called after each instant at which something happened, and ends the run.
         """
+        with _few_collections():
+            self._run(until, stops)
+
+    def _run(self, until: int | None, stops: Callable[[Timeline], bool] | None) -> None:
         events, queued = self._events, self._scheduler.queue.by_uid
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
@@ -284,11 +242,11 @@ class Timeline:
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
-    def _happens(self, kind: _Kind, what: Any) -> None:
+    def _happens(self, kind: Kind, what: Any) -> None:
         self._last = self._clock.ns
-        if kind is _Kind.END:
+        if kind is Kind.END:
             self._ends(what)
-        elif kind is _Kind.POD:
+        elif kind is Kind.POD:
             self._arrives(what)
         else:
             node_seen(self._scheduler, what)
@@ -307,7 +265,7 @@ class Timeline:
         info = self._running.pop(uid, None)
         if info is None:
             return
-        pod_gone(self._scheduler, info)
+        pod_ended(self._scheduler, info)
         free_claims(self._scheduler, info)
         self._uses(info, -1)
         life = self._lives.get(uid)
@@ -382,7 +340,7 @@ class Timeline:
         self._uses(info, 1)
         duration = pod.metadata.annotations.get(DURATION_ANNOTATION)
         if duration is not None:
-            self._expect(since + nanoseconds_of(duration), _Kind.END, info.uid)
+            self._expect(since + nanoseconds_of(duration), Kind.END, info.uid)
 
     def _uses(self, info: PodInfo, sign: int) -> None:
         """Count what a pod uses that starts (``sign`` 1) or ends (-1)."""
@@ -400,7 +358,7 @@ class Timeline:
         now = self._clock.ns
         grace = info.pod.spec.termination_grace_period_seconds
         until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
-        self._expect(until, _Kind.END, info.uid)
+        self._expect(until, Kind.END, info.uid)
         info = self._running[victim.uid] = PodInfo.of(leaving_form(info.pod, now))
         pod_seen(self._scheduler, info)
         self.evicted += 1
@@ -410,7 +368,7 @@ class Timeline:
         owner = next((o for o in info.pod.metadata.owner_references if o.controller), None)
         if owner is not None:
             back = until if owner.kind == "StatefulSet" else now
-            self._expect(back, _Kind.POD, next_form(info.pod, self._next_name(info), back))
+            self._expect(back, Kind.POD, next_form(info.pod, self._next_name(info), back))
 
     def _next_name(self, info: PodInfo) -> str:
         origin = self._origins.get(info.uid, info.name)
@@ -460,6 +418,17 @@ class Timeline:
             seconds=seconds,
             policies=self._application.report(self._arrived),
         )
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let Python look for cycles seldom in the context: pods make none, and live to the end."""
+    before = gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def waits(one: ApiObject) -> bool:

@@ -18,8 +18,7 @@ from policy_sched.report import Document, table
 from policy_sched.simulate.report import Applied, policy_document, policy_lines
 
 
-@dataclass(slots=True)
-class PodTimeline:
+class PodTimeline(msgspec.Struct, gc=False):
     """One pod; times are nanoseconds since 1970, None for events that did not happen.
 
     ``attempts``: the number of attempts; ``message``: why the last one failed.

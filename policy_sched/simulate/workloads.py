@@ -129,6 +129,8 @@ def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
     ExpansionError.
     """
     given = list(objects)
+    if not any(isinstance(one, Workload) for one in given):
+        return given
     most = len(given) + MOST_PODS
     known = _Expansion(given)
     expanded: list[ApiObject] = []
