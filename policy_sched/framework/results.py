@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -241,6 +241,32 @@ class PodKey(msgspec.Struct, frozen=True, eq=False):
         return None
 
 
+class Fusable(Protocol):
+    """The filter and the score of a plugin of scope NODE, which may be fused with others.
+
+    ``filters``, ``scores``: whether its filter, and its score, can be.
+    """
+
+    filters: bool
+    scores: bool
+
+    def fused(self, filters: Sequence[Fusable], scores: Sequence[Fusable]) -> Fused | None:
+        """Return the filters of some plugins and the scores of some as one; None if they are not.
+
+        It is called of any of them.
+        """
+
+
+class Fused(Protocol):
+    """The filters and scores of some plugins as one; they give the plugins' own answers."""
+
+    def filter(self, pod: PodInfo) -> Sequence[FilterResult] | None:
+        """Return the results of the filters for all rows; None if they must run one by one."""
+
+    def score(self, pod: PodInfo) -> Sequence[RawScores] | None:
+        """Return the raw scores of all rows; None if the plugins must run one by one."""
+
+
 class Signature(msgspec.Struct, frozen=True):
     """A plugin's promise: pods with equal ``fields`` get equal answers on equal nodes.
 
@@ -273,6 +299,8 @@ class Signature(msgspec.Struct, frozen=True):
     """The plugin's filter and score of one row, where they are functions of the pod and the row."""
     row_filter_over: Callable[[NodeView], RowRule | None] | None = None
     """Returns ``row_filter`` over another view of the nodes; None where it can end the attempt."""
+    fusable: Fusable | None = None
+    """The plugin's filter and score, where they can be fused with those of others."""
     gates: Callable[[PodInfo], bool] | None = None
     """Returns False for pods that PreEnqueue lets in whatever the cluster holds, so that it need
     not run. Without it PreEnqueue runs for every pod."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from policy_sched.framework import Code, Codes, CycleState, Describe, RawScores, Scope, Scores
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
+from policy_sched.framework.evaluate.plugin_sets import Filters
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
@@ -52,7 +53,8 @@ _NO_STAMPS: Final = array("q")
 class Entry:
     """An evaluation, and the arrays behind it, which only the Evaluator writes.
 
-    ``fixed``: int16, shape (n,), rows that no filter looks at. ``moving``: the filters that read
+    ``fixed``: int16, shape (n,), rows that no filter looks at. ``filters``: those that
+    take part, None where they are not known. ``moving``: the filters that read
     more than static fields; ``wide``: those of them that read more than the row. ``moving_scores``:
     the score plugins of scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and
     ``wide_pre_score``: the plugins whose answer there may depend on the whole cluster.
@@ -72,6 +74,7 @@ class Entry:
         "codes",
         "describes",
         "fatal",
+        "filters",
         "first",
         "fixed",
         "moving",
@@ -107,6 +110,7 @@ class Entry:
         self.describes: list[Describe] = []
         self.fatal: dict[int, tuple[frozenset[int], bool]] = {}
         self.overrides: dict[int, Override] = {}
+        self.filters: Filters | None = None
         self.scopes: list[Scope] = []
         self.moving: list[int] = []
         self.wide: list[int] = []

@@ -47,7 +47,7 @@ from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
 from policy_sched.framework.evaluate.few_rows import FewRows
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
-from policy_sched.framework.evaluate.passes import Passes
+from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
@@ -112,7 +112,7 @@ class Evaluator:
         self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
-        self._passes = Passes(runner, table, cached=cached)
+        self._passes = Patches(runner, table, cached=cached)
         self._few_rows = FewRows(runner, self._passes)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:

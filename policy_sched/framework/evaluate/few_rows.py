@@ -11,7 +11,7 @@ differ are shut or opened:
 - A row can be opened where its raw scores are known (``Entry.outdated``), and those that are
   normalised are equal on all rows.
 
-`Passes.patch` does all that does not go this way.
+`Patches.patch` does all that does not go this way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Feasible, Scope, Scores
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, Moves
-from policy_sched.framework.evaluate.passes import Passes
+from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.results import FEASIBLE
 from policy_sched.framework.evaluate.row_functions import Answer, RowFunctionCache, RowFunctions
 from policy_sched.framework.runtime import Runner
@@ -42,7 +42,7 @@ _ALL_STAY: Final = ()
 class FewRows:
     """Updates entries of one pipeline."""
 
-    def __init__(self, runner: Runner, passes: Passes) -> None:
+    def __init__(self, runner: Runner, passes: Patches) -> None:
         self._runner = runner
         self._passes = passes
         self._made = RowFunctionCache(runner)
@@ -53,7 +53,7 @@ class FewRows:
     def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
         """Update the entry after a change of ``rows``; False if it must be made anew.
 
-        None if that is up to `Passes.patch`.
+        None if that is up to `Patches.patch`.
         """
         functions, runner = entry.row_functions, self._runner
         if functions is UNKNOWN:
@@ -171,7 +171,7 @@ class FewRows:
 
         ``answers``: of the filters that read no more than the row. None if a plugin has to say
         more, and where there are filters of the whole cluster, if one of the others rejects a row,
-        or the rows that they open and shut are up to `Passes.patch`. For the rows that are shut,
+        or the rows that they open and shut are up to `Patches.patch`. For the rows that are shut,
         None says that other rows are feasible as before.
         """
         if answers is None:

@@ -1,4 +1,4 @@
-"""Passes: runs filter and score plugins over rows, all of them or those that changed.
+"""Passes: runs filter and score plugins over all rows; patches.py does for those that changed.
 
 The results are written into an `Entry`; whether a pass is needed at all is up to the Evaluator,
 whose table of changes says which one.
@@ -6,8 +6,8 @@ whose table of changes says which one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,17 +21,16 @@ from policy_sched.framework import (
     CycleState,
     Feasible,
     FilterResult,
-    PreFilterResult,
     RawScores,
     Rows,
     Scope,
     Scores,
-    Status,
 )
 from policy_sched.framework.evaluate.caches import StaticResultCache
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
+from policy_sched.framework.evaluate.fused_plugins import FusedPlugins
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
-from policy_sched.framework.evaluate.plugin_sets import NONE, Busy, PluginSets
+from policy_sched.framework.evaluate.plugin_sets import NONE, Busy, Filters, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
@@ -59,10 +58,11 @@ class Passes:
     """The plugins of one pipeline over one node table; results are cached if ``cached``."""
 
     def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
-        self._runner = runner
+        self.runner = runner
         self._table = table
         self._static_results = StaticResultCache(runner, table, kept=cached)
         self._sets = PluginSets(runner)
+        self._fused = FusedPlugins(runner) if cached else None
         self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
@@ -100,7 +100,7 @@ class Passes:
         busy: Busy,
         part: StaticPart | None,
     ) -> Entry:
-        runner, table = self._runner, self._table
+        runner, table = self.runner, self._table
         version = table.journal.version
         hooks = busy.pre_filter if part is None else busy.moving_pre_filter
         found = runner.run("pre_filter", state, pod, hooks=hooks)
@@ -124,9 +124,9 @@ class Passes:
         entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score
         entry.scopes, entry.moving, entry.wide = filters.scopes, filters.moving, filters.wide
         if base is not None:
-            runner.measure("filter", self._ask_moving_filters, entry, pod, base.last)
+            runner.measure("filter", self._ask_moving_filters, entry, pod, base.last, filters)
         elif not rejected:
-            runner.measure("filter", self._ask_filters, entry, pod, rows)
+            runner.measure("filter", self._ask_filters, entry, pod, rows, filters)
         return entry
 
     def _fixed(self, named: Rows, *, rejected: bool) -> Codes:
@@ -140,34 +140,47 @@ class Passes:
             fixed[outside] = OUTSIDE
         return fixed
 
-    def _ask_moving_filters(self, entry: Entry, pod: PodInfo, last: int) -> None:
+    def _ask_moving_filters(self, entry: Entry, pod: PodInfo, last: int, filters: Filters) -> None:
         """Run the filters that a static part has no answers of."""
-        plugins, state = entry.result.filtering.plugins, entry.result.state
+        plugins, state = filters.plugins, entry.result.state
+        fused = self._fused_filters(entry, pod, filters)
         for index in entry.moving:
-            verdict = self._ask_filter(plugins[index], state, pod, None)
+            hook = plugins[index]
+            verdict = fused.get(hook.plugin) or self.ask_filter(hook, state, pod, None)
             entry.describes[index] = verdict.describe
             if verdict.fatal:
                 entry.fatal[index] = verdict.fatal, verdict.names_node
             if verdict.codes is not None:
-                codes = _of_all_rows(verdict.codes, None, len(entry.fixed))
+                codes = of_all_rows(verdict.codes, None, len(entry.fixed))
                 assert codes is not None, "the filter rejects rows"
                 entry.reject(index, codes, last)
                 last = max(last, index + 1)
 
-    def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> None:
-        for index, hook in enumerate(entry.result.filtering.plugins):
-            verdict = self._ask_filter(hook, entry.result.state, pod, rows)
-            entry.codes.append(_of_all_rows(verdict.codes, rows, len(entry.fixed)))
+    def _fused_filters(
+        self, entry: Entry, pod: PodInfo, filters: Filters
+    ) -> Mapping[str, FilterResult]:
+        """Return the results of the filters that run as one, for all rows; none are left out."""
+        if self._fused is None:
+            return {}
+        entry.filters = filters
+        return self._fused.filter(filters, self._sets.scorers(NONE), pod)
+
+    def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows, filters: Filters) -> None:
+        fused = self._fused_filters(entry, pod, filters) if rows is None else {}
+        for index, hook in enumerate(filters.plugins):
+            verdict = fused.get(hook.plugin) or self.ask_filter(hook, entry.result.state, pod, rows)
+            entry.codes.append(of_all_rows(verdict.codes, rows, len(entry.fixed)))
             entry.describes.append(verdict.describe)
             if verdict.fatal:
                 entry.fatal[index] = verdict.fatal, verdict.names_node
         entry.combine()
 
-    def _ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    def ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+        """Return a filter's result for some rows, or all (None). PluginError if it breaks."""
         verdict: FilterResult = (
             self._static_results.call("filter", hook, state, pod, self._table)
             if rows is None
-            else self._runner.call("filter", hook, state, pod, rows, self._table)
+            else self.runner.call("filter", hook, state, pod, rows, self._table)
         )
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
@@ -234,7 +247,7 @@ class Passes:
         busy: Busy,
         static: StaticScores | None,
     ) -> None:
-        runner, state = self._runner, entry.result.state
+        runner, state = self.runner, entry.result.state
         state.write(Feasible(feasible))
         hooks = busy.hooks["pre_score"] if static is None else busy.moving_pre_score
         found = runner.run("pre_score", state, pod, hooks=hooks)
@@ -246,12 +259,13 @@ class Passes:
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
         known = {} if static is None else static.plugins
         scorers = self._sets.scorers(skipped)
-        plugins = tuple([known.get(one.hook.plugin) or PluginScores(one) for one in scorers])
+        own = scorers.plugins
+        plugins = tuple([known.get(one.hook.plugin) or PluginScores(one) for one in own])
         entry.moving_scores = [one for one in plugins if one.facts.scope is Scope.NODE]
         entry.wide_scores = [one for one in plugins if one.facts.scope > Scope.NODE]
         entry.row_functions = UNKNOWN
         if static is not None and static.hold(entry.first, feasible.size):
-            args = (entry, plugins, pod, feasible, static.total)
+            args = (entry, scorers, plugins, pod, feasible, static.total)
             entry.total = runner.measure("score", self._ask_moving_scores, *args)
             entry.ranking = Ranking(entry.total)
             scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
@@ -263,11 +277,12 @@ class Passes:
         entry.result = replace(entry.result, scoring=scoring)
         if static is not None:
             entry.own_scores()
-        runner.measure("score", self._ask_scores, entry, pod, feasible)
+        runner.measure("score", self._ask_scores, entry, scorers, pod, feasible)
 
     def _ask_moving_scores(
         self,
         entry: Entry,
+        scorers: Scorers,
         plugins: tuple[PluginScores, ...],
         pod: PodInfo,
         feasible: NDArray[np.intp],
@@ -279,13 +294,18 @@ class Passes:
         """
         state, n = entry.result.state, len(entry.fixed)
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
+        fused = self._fused_scores(entry, scorers, pod, rows)
         added = False
         for plugin in plugins:
             if plugin.facts.scope is Scope.STATIC:
                 continue
-            own = feasible if plugin.facts.metered and feasible.size < n else rows
-            self._ask_score(plugin, state, pod, own, n)
-            self._normalize(entry, plugin, pod, feasible)
+            raw = fused.get(plugin.hook.plugin)
+            if raw is None:
+                own = feasible if plugin.facts.metered and feasible.size < n else rows
+                self.ask_score(plugin, state, pod, own, n)
+            else:
+                plugin.raw, plugin.shared, plugin.whole = raw, True, True
+            self.normalize(entry, plugin, pod, feasible)
             total = np.add(total, plugin.weighted(), out=total if added else None)
             added = True
         if not added:
@@ -294,31 +314,47 @@ class Passes:
             total[entry.first != FEASIBLE] = -1
         return total
 
-    def _ask_scores(self, entry: Entry, pod: PodInfo, feasible: NDArray[np.intp]) -> None:
+    def _fused_scores(
+        self, entry: Entry, scorers: Scorers, pod: PodInfo, rows: Rows
+    ) -> Mapping[str, RawScores]:
+        """Return the scores of the plugins that run as one; none of them for a part of all rows."""
+        if rows is not None or self._fused is None or entry.filters is None:
+            return {}
+        return self._fused.score(entry.filters, scorers, pod)
+
+    def _ask_scores(
+        self, entry: Entry, scorers: Scorers, pod: PodInfo, feasible: NDArray[np.intp]
+    ) -> None:
         scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
         assert scoring is not None, "it is being made"
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
+        fused = self._fused_scores(entry, scorers, pod, rows)
         for plugin in scoring.plugins:
             own = feasible if plugin.facts.metered and feasible.size < n else rows
-            if not plugin.whole:
-                self._ask_score(plugin, state, pod, own, n)
-            self._normalize(entry, plugin, pod, feasible)
+            raw = fused.get(plugin.hook.plugin)
+            if raw is not None:
+                plugin.raw, plugin.shared, plugin.whole = raw, True, True
+                plugin.known_flat = None
+            elif not plugin.whole:
+                self.ask_score(plugin, state, pod, own, n)
+            self.normalize(entry, plugin, pod, feasible)
         entry.add_up(feasible)
 
-    def _ask_score(
+    def ask_score(
         self, plugin: PluginScores, state: CycleState, pod: PodInfo, rows: Rows, n: int
     ) -> None:
+        """Write a plugin's raw scores of some rows, or of all (None)."""
         plugin.known_flat = None
         if rows is None:
             plugin.raw = self._static_results.call("score", plugin.hook, state, pod)
             plugin.shared = plugin.whole = True
             return
-        fresh: RawScores = self._runner.call("score", plugin.hook, state, pod, rows)
+        fresh: RawScores = self.runner.call("score", plugin.hook, state, pod, rows)
         dtype = np.int64 if plugin.facts.normalizer is None else fresh.dtype
         plugin.raw, plugin.shared, plugin.whole = np.zeros(n, dtype), False, rows.size == n
         plugin.raw[rows] = fresh
 
-    def _normalize(
+    def normalize(
         self,
         entry: Entry,
         plugin: PluginScores,
@@ -342,7 +378,7 @@ class Passes:
             known = state.read(Feasible)
             if known is None or not known.holds(feasible):
                 state.write(Feasible(feasible))
-            scores = self._runner.call("normalize_score", facts.normalizer, state, pod, scores)
+            scores = self.runner.call("normalize_score", facts.normalizer, state, pod, scores)
             if scores is plugin.normalized and not (moved or scores.flags.writeable):
                 return
             plugin.normalized = scores
@@ -356,226 +392,8 @@ class Passes:
             if not flat:
                 plugin.part[feasible] = scores * plugin.hook.weight
 
-    # Changed rows.
 
-    def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreFilter of plugins that read the whole cluster; False if an answer changed."""
-        runner, hooks = self._runner, entry.wide_pre_filter
-        filtering = entry.result.filtering
-        answers = runner.call_all("pre_filter", hooks, entry.result.state, pod)
-        for hook, answer in zip(hooks, answers, strict=True):
-            result = cast("PreFilterResult", answer)
-            code, skipped = result.status.code, hook.plugin in filtering.skipped
-            if code is not (Code.SKIP if skipped else Code.SUCCESS):
-                return False
-            if result.node_names is not None or hook.plugin in filtering.narrowing:
-                return False
-        return True
-
-    def pre_score_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreScore of plugins that read the whole cluster; False if an answer changed.
-
-        The state has the feasible rows.
-        """
-        runner, state, hooks = self._runner, entry.result.state, entry.wide_pre_score
-        scoring = entry.result.scoring
-        skipped = NONE if scoring is None else scoring.skipped or NONE
-        answers = runner.call_all("pre_score", hooks, state, pod)
-        for hook, answer in zip(hooks, answers, strict=True):
-            expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
-            if cast("Status", answer).code is not expected:
-                return False
-        return True
-
-    def filter_wide(self, entry: Entry, pod: PodInfo) -> NDArray[np.intp] | None:
-        """Run the filters that read the whole cluster; return the rows whose codes differ."""
-        filtering, state = entry.result.filtering, entry.result.state
-        changed: NDArray[np.intp] | None = None
-        for index in entry.wide:
-            verdict = self._ask_filter(filtering.plugins[index], state, pod, None)
-            fresh, kept = verdict.codes, entry.codes[index]
-            if fresh is kept and (fresh is None or not fresh.flags.writeable):
-                continue
-            self._put_verdict(entry, index, verdict)
-            if kept is None or fresh is None:
-                differs = kept if fresh is None else fresh
-            else:
-                differs = kept != fresh
-            if differs is not None:
-                (rows,) = differs.nonzero()
-                changed = rows if changed is None else np.union1d(changed, rows)
-        return changed
-
-    def _put_verdict(self, entry: Entry, index: int, verdict: FilterResult) -> None:
-        """Write a filter's codes of all rows."""
-        if verdict.codes is not None:
-            entry.describes[index] = verdict.describe
-            if verdict.fatal:
-                entry.fatal[index] = verdict.fatal, verdict.names_node
-        entry.codes[index] = _of_all_rows(verdict.codes, None, len(entry.fixed))
-
-    def score_again(self, entry: Entry, plugin: PluginScores, pod: PodInfo, *, moved: bool) -> bool:
-        """Run a normalised score plugin for all rows, and add what it changes to the total.
-
-        False if it may have written to the array that it returned before. ``moved``: whether other
-        rows than before are feasible; the state has them. The totals of rows that are not any more
-        are wrong then.
-        """
-        before, raw, state = plugin.part, plugin.raw, entry.result.state
-        self._ask_score(plugin, state, pod, None, len(entry.fixed))
-        if plugin.raw is raw:
-            if raw.flags.writeable:
-                return False
-            if not (plugin.facts.by_row or moved):
-                return True
-        feasible = state.read(Feasible)
-        assert feasible is not None, "it is there from PreScore on"
-        self._normalize(entry, plugin, pod, feasible.rows, moved=moved)
-        after = plugin.part
-        if before is None or after is None:
-            return False
-        if after is not before:
-            entry.total += after - before
-            entry.ranking.forget()
-        return True
-
-    def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
-        """Update rows by calling the plugins; False if the pod must be evaluated anew."""
-        runner, filtering = self._runner, entry.result.filtering
-        touched = np.array(rows, np.intp)
-        before = entry.first == FEASIBLE
-        everywhere = runner.measure("filter", self._patch_filters, entry, pod, touched)
-        if entry.nominated is not None:
-            self.override(entry, pod, None if everywhere else rows)
-        if everywhere:
-            changed = before != (entry.first == FEASIBLE)
-            changed[touched] = True
-            touched = np.flatnonzero(changed)
-        scoring = entry.result.scoring
-        if scoring is None or scoring.skipped is None or not filtering.any_feasible():
-            self.score_all(entry, pod)
-            return entry.result.broken is None
-        return self.rescore(entry, pod, touched, before[touched])
-
-    def rescore(
-        self, entry: Entry, pod: PodInfo, touched: NDArray[np.intp], before: NDArray[np.bool_]
-    ) -> bool:
-        """Score filtered rows by calling the plugins; False if the pod must be evaluated anew.
-
-        ``before``: whether each row was feasible. The entry was scored before.
-        """
-        try:
-            entry.result.state.write(Feasible(first=entry.first))
-            if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod):
-                return False
-            self._runner.measure("score", self._patch_scores, entry, pod, touched, before)
-            entry.ranking.changed(touched.tolist())
-        except PluginError:
-            return False
-        return True
-
-    def _patch_filters(self, entry: Entry, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
-        """Run the moving filters again; return whether other rows may have changed, too."""
-        everywhere = False
-        filtering, state = entry.result.filtering, entry.result.state
-        for index in entry.moving:
-            near = entry.scopes[index] is Scope.NODE
-            verdict = self._ask_filter(
-                filtering.plugins[index], state, pod, touched if near else None
-            )
-            if near:
-                if verdict.codes is not None:
-                    entry.describes[index] = verdict.describe
-                    if verdict.fatal:
-                        entry.fatal[index] = verdict.fatal, verdict.names_node
-                entry.put_codes(index, touched, verdict.codes)
-            else:
-                self._put_verdict(entry, index, verdict)
-                everywhere = True
-        if everywhere:
-            entry.combine()
-            filtering.explanations.forget()
-        else:
-            entry.combine_rows(touched)
-            filtering.explanations.forget(touched.tolist())
-        return everywhere
-
-    def _patch_scores(
-        self,
-        entry: Entry,
-        pod: PodInfo,
-        touched: NDArray[np.intp],
-        before: NDArray[np.bool_],
-    ) -> None:
-        """Score touched rows again; ``before``: whether each of them was feasible."""
-        now = entry.first[touched] == FEASIBLE
-        entry.note_scored(touched[now], touched[~now])
-        if not entry.wide_scores and not (before != now).any():
-            self._patch_moving(entry, pod, touched if now.all() else touched[now])
-            return
-        if entry.borrowed:
-            entry.own_scores()
-        if not entry.wide_scores and entry.separate_rows:
-            self._patch_rows(entry, pod, touched[now], touched[now & ~before])
-            entry.total[touched[~now]] = -1
-        else:
-            self._patch_all(entry, pod, touched[now], touched[now & ~before])
-
-    def _patch_moving(self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]) -> None:
-        """Score feasible rows that stay feasible."""
-        if not rows.size:
-            return
-        runner, state, whole = self._runner, entry.result.state, False
-        for plugin in entry.moving_scores:
-            fresh: RawScores = runner.call("score", plugin.hook, state, pod, rows)
-            gain = entry.put_scores(plugin, rows, fresh)
-            if plugin.part is None:
-                entry.total[rows] += gain * plugin.hook.weight
-            elif plugin.facts.by_row or gain.any():
-                self._normalize(entry, plugin, pod, np.flatnonzero(entry.first == FEASIBLE))
-                whole = True
-        if whole:
-            entry.add_up(np.flatnonzero(entry.first == FEASIBLE))
-
-    def _patch_rows(
-        self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
-    ) -> None:
-        """Score feasible `rows`, of which `newly` were not feasible before; the others stay."""
-        scoring, state = entry.result.scoring, entry.result.state
-        assert scoring is not None, "it was scored before"
-        if not rows.size:
-            return
-        total = np.zeros(rows.size, np.int64)
-        for plugin in scoring.plugins:
-            searched = newly if plugin.facts.scope is Scope.STATIC else rows
-            if searched.size:
-                fresh = self._runner.call("score", plugin.hook, state, pod, searched)
-                entry.put_scores(plugin, searched, fresh)
-            total += plugin.raw[rows] * plugin.hook.weight
-        entry.total[rows] = total
-
-    def _patch_all(
-        self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
-    ) -> None:
-        """Score feasible `rows`, of which `newly` were not feasible before."""
-        scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
-        known = state.read(Feasible)
-        assert scoring is not None, "it was scored before"
-        assert known is not None, "it is there from PreScore on"
-        feasible = known.rows
-        for plugin in scoring.plugins:
-            if plugin.facts.scope > Scope.NODE:
-                self._ask_score(plugin, state, pod, None, n)
-            else:
-                searched = newly if plugin.facts.scope is Scope.STATIC else rows
-                if searched.size:
-                    fresh = self._runner.call("score", plugin.hook, state, pod, searched)
-                    entry.put_scores(plugin, searched, fresh)
-            self._normalize(entry, plugin, pod, feasible)
-        entry.add_up(feasible)
-
-
-def _of_all_rows(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
+def of_all_rows(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
     """Return the codes of `rows` as codes of all rows; the plugin's own only if it is read-only."""
     if codes is None or rows is None:
         return codes.copy() if codes is not None and codes.flags.writeable else codes

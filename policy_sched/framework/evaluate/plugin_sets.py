@@ -29,6 +29,12 @@ class Filters(msgspec.Struct, frozen=True, eq=False):
     dry_run: FilterDryRun
 
 
+class Scorers(msgspec.Struct, frozen=True, eq=False):
+    """The score plugins that are not skipped."""
+
+    plugins: tuple[ScorePlugin, ...]
+
+
 class Busy(msgspec.Struct, frozen=True, eq=False):
     """The hooks of the plugins that have anything to do with a pod.
 
@@ -64,7 +70,7 @@ class PluginSets:
             if plugin in filtering and signature.keys and not signature.fields and keys
         ]
         self._filters_by_skips: dict[tuple[frozenset[str], frozenset[str]], Filters] = {}
-        self._scorers_by_skips: dict[frozenset[str], tuple[ScorePlugin, ...]] = {}
+        self._scorers_by_skips: dict[frozenset[str], Scorers] = {}
         self._busy_by_idle: dict[frozenset[str], Busy] = {}
         self._busy_by_keys: dict[tuple[bool, ...], Busy] = {}
 
@@ -115,12 +121,13 @@ class PluginSets:
             self._filters_by_skips[skips, idle] = found
         return found
 
-    def scorers(self, skipped: frozenset[str]) -> tuple[ScorePlugin, ...]:
+    def scorers(self, skipped: frozenset[str]) -> Scorers:
         """Return the score plugins without those that skip."""
         found = self._scorers_by_skips.get(skipped)
         if found is None:
-            found = self._scorers_by_skips[skipped] = tuple(
+            plugins = tuple(
                 ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
                 for hook in self._runner.active("score", skipped)
             )
+            found = self._scorers_by_skips[skipped] = Scorers(plugins)
         return found

@@ -3,6 +3,7 @@
 For each program one scalar function (one row) and one vector function (many rows).
 """
 
+from policy_sched.language.codegen.fused import FusedFunctions, fuse
 from policy_sched.language.codegen.module import Functions, Program, generate
 from policy_sched.language.codegen.row_classes import ClassProgram, Marks, class_program
 from policy_sched.language.codegen.victims import (
@@ -15,12 +16,14 @@ from policy_sched.language.codegen.victims import (
 __all__ = [
     "ClassProgram",
     "Functions",
+    "FusedFunctions",
     "Marks",
     "Program",
     "Rows",
     "VictimProgram",
     "VictimScope",
     "class_program",
+    "fuse",
     "generate",
     "over_victims",
 ]

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
+from policy_sched.cluster.tables import NodeTable
 from policy_sched.language.codegen.emitter import FACTORY_ARGUMENTS, INDENT, ConstantPool, Emitter
 from policy_sched.language.ir import (
     NOTHING,
@@ -36,10 +37,12 @@ from policy_sched.language.ir import (
     PodInvariance,
     PodInvariants,
     Reassociation,
+    Recording,
     Shapes,
     cost_of,
     find_pod_invariants,
     placed_over_rows,
+    recorded,
 )
 from policy_sched.language.runtime import (
     ColumnGroup,
@@ -143,6 +146,8 @@ class Program(msgspec.Struct, frozen=True):
     """What a pass over all nodes costs."""
     kept: Cost = NOTHING
     """What it costs where columns are kept; that they are kept up to date not counted."""
+    recording: Recording | None = None
+    """What it computes, to fuse it with others; None where that is not possible."""
 
     @property
     def metered(self) -> bool:
@@ -159,14 +164,22 @@ class Program(msgspec.Struct, frozen=True):
             return Functions(scalar, plain)
         if not self.static and not self.dynamic:
             return Functions(scalar, vector)
-        whole, static_row, static_rows, dynamic_row, dynamic_rows = rest
-        static = ColumnGroup(
-            [MaterializedColumn(*one) for one in self.static], static_row, static_rows
+        whole, *rest = rest
+        return Functions(
+            scalar, vector, whole, materialized(table, self.static, self.dynamic, rest)
         )
-        dynamic = ColumnGroup(
-            [MaterializedColumn(*one) for one in self.dynamic], dynamic_row, dynamic_rows
-        )
-        return Functions(scalar, vector, whole, MaterializedColumns(table, static, dynamic))
+
+
+def materialized(
+    table: NodeTable, static: Columns, dynamic: Columns, functions: Sequence[RowFunction]
+) -> MaterializedColumns:
+    """Return kept columns, and what computes them: the functions that `Writer.kept` wrote."""
+    static_row, static_rows, dynamic_row, dynamic_rows = functions
+    return MaterializedColumns(
+        table,
+        ColumnGroup([MaterializedColumn(*one) for one in static], static_row, static_rows),
+        ColumnGroup([MaterializedColumn(*one) for one in dynamic], dynamic_row, dynamic_rows),
+    )
 
 
 def bind_factory(code: bytes, slots: ConstantPool, runtime: Runtime) -> Any:
@@ -238,13 +251,29 @@ class Writer:
         self._lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
         self._names.append(name)
 
+    def kept(
+        self, invariants: PodInvariants, limits: Mapping[Op, float]
+    ) -> tuple[Columns, Columns]:
+        """Write the functions that compute kept columns; return these, static ones first."""
+        both = ("static", invariants.static), ("dynamic", invariants.dynamic)
+        for name, ops in both if self._code else ():
+            self.function(f"{name}_row", "row", ops, rows=False)
+            self.function(f"{name}_rows", "rows, n", ops, rows=True)
+        return _columns(invariants.static, limits), _columns(invariants.dynamic, limits)
+
     def text(self) -> str:
         """Return the text of the factory."""
         given = ", ".join([*FACTORY_ARGUMENTS, *self.slots.columns.values()])
         lines = [*self._lines, f"return {', '.join(self._names)}"]
         return "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
 
-    def program(self, roots: Sequence[Op], static: Columns, dynamic: Columns) -> Program:
+    def program(
+        self,
+        roots: Sequence[Op],
+        static: Columns,
+        dynamic: Columns,
+        recording: Recording | None = None,
+    ) -> Program:
         """Return the program of what was written."""
         text = self.text()
         by_row = any(op.level is Level.NODE for op in roots)
@@ -252,7 +281,9 @@ class Writer:
         full = self.costs[COSTLY]
         kept = self.costs.get(_WHOLE, full)
         counted = _PLAIN in self._names
-        return Program(text, code, self.slots, by_row, counted, static, dynamic, full, kept)
+        return Program(
+            text, code, self.slots, by_row, counted, static, dynamic, full, kept, recording
+        )
 
 
 def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = True) -> Program:
@@ -263,6 +294,7 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer = Writer(code=code, joint=True)
     if code:
         writer.function("scalar", "pod, ctx, row", roots, rows=False)
+    recording = recorded(roots) if code and build is not None else None
     if build is not None:
         counted = CountPass(roots, build)
         if counted.found:
@@ -276,18 +308,15 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     rearranged = Reassociation(roots, build, invariance)
     invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
     if invariants == PodInvariants((), ()):
-        return writer.program(roots, (), ())
+        return writer.program(roots, (), (), recording)
     kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
     within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
     guards = [(op, within, f"return {COSTLY}({OVER_ROWS})") for op in rearranged.guards]
     arguments = ", ".join([OVER_ROWS, *kept.values()])
     writer.function(_WHOLE, arguments, rearranged.roots, rows=True, bound=kept, guards=guards)
-    if code:
-        for name, ops in (("static", invariants.static), ("dynamic", invariants.dynamic)):
-            writer.function(f"{name}_row", "row", ops, rows=False)
-            writer.function(f"{name}_rows", "rows, n", ops, rows=True)
-    static, dynamic = (
-        tuple((op.rep[-1], rearranged.limits.get(op)) for op in ops)
-        for ops in (invariants.static, invariants.dynamic)
-    )
-    return writer.program(roots, static, dynamic)
+    static, dynamic = writer.kept(invariants, rearranged.limits)
+    return writer.program(roots, static, dynamic, recording)
+
+
+def _columns(invariants: Sequence[Op], limits: Mapping[Op, float]) -> Columns:
+    return tuple([(op.rep[-1], limits.get(op)) for op in invariants])

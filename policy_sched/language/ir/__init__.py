@@ -31,6 +31,7 @@ from policy_sched.language.ir.pod_invariant import (
     Reassociation,
     find_pod_invariants,
 )
+from policy_sched.language.ir.recording import Recording, rebuilt, recorded
 from policy_sched.language.ir.regions import Region, Shapes
 from policy_sched.language.ir.row_classes import row_classes
 
@@ -55,6 +56,7 @@ __all__ = [
     "PodInvariants",
     "Reads",
     "Reassociation",
+    "Recording",
     "Region",
     "Shapes",
     "Site",
@@ -69,5 +71,7 @@ __all__ = [
     "ops",
     "placed_over_rows",
     "reached",
+    "rebuilt",
+    "recorded",
     "row_classes",
 ]

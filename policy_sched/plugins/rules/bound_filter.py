@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import ByRow, RowRule
 from policy_sched.language import BoundUnit, FilterRule, Sections
 from policy_sched.language.codegen import Marks
+from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
@@ -98,11 +99,22 @@ class BoundFilter:
             if error.whole:
                 raise
             return self._row_by_row(bound, pod, cycle, range(n) if rows is None else rows.tolist())
+        return self.codes_of(out, n)
+
+    def codes_of(self, out: Sequence[Any], n: int) -> Codes | None:
+        """Return what `codes` does, of the values of the rules' roots for ``n`` rows."""
+        assert self._unit is not None, "there are rules"
         codes: Codes | None = None
-        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
+        for i, (root, (rule, _)) in enumerate(zip(self._unit.unit.roots, self._rules, strict=True)):
             errors = None if root.error is None else out[root.error]
             codes = filter_codes(codes, out[root.value], errors, rule, i, n)
         return codes
+
+    @property
+    def recording(self) -> Recording | None:
+        """What the rules compute, to fuse it with others; None where that is not possible."""
+        program = None if self._unit is None else self._unit.unit.program
+        return None if program is None or program.metered else program.recording
 
     def row_rule(self, cycle: Activation) -> RowRule | None:
         """Return the filter as a function of one row; None if there is none."""

@@ -86,7 +86,7 @@ class BoundPolicy:
         self._sections = sections
         self._table = table
         self._pods = pods
-        runtime = Runtime(table, pods)
+        self.runtime = runtime = Runtime(table, pods)
 
         def bound(unit: Unit | None) -> BoundUnit | None:
             return None if unit is None else BoundUnit(unit, runtime)
@@ -248,6 +248,11 @@ class BoundPolicy:
     def row_score(self, cycle: Activation) -> RowRule | None:
         """Return the score as a function of one row; None if there is none."""
         return None if self._score is None else self._score.row_rule(cycle)
+
+    @property
+    def score_rule(self) -> BoundScore | None:
+        """The score; None if the policy has none."""
+        return self._score
 
     def score_failure(
         self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]

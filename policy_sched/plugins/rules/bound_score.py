@@ -10,7 +10,7 @@ each with its own raw score, and statistics over all of them that did not fail.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import RowRule
 from policy_sched.language import BoundUnit, Score
+from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import (
     FAILED,
     Activation,
@@ -114,7 +115,6 @@ class BoundScore:
         ``marked``: mark failures even if nothing that scores needs to see them.
         """
         bound = self._unit
-        root = bound.unit.roots[0]
         instead = self._failed if marked or self._score.marks_failures else 0
         if rows is not None and len(rows) <= FEW_ROWS:
             values = []
@@ -130,6 +130,22 @@ class BoundScore:
                 raise
             each = range(n) if rows is None else rows.tolist()
             return self._row_by_row(pod, cycle, each, instead)
+        return self.scores_of(out, n, instead)
+
+    @property
+    def recording(self) -> Recording | None:
+        """What the rule computes, to fuse it with others; None where that is not possible."""
+        program = self._unit.unit.program
+        return None if program.metered or self._score.double else program.recording
+
+    def scores_of(self, out: Sequence[Any], n: int, instead: float | None = None) -> RawScores:
+        """Return raw scores of the values of the rule's root for ``n`` rows.
+
+        ``instead``: the score where the rule failed; None: as `raw` has it if nothing is marked.
+        """
+        root = self._unit.unit.roots[0]
+        if instead is None:
+            instead = self._failed if self._score.marks_failures else 0
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):

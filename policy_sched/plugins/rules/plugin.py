@@ -56,9 +56,10 @@ from policy_sched.model import (
 )
 from policy_sched.plugins.defaultpreemption import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
-from policy_sched.plugins.rules.bound_filter import Explanation
+from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
 from policy_sched.plugins.rules.events import events_of
+from policy_sched.plugins.rules.fused_rules import FusableRules
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
 from policy_sched.plugins.rules.placement_hooks import placement_hooks
 
@@ -162,9 +163,18 @@ class _Rules:
             row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
             row_score=self._bound.row_score(self._still) if by_node else None,
             row_filter_over=self._row_filter_over if by_node else None,
+            fusable=self._fusable() if by_node else None,
             gates=gates,
             gate_fields=self._policy.gate_reads.pod if gates else frozenset(),
         )
+
+    def _fusable(self) -> FusableRules:
+        rules = self._bound.filters()
+
+        def verdict(pod: PodInfo, codes: Codes | None) -> FilterResult:
+            return self._verdict(rules, pod, self._still, None, codes)
+
+        return FusableRules(self._bound, self._still, verdict)
 
     def _row_filter_over(self, nodes: NodeView) -> RowRule | None:
         bound = self._bound
@@ -224,7 +234,12 @@ class _Rules:
         """Run the filter rules over the rows."""
         cycle = self._cycle(state, pod)
         rules = self._bound.filters(nodes)
-        codes = rules.codes(pod, cycle, rows)
+        return self._verdict(rules, pod, cycle, rows, rules.codes(pod, cycle, rows))
+
+    def _verdict(
+        self, rules: BoundFilter, pod: PodInfo, cycle: Activation, rows: Rows, codes: Codes | None
+    ) -> FilterResult:
+        """Return codes with what explains them."""
         if codes is None:
             return PASSES
 

@@ -1,0 +1,247 @@
+"""Patches: brings an evaluation up to date after changes of some rows, by calling plugins."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    Code,
+    Feasible,
+    FilterResult,
+    PreFilterResult,
+    RawScores,
+    Scope,
+    Status,
+)
+from policy_sched.framework.evaluate.entry import Entry
+from policy_sched.framework.evaluate.passes import Passes, of_all_rows
+from policy_sched.framework.evaluate.plugin_sets import NONE
+from policy_sched.framework.evaluate.results import (
+    FEASIBLE,
+    PluginScores,
+)
+from policy_sched.model import PodInfo
+
+
+class Patches(Passes):
+    """The plugins of one pipeline over one node table, over all rows or over changed ones."""
+
+    def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
+        """Run PreFilter of plugins that read the whole cluster; False if an answer changed."""
+        runner, hooks = self.runner, entry.wide_pre_filter
+        filtering = entry.result.filtering
+        answers = runner.call_all("pre_filter", hooks, entry.result.state, pod)
+        for hook, answer in zip(hooks, answers, strict=True):
+            result = cast("PreFilterResult", answer)
+            code, skipped = result.status.code, hook.plugin in filtering.skipped
+            if code is not (Code.SKIP if skipped else Code.SUCCESS):
+                return False
+            if result.node_names is not None or hook.plugin in filtering.narrowing:
+                return False
+        return True
+
+    def pre_score_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
+        """Run PreScore of plugins that read the whole cluster; False if an answer changed.
+
+        The state has the feasible rows.
+        """
+        runner, state, hooks = self.runner, entry.result.state, entry.wide_pre_score
+        scoring = entry.result.scoring
+        skipped = NONE if scoring is None else scoring.skipped or NONE
+        answers = runner.call_all("pre_score", hooks, state, pod)
+        for hook, answer in zip(hooks, answers, strict=True):
+            expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
+            if cast("Status", answer).code is not expected:
+                return False
+        return True
+
+    def filter_wide(self, entry: Entry, pod: PodInfo) -> NDArray[np.intp] | None:
+        """Run the filters that read the whole cluster; return the rows whose codes differ."""
+        filtering, state = entry.result.filtering, entry.result.state
+        changed: NDArray[np.intp] | None = None
+        for index in entry.wide:
+            verdict = self.ask_filter(filtering.plugins[index], state, pod, None)
+            fresh, kept = verdict.codes, entry.codes[index]
+            if fresh is kept and (fresh is None or not fresh.flags.writeable):
+                continue
+            self._put_verdict(entry, index, verdict)
+            if kept is None or fresh is None:
+                differs = kept if fresh is None else fresh
+            else:
+                differs = kept != fresh
+            if differs is not None:
+                (rows,) = differs.nonzero()
+                changed = rows if changed is None else np.union1d(changed, rows)
+        return changed
+
+    def _put_verdict(self, entry: Entry, index: int, verdict: FilterResult) -> None:
+        """Write a filter's codes of all rows."""
+        if verdict.codes is not None:
+            entry.describes[index] = verdict.describe
+            if verdict.fatal:
+                entry.fatal[index] = verdict.fatal, verdict.names_node
+        entry.codes[index] = of_all_rows(verdict.codes, None, len(entry.fixed))
+
+    def score_again(self, entry: Entry, plugin: PluginScores, pod: PodInfo, *, moved: bool) -> bool:
+        """Run a normalised score plugin for all rows, and add what it changes to the total.
+
+        False if it may have written to the array that it returned before. ``moved``: whether other
+        rows than before are feasible; the state has them. The totals of rows that are not any more
+        are wrong then.
+        """
+        before, raw, state = plugin.part, plugin.raw, entry.result.state
+        self.ask_score(plugin, state, pod, None, len(entry.fixed))
+        if plugin.raw is raw:
+            if raw.flags.writeable:
+                return False
+            if not (plugin.facts.by_row or moved):
+                return True
+        feasible = state.read(Feasible)
+        assert feasible is not None, "it is there from PreScore on"
+        self.normalize(entry, plugin, pod, feasible.rows, moved=moved)
+        after = plugin.part
+        if before is None or after is None:
+            return False
+        if after is not before:
+            entry.total += after - before
+            entry.ranking.forget()
+        return True
+
+    def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
+        """Update rows by calling the plugins; False if the pod must be evaluated anew."""
+        runner, filtering = self.runner, entry.result.filtering
+        touched = np.array(rows, np.intp)
+        before = entry.first == FEASIBLE
+        everywhere = runner.measure("filter", self._patch_filters, entry, pod, touched)
+        if entry.nominated is not None:
+            self.override(entry, pod, None if everywhere else rows)
+        if everywhere:
+            changed = before != (entry.first == FEASIBLE)
+            changed[touched] = True
+            touched = np.flatnonzero(changed)
+        scoring = entry.result.scoring
+        if scoring is None or scoring.skipped is None or not filtering.any_feasible():
+            self.score_all(entry, pod)
+            return entry.result.broken is None
+        return self.rescore(entry, pod, touched, before[touched])
+
+    def rescore(
+        self, entry: Entry, pod: PodInfo, touched: NDArray[np.intp], before: NDArray[np.bool_]
+    ) -> bool:
+        """Score filtered rows by calling the plugins; False if the pod must be evaluated anew.
+
+        ``before``: whether each row was feasible. The entry was scored before.
+        """
+        try:
+            entry.result.state.write(Feasible(first=entry.first))
+            if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod):
+                return False
+            self.runner.measure("score", self._patch_scores, entry, pod, touched, before)
+            entry.ranking.changed(touched.tolist())
+        except PluginError:
+            return False
+        return True
+
+    def _patch_filters(self, entry: Entry, pod: PodInfo, touched: NDArray[np.intp]) -> bool:
+        """Run the moving filters again; return whether other rows may have changed, too."""
+        everywhere = False
+        filtering, state = entry.result.filtering, entry.result.state
+        for index in entry.moving:
+            near = entry.scopes[index] is Scope.NODE
+            verdict = self.ask_filter(
+                filtering.plugins[index], state, pod, touched if near else None
+            )
+            if near:
+                if verdict.codes is not None:
+                    entry.describes[index] = verdict.describe
+                    if verdict.fatal:
+                        entry.fatal[index] = verdict.fatal, verdict.names_node
+                entry.put_codes(index, touched, verdict.codes)
+            else:
+                self._put_verdict(entry, index, verdict)
+                everywhere = True
+        if everywhere:
+            entry.combine()
+            filtering.explanations.forget()
+        else:
+            entry.combine_rows(touched)
+            filtering.explanations.forget(touched.tolist())
+        return everywhere
+
+    def _patch_scores(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        touched: NDArray[np.intp],
+        before: NDArray[np.bool_],
+    ) -> None:
+        """Score touched rows again; ``before``: whether each of them was feasible."""
+        now = entry.first[touched] == FEASIBLE
+        entry.note_scored(touched[now], touched[~now])
+        if not entry.wide_scores and not (before != now).any():
+            self._patch_moving(entry, pod, touched if now.all() else touched[now])
+            return
+        if entry.borrowed:
+            entry.own_scores()
+        if not entry.wide_scores and entry.separate_rows:
+            self._patch_rows(entry, pod, touched[now], touched[now & ~before])
+            entry.total[touched[~now]] = -1
+        else:
+            self._patch_all(entry, pod, touched[now], touched[now & ~before])
+
+    def _patch_moving(self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]) -> None:
+        """Score feasible rows that stay feasible."""
+        if not rows.size:
+            return
+        runner, state, whole = self.runner, entry.result.state, False
+        for plugin in entry.moving_scores:
+            fresh: RawScores = runner.call("score", plugin.hook, state, pod, rows)
+            gain = entry.put_scores(plugin, rows, fresh)
+            if plugin.part is None:
+                entry.total[rows] += gain * plugin.hook.weight
+            elif plugin.facts.by_row or gain.any():
+                self.normalize(entry, plugin, pod, np.flatnonzero(entry.first == FEASIBLE))
+                whole = True
+        if whole:
+            entry.add_up(np.flatnonzero(entry.first == FEASIBLE))
+
+    def _patch_rows(
+        self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
+    ) -> None:
+        """Score feasible `rows`, of which `newly` were not feasible before; the others stay."""
+        scoring, state = entry.result.scoring, entry.result.state
+        assert scoring is not None, "it was scored before"
+        if not rows.size:
+            return
+        total = np.zeros(rows.size, np.int64)
+        for plugin in scoring.plugins:
+            searched = newly if plugin.facts.scope is Scope.STATIC else rows
+            if searched.size:
+                fresh = self.runner.call("score", plugin.hook, state, pod, searched)
+                entry.put_scores(plugin, searched, fresh)
+            total += plugin.raw[rows] * plugin.hook.weight
+        entry.total[rows] = total
+
+    def _patch_all(
+        self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp], newly: NDArray[np.intp]
+    ) -> None:
+        """Score feasible `rows`, of which `newly` were not feasible before."""
+        scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
+        known = state.read(Feasible)
+        assert scoring is not None, "it was scored before"
+        assert known is not None, "it is there from PreScore on"
+        feasible = known.rows
+        for plugin in scoring.plugins:
+            if plugin.facts.scope > Scope.NODE:
+                self.ask_score(plugin, state, pod, None, n)
+            else:
+                searched = newly if plugin.facts.scope is Scope.STATIC else rows
+                if searched.size:
+                    fresh = self.runner.call("score", plugin.hook, state, pod, searched)
+                    entry.put_scores(plugin, searched, fresh)
+            self.normalize(entry, plugin, pod, feasible)
+        entry.add_up(feasible)

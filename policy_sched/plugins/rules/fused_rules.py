@@ -1,0 +1,103 @@
+"""Rules of several policies that run as one function of all rows.
+
+The answers are those that each policy's own functions give. Where one of the rules fails on a row,
+the policies run one by one, which also tells which one failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from policy_sched.framework import Codes, FilterResult, Fusable, RawScores
+from policy_sched.language.codegen import FusedFunctions, fuse
+from policy_sched.language.ir import Recording
+from policy_sched.language.runtime import Activation
+from policy_sched.model import PodInfo
+from policy_sched.plugins.rules.bound_policy import BoundPolicy
+
+Verdict: TypeAlias = Callable[[PodInfo, Codes | None], FilterResult]
+"""From codes of all rows to the result that a policy's filter returns."""
+
+
+class FusableRules(Fusable):
+    """The filter and the score of a policy, which can be fused with those of others.
+
+    ``cycle``: what its rules see of an attempt, which is the same for all attempts.
+    """
+
+    def __init__(self, bound: BoundPolicy, cycle: Activation, verdict: Verdict) -> None:
+        self.bound = bound
+        self.cycle = cycle
+        self.verdict = verdict
+        score = bound.score_rule
+        self.filter_recording = bound.filters().recording
+        self.score_recording = None if score is None else score.recording
+        self.filters = self.filter_recording is not None
+        self.scores = self.score_recording is not None
+
+    def fused(self, filters: Sequence[Fusable], scores: Sequence[Fusable]) -> FusedRules | None:
+        """Return the filters and scores of policies as one; None if one of them runs by itself."""
+        filtering = [one for one in filters if isinstance(one, FusableRules)]
+        scoring = [one for one in scores if isinstance(one, FusableRules)]
+        if len(filtering) + len(scoring) < len(filters) + len(scores):
+            return None
+        found = _recordings([one.filter_recording for one in filtering])
+        others = _recordings([one.score_recording for one in scoring])
+        if found is None or others is None:
+            return None
+        functions = fuse(found, others).bind(self.bound.runtime)
+        return FusedRules(self, filtering, scoring, functions)
+
+
+class FusedRules:
+    """The filters and the scores of some policies over the node table."""
+
+    def __init__(
+        self,
+        one: FusableRules,
+        filters: Sequence[FusableRules],
+        scores: Sequence[FusableRules],
+        functions: FusedFunctions,
+    ) -> None:
+        self._nodes = one.bound.filters().nodes
+        self._cycle = one.cycle
+        self._functions = functions
+        self._filters = []
+        place = 0
+        for rules in filters:
+            assert rules.filter_recording is not None, "it was fused"
+            end = place + len(rules.filter_recording.roots)
+            self._filters.append((rules.bound.filters(), rules.verdict, slice(place, end)))
+            place = end
+        self._scores = []
+        place = 0
+        for rules in scores:
+            assert rules.bound.score_rule is not None, "it was fused"
+            assert rules.score_recording is not None, "it was fused"
+            end = place + len(rules.score_recording.roots)
+            self._scores.append((rules.bound.score_rule, slice(place, end)))
+            place = end
+
+    def filter(self, pod: PodInfo) -> list[FilterResult] | None:
+        """Return the results of the filters for all rows; None if they must run one by one."""
+        n = self._nodes.n
+        out = self._functions.filters(pod, self._cycle, n)
+        if out is None:
+            return None
+        return [
+            verdict(pod, rules.codes_of(out[places], n)) for rules, verdict, places in self._filters
+        ]
+
+    def score(self, pod: PodInfo) -> list[RawScores] | None:
+        """Return the raw scores of all rows; None if the plugins must run one by one."""
+        n = self._nodes.n
+        out = self._functions.scores(pod, self._cycle, n)
+        if out is None:
+            return None
+        return [rule.scores_of(out[places], n) for rule, places in self._scores]
+
+
+def _recordings(found: Sequence[Recording | None]) -> list[Recording] | None:
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None

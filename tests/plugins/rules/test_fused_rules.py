@@ -1,0 +1,130 @@
+"""Fused rules: filters and scores of several policies as one function, with their own answers."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.errors import PluginError
+from policy_sched.framework.evaluate import Evaluation, Evaluator
+from policy_sched.language.codegen import fuse
+from policy_sched.language.ir import Builder, Level, ops, recorded
+from policy_sched.model import PodInfo
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.scheduler.setup import assemble, read
+from policy_sched.testing import make_node, make_pod
+from tests.framework.evaluate.test_evaluator import assert_equal
+
+POLICY = """
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Crowds}
+spec:
+  filter:
+  - expression: node.podCount < 4
+    message: crowded
+  - expression: node.podCount * 4611686018427387904 >= 0
+    message: never
+    onError: ERROR
+  score:
+    expression: node.podCount * 7
+    normalize: MaxReverse
+---
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Room}
+spec:
+  score:
+    expression: percent(node.free["cpu"].units(), node.allocatable["cpu"].units())
+"""
+
+
+@pytest.fixture(name="plans", scope="module")
+def _plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[CompiledPlan, ...]]:
+    """Return the default profile with two policies of scope NODE, by onError."""
+    found = {}
+    for on_error in ("Reject", "Allow", "Abort"):
+        path = tmp_path_factory.mktemp("fused") / "policy.yaml"
+        path.write_text(POLICY.replace("ERROR", on_error))
+        found[on_error] = read(None, [str(path)])[0]
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_fused_rules_answer_as_each_policy_alone(
+    plans: dict[str, tuple[CompiledPlan, ...]], data: st.DataObject
+) -> None:
+    """Statuses, scores and errors, also of rules that fail and of amounts beyond doubles."""
+    scheduler = assemble(plans[data.draw(st.sampled_from(sorted(plans)))])
+    cache = scheduler.cache
+    amounts = st.sampled_from(["1Gi", "64Ti", "4Ei", "0"])
+    names = [f"n{i}" for i in range(data.draw(st.integers(1, 5)))]
+    for name in names:
+        cpu = data.draw(st.sampled_from(["2", "4", "9223372036854775"]))
+        cache.add_node(make_node(name, cpu=cpu, memory=data.draw(amounts)))
+    profile = scheduler.profiles["default-scheduler"]
+    fused, alone = profile.evaluator, Evaluator(profile.runner, cache.nodes, cached=False)
+    for number in range(data.draw(st.integers(1, 12))):
+        pod = PodInfo.of(
+            make_pod(
+                f"p{number}",
+                cpu=data.draw(st.sampled_from([None, "1", f"{number}m", "9223372036854775807m"])),
+                memory=data.draw(st.one_of(st.none(), amounts)),
+            )
+        )
+        found, expected = evaluated(fused, pod), evaluated(alone, pod)
+        if isinstance(expected, str) or isinstance(found, str):
+            assert found == expected
+        else:
+            assert_equal(found, expected)
+            assert found.parts == expected.parts
+        small = PodInfo.of(make_pod(f"r{number}", cpu="100m"))
+        cache.assume(small, data.draw(st.sampled_from(names)))
+
+
+def evaluated(evaluator: Evaluator, pod: PodInfo) -> Evaluation | str:
+    """Return an evaluation, or why there is none."""
+    try:
+        return evaluator.evaluate(pod)
+    except PluginError as error:
+        return str(error)
+
+
+def test_policies_of_scope_node_are_fused(plans: dict[str, tuple[CompiledPlan, ...]]) -> None:
+    """Filters and scores that read no more than a row are one function, pickled or not."""
+    copied = pickle.loads(pickle.dumps(plans["Reject"]))
+    scheduler = assemble(copied)
+    scheduler.cache.add_node(make_node("n0"))
+    signatures = scheduler.profiles["default-scheduler"].runner.pipeline.signatures
+    names = ["NodeResourcesFit", "Crowds", "Room", "NodeResourcesBalancedAllocation"]
+    rules = [one for name in names if (one := signatures[name].fusable) is not None]
+    assert [(one.filters, one.scores) for one in rules] == [
+        (True, True), (True, True), (False, True), (False, True),
+    ]  # fmt: skip
+    fused = rules[0].fused(rules[:2], rules)
+    assert fused is not None
+    pod = PodInfo.of(make_pod("p", cpu="1", memory="8Gi"))
+    filtered, scored = fused.filter(pod), fused.score(pod)
+    assert filtered is not None
+    assert [one.codes for one in filtered] == [None, None]
+    assert scored is not None
+    assert [one.tolist() for one in scored] == [[75], [0], [100], [75]]
+
+
+def test_what_several_policies_read_of_a_row_is_kept_once() -> None:
+    """Two recordings of one expression become one operation and one materialized column."""
+    build = Builder()
+    free, all_of_it = (
+        build.op(ops.COLUMN, rep="i", data=(family, "cpu"), level=Level.NODE)
+        for family in ("free", "allocatable")
+    )
+    used = build.op(ops.SUB, all_of_it, free, rep="i")
+    recording = recorded([used])
+    assert recording is not None
+    program = fuse([recording], [recording, recording])
+    assert len(program.dynamic) == 1
+    assert program.text.count("return (d") == 2
