@@ -373,7 +373,8 @@ def _workload_amounts(workload: Workload) -> list[Mapping[str, Amount]]:
 def _pod_amounts(pod: Pod) -> list[Mapping[str, Amount]]:
     status = pod.status
     found = _spec_amounts(pod.spec)
-    found.append(status.allocated_resources)
+    if status.allocated_resources:
+        found.append(status.allocated_resources)
     if status.resources is not None:
         found += (status.resources.requests, status.resources.limits)
     for given in (*status.container_statuses, *status.init_container_statuses):
@@ -384,9 +385,13 @@ def _pod_amounts(pod: Pod) -> list[Mapping[str, Amount]]:
 
 
 def _spec_amounts(spec: PodSpec) -> list[Mapping[str, Amount]]:
-    found: list[Mapping[str, Amount]] = [spec.overhead]
+    found: list[Mapping[str, Amount]] = [spec.overhead] if spec.overhead else []
     for container in (*spec.containers, *spec.init_containers):
-        found += (container.resources.requests, container.resources.limits)
+        resources = container.resources
+        if resources.requests:
+            found.append(resources.requests)
+        if resources.limits:
+            found.append(resources.limits)
     if spec.resources is not None:
         found += (spec.resources.requests, spec.resources.limits)
     for volume in spec.volumes:

@@ -307,7 +307,7 @@ class Explaining:
         if node:
             decided = next((d for d in reversed(instance.log.last) if d.pod == key), None)
             if decided is not None and not detailed:
-                decided = replace(decided, node="", why="")
+                decided = replace(decided, node="", reason="")
             return _Placed(key, node, decided)
         waiting = instance.waiting(uid)
         if waiting is None:

@@ -111,13 +111,21 @@ _PLUGINS_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision: time (ns since 1970), pod, node ("" for none), reason."""
+    """One decision: time (ns since 1970), pod, node ("" for none), and why.
+
+    ``reason``: a text, or facts about the node.
+    """
 
     time: int
     pod: str
     node: str
-    why: str
+    reason: str | Record
     generation: int
+
+    @property
+    def why(self) -> str:
+        """The reason; facts are put into words here, as few decisions are looked at."""
+        return self.reason if isinstance(self.reason, str) else _why(self.reason)
 
 
 class DecisionLog:
@@ -174,20 +182,20 @@ class DecisionLog:
         self.count += 1
         self.failures.pop(outcome.pod.key, None)
         if not outcome.node:
-            self.failures[outcome.pod.key] = why
+            self.failures[outcome.pod.key] = decided.why
             if len(self.failures) > FAILURES:
                 del self.failures[next(iter(self.failures))]
 
 
-def _described(outcome: Outcome, chosen: Record) -> tuple[str, str, str, Record]:
-    """Return level, message, the reason for people, and the facts of an outcome."""
+def _described(outcome: Outcome, chosen: Record) -> tuple[str, str, str | Record, Record]:
+    """Return level, message, the reason (facts for a node that was chosen), and the facts."""
     decision, node = outcome.decision, outcome.node
     if outcome.waiting or node:
         facts = {"node": node, **chosen}
         if outcome.waiting:
             why = f"waits before it is bound; {_why(facts)}"
             return INFO, "Pod waits before it is bound", why, facts
-        return INFO, "Successfully bound pod to node", _why(facts), facts
+        return INFO, "Successfully bound pod to node", facts, facts
     if isinstance(decision, Preempt):
         victims = sorted(victim.key for victim in decision.victims)
         facts = {"err": outcome.message, "nominatedNode": decision.node, "victims": victims}

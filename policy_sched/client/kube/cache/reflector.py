@@ -411,7 +411,8 @@ class Reflector(Generic[T]):
             known = self.mirror
             changes = known.gone(where) if believed is None else known.upsert(believed)
         elif event.object is not None:
-            self.unread.pop(place(event.object), None)
+            if self.unread:
+                self.unread.pop(place(event.object), None)
             known = self.mirror
             changes = known.delete(event.object) if deleted else known.upsert(event.object)
         self._reached(event.version)

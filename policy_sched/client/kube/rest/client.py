@@ -138,6 +138,10 @@ class NewerCredentials(ClusterError):  # noqa: N818 - it is no failure of the re
     """The credentials of a try were refused, and there may be newer ones."""
 
 
+class NotBegun(ClusterError):  # noqa: N818 - it is no failure of the request
+    """The first try of a request was not made: it has to wait for something."""
+
+
 class WriteRefused(ClusterError):  # noqa: N818 - intended, no mistake
     """This client only reads."""
 
@@ -236,7 +240,7 @@ class Api:
         pauses: BackoffState | None = None
         tries = 0
         limits = self._limits[aside]
-        if isinstance(failed, NewerCredentials):
+        if isinstance(failed, NewerCredentials | NotBegun):
             failed = None
         while True:
             tries += 1
@@ -275,42 +279,73 @@ class Api:
         check: Callable[[], None] = nothing,
         aside: bool = False,
     ) -> bool:
-        """Make the first try of a request without a task, if it has to wait for nothing.
+        """Make the first try of a request without a task, if it waits for nothing but its turn.
 
-        Returns whether it was sent: it overtakes no earlier request that waits for a connection, so
-        that bindings arrive in the order of the decisions. ``done`` is called later, once: with
-        None for success, or with the failure, with which `request` goes on. The other parts are
-        those of `request`.
+        Returns whether it is sent, or will be in its turn: it overtakes no earlier request, so that
+        bindings arrive in the order of the decisions. ``done`` is called later, once: with None for
+        success, or with the failure, with which `request` goes on. The other parts are those of
+        `request`.
         """
-        limits, connections = self._limits[aside], self._connections
-        if connections is None or not connections.ready or self.settings.read_only:
+        if self._connections is None or self.settings.read_only:
+            return False
+        data = msgspec.json.encode(body)
+        sending = OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
+        limits = self._limits[aside]
+        if not limits.room.try_enter():
+            limits.room.enter_later(partial(self._begin_in_turn, sending, limits, check, done))
+            return True
+        if self._begun(sending, limits, check, done):
+            return True
+        limits.room.leave()
+        return False
+
+    def _begin_in_turn(
+        self,
+        sending: OutgoingRequest,
+        limits: _Limits,
+        check: Callable[[], None],
+        done: Callable[[ClusterError | None], None],
+    ) -> None:
+        """Begin a request that has waited for room."""
+        if not self._begun(sending, limits, check, done):
+            asyncio.get_running_loop().call_soon(self._not_begun, limits.room, done)
+
+    @staticmethod
+    def _not_begun(room: Room, done: Callable[[ClusterError | None], None]) -> None:
+        room.leave()
+        done(NotBegun("it has to wait"))
+
+    def _begun(
+        self,
+        sending: OutgoingRequest,
+        limits: _Limits,
+        check: Callable[[], None],
+        done: Callable[[ClusterError | None], None],
+    ) -> bool:
+        """Send a request that has room; return False if it has to wait for anything else."""
+        connections, taken = self._connections, False
+        assert connections is not None, "it was checked before"
+        if not connections.ready:
             return False
         try:
             check()
             grant = self.access.credentials.held()
-            if grant is None or not limits.room.try_enter():
+            if grant is None or not limits.bucket.try_take():
                 return False
+            taken = True
+            began = self.environment.clocks.monotonic()
+            answered = partial(self._answered, sending, grant, limits.room, began, done)
+            context = self._tls.of(grant.certificate) if self._secure else None
+            sent = connections.begin(sending, grant, context, self.settings.timeout, answered)
         except ClusterError:
-            return False  # `request` raises it
-        data = msgspec.json.encode(body)
-        sending = OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
-        sent = False
-        try:
-            if limits.bucket.try_take():
-                began = self.environment.clocks.monotonic()
-                answered = partial(self._answered, sending, grant, limits.room, began, done)
-                context = self._tls.of(grant.certificate) if self._secure else None
-                sent = connections.begin(sending, grant, context, self.settings.timeout, answered)
-                if not sent:
-                    limits.bucket.give_back()
-        except ClusterError:
-            limits.bucket.give_back()
-        finally:
-            if not sent:
-                limits.room.leave()
-        if sent and self.traffic is not None:
-            self.traffic.throttled(method, self._authority, 0.0)
-        return sent
+            sent = False  # `request` raises it
+        if not sent:
+            if taken:
+                limits.bucket.give_back()
+            return False
+        if self.traffic is not None:
+            self.traffic.throttled(sending.method, self._authority, 0.0)
+        return True
 
     def _answered(  # what was begun has these parts
         self,

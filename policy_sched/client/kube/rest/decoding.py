@@ -207,12 +207,14 @@ class Decoding(Generic[T]):
 
     def event(self, line: bytes) -> WatchEvent[T]:
         """Return the event of a line. Raises Malformed if it is no event."""
-        with suppress(ValueError, RecursionError):  # it is read again, closely
+        try:
             read = self._read_event.decode(line)
-            thing = read.object
-            if read.type in _OF_OBJECTS and thing.metadata.name and quantities_valid(thing):
-                thing.api_version, thing.kind = self._kind
-                return WatchEvent(read.type, thing.metadata.resource_version, thing)
+        except (ValueError, RecursionError):
+            return self._event_closely(line)
+        thing = read.object
+        if read.type in _OF_OBJECTS and thing.metadata.name and quantities_valid(thing):
+            thing.api_version, thing.kind = self._kind
+            return WatchEvent(read.type, thing.metadata.resource_version, thing)
         return self._event_closely(line)
 
     def _event_closely(self, line: bytes) -> WatchEvent[T]:

@@ -69,12 +69,13 @@ class TokenBucket:
 class Room:
     """A limit on requests at the same time; those that wait enter in order.
 
-    A task waits in `enter`; other code uses `try_enter`. What entered calls `leave`.
+    A task waits in `enter`; other code uses `try_enter`, or `enter_later`. What entered calls
+    `leave`.
     """
 
     def __init__(self, size: int) -> None:
         self._free = size
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None] | Callable[[], None]] = deque()
 
     def try_enter(self) -> bool:
         """Enter if there is room now."""
@@ -82,6 +83,10 @@ class Room:
             return False
         self._free -= 1
         return True
+
+    def enter_later(self, entered: Callable[[], None]) -> None:
+        """Enter after those that wait; ``entered`` is called then."""
+        self._waiting.append(entered)
 
     async def enter(self) -> None:
         """Enter as soon as there is room."""
@@ -100,6 +105,9 @@ class Room:
         """Make room for the next."""
         while self._waiting:
             turn = self._waiting.popleft()
+            if not isinstance(turn, asyncio.Future):
+                turn()
+                return
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -42,7 +42,11 @@ class SteadyClock:
         if passed > 0:
             most = passed // SLEW
             behind = self._wall() - (self._time + passed)
-            self._time += passed + max(-most, min(most, behind))
+            if behind > most:
+                behind = most
+            elif behind < -most:
+                behind = -most
+            self._time += passed + behind
             self._at = now
         return self._time
 

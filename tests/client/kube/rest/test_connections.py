@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Fixed, Grant
-from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.client import Api, NotBegun, Settings
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy, Room
+from policy_sched.errors import ClusterError
 from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage
 
 ONCE = Settings(retry_policy=RetryPolicy(tries=1))
@@ -323,12 +324,43 @@ def test_a_request_begins_without_a_task_if_nothing_is_awaited() -> None:
             assert not api.begin("POST", "/x", {}, told.append), "no connection"
             await api.request("POST", "/x", {})
             assert api.begin("POST", "/y", {"a": 1}, told.append)
-            assert not api.begin("POST", "/z", {}, told.append), "no room"
             while not told:
                 await asyncio.sleep(0.001)
             assert not api.begin("POST", "/z", {}, told.append), "no token"
             assert told == [None]
             assert [(one.path, one.json) for one in here.asked[1:]] == [("/y", {"a": 1})]
+
+    acted(play())
+
+
+def test_requests_without_a_task_wait_for_their_turn() -> None:
+    """They are sent in their order; what they need then and have not, `request` waits for."""
+    leads = True
+
+    def check() -> None:
+        if not leads:
+            raise ClusterError("lost")
+
+    async def play() -> None:
+        nonlocal leads
+        async with stage(ok) as here, here.api(Settings(qps=0, connections=1)) as api:
+            told: list[object] = []
+            await api.request("POST", "/w", {})
+            for path in ("/x", "/y", "/z"):
+                assert api.begin("POST", path, {}, told.append, check=check)
+            while len(told) < 3:
+                await asyncio.sleep(0.001)
+            assert told == [None, None, None]
+            assert [asked.path for asked in here.asked] == ["/w", "/x", "/y", "/z"]
+            assert api.begin("POST", "/x", {}, told.append, check=check)
+            assert api.begin("POST", "/y", {}, told.append, check=check)
+            leads = False
+            while len(told) < 5:
+                await asyncio.sleep(0.001)
+            assert isinstance(told[4], NotBegun)
+            assert [asked.path for asked in here.asked[4:]] == ["/x"]
+            await api.request("POST", "/y", {}, failed=told[4])
+            assert [asked.path for asked in here.asked[5:]] == ["/y"]
 
     acted(play())
 
