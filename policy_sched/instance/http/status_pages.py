@@ -280,7 +280,7 @@ class _Placed:
             yield f"  {self.decided.why} (generation {self.decided.generation})"
 
     def document(self) -> Document:
-        decided = None if self.decided is None else asdict(self.decided)
+        decided = None if self.decided is None else self.decided.document()
         return {"pod": self.pod, "node": self.node, "decided": decided}
 
 

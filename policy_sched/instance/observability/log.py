@@ -127,6 +127,11 @@ class Decided:
         """The reason; facts are put into words here, as few decisions are looked at."""
         return self.reason if isinstance(self.reason, str) else _why(self.reason)
 
+    def document(self) -> dict[str, object]:
+        """Return it as plain data."""
+        made = {"why": self.why, "generation": self.generation}
+        return {"time": self.time, "pod": self.pod, "node": self.node, **made}
+
 
 class DecisionLog:
     """Passes records to `write` and keeps the last decisions; ``now`` is in ns since 1970.
