@@ -10,8 +10,9 @@ from random import Random
 
 from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.leaderelection.state_machine import JITTER, Election, ElectionSettings
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance, LeaseLost
 from policy_sched.instance.observability.log import Record

@@ -29,8 +29,9 @@ from random import Random
 from typing import Any
 
 from policy_sched.client.kube.auth.credentials import Access
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from tests.instance.chaos_actor import RECOVERY, TIMES, Actor
 from tests.instance.chaos_history import Findings, lines_of, read

@@ -15,7 +15,8 @@ import pytest
 
 from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.instance.app.cluster_instance import ClusterInstance, LeaseLost
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions
 from policy_sched.profiles.reload.inputs import PolicyFiles

@@ -21,7 +21,8 @@ from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.auth import credentials as kube
 from policy_sched.client.kube.auth.credentials import Fixed, bearer
 from policy_sched.client.kube.auth.kubeconfig import load
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.security.authentication import kubeconfig

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from policy_sched.client.kube.auth.credentials import Access, Credentials, Trust
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.testing import FakeClock
 from tests.accepting import stop_accepting

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.client import KubeClient, NotLeading
-from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod_group import PodGroup, PodGroupStatus

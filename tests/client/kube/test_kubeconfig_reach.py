@@ -12,9 +12,10 @@ import pytest
 
 from policy_sched.client.kube.auth.credentials import AccessError
 from policy_sched.client.kube.auth.kubeconfig import load, paths_in
-from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.errors import Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from tests.client.kube.auth.test_kubeconfig import config, credential, exec_user, plugin, write
 from tests.client.kube.authority import Authority

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.decoding import Decoding
 from policy_sched.client.kube.rest.errors import Unreachable, error_of_answer
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.model.pod import Pod
 from tests.client.kube.cache.test_reflector import followed, listed, quiet
 from tests.client.kube.stage import Asked, Script, Wire, acted, bookmark, pod, stage, status

@@ -14,9 +14,9 @@ from policy_sched.client.kube.auth.credentials import (
     Trust,
     tls_context,
 )
-from policy_sched.client.kube.rest.client import Settings
 from policy_sched.client.kube.rest.errors import Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Wire, acted, stage
 

@@ -18,8 +18,9 @@ from policy_sched.client.apimachinery.resources import EVENT, POD
 from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.cache.reflector import ReflectorSettings
 from policy_sched.client.kube.leaderelection.state_machine import Election, ElectionSettings
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Backoff, Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.cluster import EmbeddedCluster

@@ -15,7 +15,8 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     Get,
     NotThere,
 )
-from policy_sched.client.kube.rest.client import Api, Environment
+from policy_sched.client.kube.rest.client import Api
+from policy_sched.client.kube.rest.settings import Environment
 from policy_sched.client.kube.time.work_queue import SECOND, Clocks
 from policy_sched.instance.app.cluster_instance import Candidacy
 from policy_sched.instance.observability.healthz import (

@@ -15,7 +15,8 @@ import pytest
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.client.kube.auth.credentials import Access
-from policy_sched.client.kube.rest.client import Api, Environment, Settings, WriteRefused
+from policy_sched.client.kube.rest.client import Api, WriteRefused
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app.cluster_instance import ClusterInstance

@@ -4,13 +4,7 @@ One request at a time, with client-go's rules for retries and back-off. What is 
 is the concern of cache/.
 """
 
-from policy_sched.client.kube.rest.client import (
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    Api,
-    Environment,
-    Settings,
-)
+from policy_sched.client.kube.rest.client import MERGE_PATCH, STRATEGIC_PATCH, Api
 from policy_sched.client.kube.rest.decoding import Decoding, Unread, WatchEvent
 from policy_sched.client.kube.rest.errors import (
     CONFLICT,
@@ -30,6 +24,7 @@ from policy_sched.client.kube.rest.errors import (
 )
 from policy_sched.client.kube.rest.keyed_executor import Begin, Ended, KeyedExecutor, at_once
 from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, Room, away, first_of
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.rest.transport import JSON
 
 __all__ = [

@@ -13,13 +13,12 @@ their own (`connections`) unless a proxy is between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, timedelta
 from functools import cached_property, lru_cache, partial
-from random import Random
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import aiohttp
 import msgspec
@@ -36,15 +35,13 @@ from policy_sched.client.kube.rest.errors import (
     wait_of,
 )
 from policy_sched.client.kube.rest.retry import (
-    BURST,
-    QPS,
     REQUEST_BACKOFF,
     Recovery,
-    RetryPolicy,
     Room,
     TokenBucket,
     pause_before_retry,
 )
+from policy_sched.client.kube.rest.settings import Environment, Observe, Settings, Traffic
 from policy_sched.client.kube.rest.transport import (
     JSON,
     TROUBLE,
@@ -58,7 +55,7 @@ from policy_sched.client.kube.rest.transport import (
     translated,
     translation,
 )
-from policy_sched.client.kube.time import SECOND, BackoffState, Clocks
+from policy_sched.client.kube.time import SECOND, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import EPOCH
 
@@ -84,50 +81,6 @@ HIDDEN: Final = b"(hidden)"
 """Stands for credentials that an answer repeats."""
 NO_ANSWER: Final = "<error>"
 """Stands for the status of a request without an answer (client-go's)."""
-
-Sleep = Callable[[float], Awaitable[None]]
-Observe = Callable[[str, str, str, float], None]
-"""Called for each request that was sent: status, method, host, seconds until the first byte."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a client behaves; times in seconds.
-
-    ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
-    open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
-    and once for all else, as kube-scheduler has a client of its own for events. An answer has at
-    most ``longest_answer`` bytes.
-    ``read_only``: requests that write fail here, and nothing is sent.
-    """
-
-    qps: float = QPS
-    burst: int = BURST
-    timeout: float = 30.0
-    connect: float = 10.0
-    connections: int = 64
-    longest_answer: int = 512 << 20
-    read_only: bool = False
-    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What a client must not take from the world by itself: time, randomness, sleep."""
-
-    clocks: Clocks
-    random: Random
-    sleep: Sleep = asyncio.sleep
-
-
-class Traffic(Protocol):
-    """Observes what requests wait for, and how large they are; ``verb`` is the method."""
-
-    def throttled(self, verb: str, host: str, seconds: float) -> None:
-        """A request waited for the client's own limit."""
-
-    def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
-        """A request had so many bytes (None: no body), and its answer so many."""
 
 
 def nothing() -> None:

@@ -14,9 +14,10 @@ import pytest
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Trust
 from policy_sched.client.kube.auth.kubeconfig import in_cluster_config
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
-from policy_sched.client.kube.rest.client import Api, Settings
+from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.errors import Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from tests.client.kube.authority import Authority
 from tests.client.kube.stage import Asked, Wire, acted, listening, stage
 

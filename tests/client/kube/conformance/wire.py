@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from policy_sched.client.kube.auth.credentials import Access
-from policy_sched.client.kube.rest.client import Api, Environment, Settings
+from policy_sched.client.kube.rest.client import Api
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 
 WRITES = frozenset({"POST", "PUT", "PATCH"})

@@ -16,8 +16,8 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     Failed,
     Get,
 )
-from policy_sched.client.kube.rest.client import Environment, Settings
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Environment, Settings
 from tests.client.kube.stage import LONGEST, Asked, Stage, Wire, acted, bookmark, stage, status
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

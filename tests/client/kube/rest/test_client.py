@@ -9,9 +9,9 @@ import pytest
 
 from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.client.kube.auth.credentials import Fixed, Grant
-from policy_sched.client.kube.rest.client import Settings
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage, status
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Fixed, Grant
-from policy_sched.client.kube.rest.client import Api, NotBegun, Settings
+from policy_sched.client.kube.rest.client import Api, NotBegun
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy, Room
+from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage
 

@@ -8,9 +8,9 @@ import pytest
 
 from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.client.kube.events.broadcaster import EventKey, EventWriter, Reference
-from policy_sched.client.kube.rest.client import Settings
 from policy_sched.client.kube.rest.errors import wait_of
 from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy
+from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.client.kube.time.work_queue import BackoffState
 from policy_sched.testing import FakeClock
 from tests.client.kube.stage import Asked, Wire, acted, stage

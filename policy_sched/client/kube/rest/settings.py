@@ -1,0 +1,56 @@
+"""Settings of a client of an API server: limits, clocks, and observers of requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from policy_sched.client.kube.rest.retry import BURST, QPS, RetryPolicy
+from policy_sched.client.kube.time import Clocks
+
+Sleep = Callable[[float], Awaitable[None]]
+Observe = Callable[[str, str, str, float], None]
+"""Called for each request that was sent: status, method, host, seconds until the first byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a client behaves; times in seconds.
+
+    ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
+    open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
+    and once for all else, as kube-scheduler has a client of its own for events. An answer has at
+    most ``longest_answer`` bytes.
+    ``read_only``: requests that write fail here, and nothing is sent.
+    """
+
+    qps: float = QPS
+    burst: int = BURST
+    timeout: float = 30.0
+    connect: float = 10.0
+    connections: int = 64
+    longest_answer: int = 512 << 20
+    read_only: bool = False
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a client must not take from the world by itself: time, randomness, sleep."""
+
+    clocks: Clocks
+    random: Random
+    sleep: Sleep = asyncio.sleep
+
+
+class Traffic(Protocol):
+    """Observes what requests wait for, and how large they are; ``verb`` is the method."""
+
+    def throttled(self, verb: str, host: str, seconds: float) -> None:
+        """A request waited for the client's own limit."""
+
+    def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
+        """A request had so many bytes (None: no body), and its answer so many."""
