@@ -129,7 +129,7 @@ def connected(
 
 
 def environment_of(kubeconfig: str) -> tuple[Environment, Access]:
-    """Return clocks and randomness, and how to reach the cluster of a kubeconfig.
+    """Return clocks and a source of randomness, and how to reach the cluster of a kubeconfig.
 
     Raises ClusterError if the kubeconfig is not usable, or outside a pod.
     """
