@@ -96,15 +96,17 @@ def test_a_dry_run_is_as_if_it_had_happened(data: st.DataObject) -> None:
             plugin.add_pod(tried, pod, moved, row)
             again = tried.clone()
             plugin.remove_pod(again, pod, moved, row)
-            before = codes(plugin, state)
+            before = codes(plugin, state, pod, cache)
             cache.add_pod(moved)
             after = CycleState()
             if plugin.pre_filter(after, pod).status.ok:
-                assert codes(plugin, tried) == codes(plugin, after)
+                assert codes(plugin, tried, pod, cache) == codes(plugin, after, pod, cache)
             cache.remove_pod(moved)
-            assert codes(plugin, again) == before == codes(plugin, state)
+            assert codes(plugin, again, pod, cache) == before == codes(plugin, state, pod, cache)
 
 
-def codes(plugin: PodTopologySpread | InterPodAffinity, state: CycleState) -> list[int]:
-    found = plugin.filter(state, None).codes
+def codes(
+    plugin: PodTopologySpread | InterPodAffinity, state: CycleState, pod: PodInfo, cache: Cache
+) -> list[int]:
+    found = plugin.filter(state, pod, None, cache.nodes).codes
     return [0] * len(NAMES) if found is None else found.tolist()

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
+
+T = TypeVar("T", bound=np.generic)
 
 ROW: Final = ""
 """The key under which each row is a domain of its own; no label key is empty."""
@@ -32,10 +34,11 @@ class Domain:
 
     ``ids``: intp, shape (n,): number of the row's domain, ``count`` where the row has no such
     label. ``complete``: every live row has the label. ``empty``: number of the domain whose
-    value is the empty text, ``count`` if there is none.
+    value is the empty text, ``count`` if there is none. ``in_order``: each row is the domain of its
+    own number.
     """
 
-    __slots__ = ("complete", "count", "empty", "id_view", "ids", "key", "version")
+    __slots__ = ("complete", "count", "empty", "id_view", "ids", "in_order", "key", "version")
 
     def __init__(self, key: str, table: NodeTable) -> None:
         self.key = key
@@ -57,13 +60,19 @@ class Domain:
             place = np.flatnonzero(found == table.strings.code(""))
             self.empty = int(place[0]) - missing if place.size else self.count
         self.id_view: memoryview[int] = self.ids.data
+        self.in_order = self.count == n and bool((self.ids == np.arange(n)).all())
+
+    def of_rows(self, table: NDArray[T]) -> NDArray[T]:
+        """Return the number that each row's domain has in a table, shape (count + 1,)."""
+        return table[:-1] if self.in_order else table.take(self.ids, mode="clip")
 
     def part(self, mask: NDArray[np.bool_]) -> Domain:
         """Return the domains over the rows in ``mask``; the others are one domain, the last."""
         part = Domain.__new__(Domain)
         part.key = f"{_PART}{next(_serial)}"
         part.version = self.version
-        part.count, part.empty, part.complete = self.count + 1, self.empty, False
+        part.count, part.empty = self.count + 1, self.empty
+        part.complete = part.in_order = False
         part.ids = np.where(mask, self.ids, self.count + 1)
         part.id_view = part.ids.data
         return part

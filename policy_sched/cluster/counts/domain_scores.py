@@ -52,7 +52,7 @@ class DomainScores:
     def raw(self) -> Scores:
         """Return the score of each row, shape (n,)."""
         if self._raw is None:
-            self._raw = self.table.take(self.domain.ids, mode="clip")
+            self._raw = self.domain.of_rows(self.table)
             self._raw.flags.writeable = False
         return self._raw
 

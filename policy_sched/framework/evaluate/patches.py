@@ -94,7 +94,7 @@ class Patches(Passes):
         are wrong then.
         """
         before, raw, state = plugin.part, plugin.raw, entry.result.state
-        self.ask_score(plugin, state, pod, None, len(entry.fixed))
+        plugin.raw = self.runner.call("score", plugin.hook, state, pod, None)
         if plugin.raw is raw:
             if raw.flags.writeable:
                 return False

@@ -29,7 +29,7 @@ from policy_sched.cluster.counts import (
     PodCounts,
     PodMatch,
 )
-from policy_sched.cluster.tables import NodeTable
+from policy_sched.cluster.tables import NodeTable, NodeView
 from policy_sched.framework import (
     PASSES,
     SKIP,
@@ -224,9 +224,8 @@ def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
         return state.result
     codes: Codes | None = None
     for domain, table in state.tables:
-        ids = domain.ids if rows is None else domain.ids[rows]
-        found: Codes = table.take(ids, mode="clip")
-        codes = found if codes is None else np.maximum(codes, found, out=codes)
+        found = domain.of_rows(table) if rows is None else table[domain.ids[rows]]
+        codes = found if codes is None else np.maximum(codes, found)
     assert codes is not None, "there is a table"
     result = FilterResult.of(codes, *_STATUSES)
     if rows is None:
@@ -294,20 +293,31 @@ def _tables(state: TopologyPairCounts) -> Tables:
     first = state.alone and not any(bool(t[:-1].any()) for t in state.affinity.values())
     tables = []
     for key, domain in state.domains.items():
-        table = np.zeros(domain.count + 1, np.int16)
+        # Bytes, which a fraction of the time is enough for: True is 1, the code _EXISTING.
+        codes: NDArray[np.int8] | None = None
         if key in state.existing:
-            np.greater(state.existing[key], 0, out=table)  # the code is 1
+            codes = (state.existing[key] > 0).view(np.int8)
         if key in state.anti_affinity:
-            np.putmask(table, state.anti_affinity[key] > 0, _ANTI)
-        table[-1] = 0
-        if key in state.affinity:
-            if not first:
-                np.putmask(table, state.affinity[key] <= 0, _AFFINITY)
-            table[-1] = _AFFINITY if not domain.complete else 0
-        if np.count_nonzero(table):
-            table[-1] = _AFFINITY if key in state.affinity else 0
-            tables.append((domain, table))
+            codes = _highest(codes, state.anti_affinity[key] > 0, _ANTI)
+        if key in state.affinity and not first:
+            codes = _highest(codes, state.affinity[key] <= 0, _AFFINITY)
+        outside = _AFFINITY if key in state.affinity else 0
+        if codes is None:
+            codes = np.zeros(domain.count + 1, np.int8)
+        codes[-1] = 0 if domain.complete else outside
+        if np.logical_or.reduce(codes):
+            codes[-1] = outside
+            tables.append((domain, codes.astype(np.int16)))
     return tuple(tables)
+
+
+def _highest(
+    codes: NDArray[np.int8] | None, rejected: NDArray[np.bool_], code: int
+) -> NDArray[np.int8]:
+    """Return the codes by domain with another one, which is higher than all."""
+    others = rejected.view(np.int8)
+    others *= np.int8(code)
+    return others if codes is None else np.maximum(codes, others, out=others)
 
 
 BEST = 100
@@ -383,11 +393,8 @@ def score(state: PreferredTerms, rows: Rows) -> Scores:
         return scores if rows is None else scores[rows]
     total: Scores | None = None
     for domain, table in state.tables:
-        part = table.take(domain.ids if rows is None else domain.ids[rows], mode="clip")
-        if total is None:
-            total = part
-        else:
-            total += part
+        part = domain.of_rows(table) if rows is None else table[domain.ids[rows]]
+        total = part if total is None else total + part
     assert total is not None, "without tables PreScore skips"
     return total
 
@@ -471,8 +478,9 @@ class InterPodAffinity:
         return self._move(state, pod, other, (row, -1))
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Reject nodes by affinity, by anti-affinity, or by that of running pods."""
+        del pod, nodes
         found = state.read(TopologyPairCounts)
         return PASSES if found is None else verdict(found, rows)
 
@@ -492,15 +500,17 @@ class InterPodAffinity:
         return SUCCESS
 
     @hookimpl
-    def score(self, state: CycleState, rows: Rows) -> Scores:
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         """Return the sum of weights of the nodes' domains."""
+        del pod
         found = state.read(PreferredTerms)
         assert found is not None, "PreScore stored it"
         return score(found, rows)
 
     @hookimpl
-    def normalize_score(self, state: CycleState, scores: Scores) -> Scores:
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         """Scale the scores to 0..100."""
+        del pod
         found, feasible = state.read(PreferredTerms), state.read(Feasible)
         if found is None or feasible is None or found.by_domain is None:
             return normalized(scores)

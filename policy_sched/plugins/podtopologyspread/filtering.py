@@ -112,12 +112,8 @@ def verdict(state: HardSpread, rows: Rows) -> FilterResult:
         return state.result
     codes: Codes | None = None
     for domain, table in state.tables:
-        ids = domain.ids if rows is None else domain.ids[rows]
-        found: Codes = table.take(ids, mode="clip")
-        if codes is None:
-            codes = found
-        else:
-            np.copyto(codes, found, where=codes == 0)
+        found = domain.of_rows(table) if rows is None else table[domain.ids[rows]]
+        codes = found if codes is None else np.where(codes == 0, found, codes)
     assert codes is not None, "there is a table"
     result = FilterResult.of(codes, *_STATUSES)
     if rows is None:

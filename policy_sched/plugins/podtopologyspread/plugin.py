@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     PASSES,
     SKIP,
@@ -129,8 +130,9 @@ class PodTopologySpread:
         return _move(state, pod, other, row, -1)
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Reject nodes without a label, and nodes whose domain would exceed maxSkew."""
+        del pod, nodes
         hard = state.read(HardSpread)
         return PASSES if hard is None else verdict(hard, rows)
 
@@ -160,15 +162,17 @@ class PodTopologySpread:
         return _read(pod) if self._book.may_hold(pod) else None
 
     @hookimpl
-    def score(self, state: CycleState, rows: Rows) -> Scores:
+    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         """Return the weighted number of pods in the nodes' domains: fewer is better."""
+        del pod
         soft = state.read(SoftSpread)
         assert soft is not None, "PreScore stored it"
         return score(soft, rows)
 
     @hookimpl
-    def normalize_score(self, state: CycleState, scores: Scores) -> Scores:
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         """Reverse the scores, into 0..100."""
+        del pod
         soft, feasible = state.read(SoftSpread), state.read(Feasible)
         if soft is None or feasible is None or soft.by_domain is None:
             return normalized(scores)
