@@ -39,7 +39,7 @@ from policy_sched.experiments.measures import (
 from policy_sched.experiments.tables import SEED
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import ApiObject, Node, Pod, PodInfo
+from policy_sched.model import ApiObject, Node, Pod, PodInfo, PodInfos
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import ExperimentSpec, Measure
 from policy_sched.scheduler import (
@@ -324,21 +324,6 @@ def _binds_at_once(profile: Profile) -> bool:
             for point in ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "post_bind")
         )
     )
-
-
-class PodInfos:
-    """Makes the PodInfo of pods; specs are shared, and what follows from one is worked out once."""
-
-    def __init__(self) -> None:
-        self._by_spec: dict[int, PodInfo] = {}
-
-    def of(self, pod: Pod) -> PodInfo:
-        """Return the PodInfo of a pod."""
-        known = self._by_spec.get(id(pod.spec))
-        if known is not None and known.pod.status == pod.status:
-            return known.like(pod)
-        known = self._by_spec[id(pod.spec)] = PodInfo.of(pod)
-        return known
 
 
 def levels(

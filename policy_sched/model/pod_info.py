@@ -262,6 +262,10 @@ class PodInfo:
             there.labels_key = ()
         if not spec.volumes:
             there.volumes = None
+        if not spec.node_selector:
+            there.node_selector_key = ()
+        if not spec.scheduling_gates:
+            there.scheduling_gates = ()
         there.nominated_node_name = self.nominated_node_name
         there.start_time = self.start_time
         there.scheduler_name = self.scheduler_name
@@ -329,6 +333,26 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+
+class PodInfos:
+    """Makes the PodInfo of pods; specs are shared, and what follows from one is worked out once."""
+
+    def __init__(self) -> None:
+        self._by_spec: dict[int, PodInfo] = {}
+
+    def of(self, pod: Pod) -> PodInfo:
+        """Return the PodInfo of a pod. Raises ValueError if a quantity is not valid."""
+        known = self._by_spec.get(id(pod.spec))
+        if known is not None and known.pod.status == pod.status:
+            return known.like(pod)
+        if len(self._by_spec) >= _KEPT_SPECS:
+            self._by_spec.clear()
+        known = self._by_spec[id(pod.spec)] = PodInfo.of(pod)
+        return known
+
+
+_KEPT_SPECS: Final = 4096
 
 
 def running_form(pod: Pod, node: str, since: int) -> Pod:

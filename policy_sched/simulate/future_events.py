@@ -48,9 +48,14 @@ class FutureEvents:
             return first[-1][0]
         return heap[0][0] if heap else None
 
-    def take(self, now: int) -> Event | None:
-        """Take out the next event that takes place up to ``now``; None if there is none."""
-        first, heap = self._first, self._heap
-        if first and (not heap or first[-1] < heap[0]):
-            return first.pop() if first[-1][0] <= now else None
-        return heapq.heappop(heap) if heap and heap[0][0] <= now else None
+    def due(self, now: int) -> list[Event]:
+        """Take out the events that take place up to ``now``, in their order."""
+        first, heap, found = self._first, self._heap, []
+        while first and first[-1][0] <= now:
+            found.append(first.pop())
+        if not heap or heap[0][0] > now:
+            return found
+        while heap and heap[0][0] <= now:
+            found.append(heapq.heappop(heap))
+        found.sort()
+        return found

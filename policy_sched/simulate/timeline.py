@@ -30,6 +30,7 @@ from policy_sched.model import (
     Node,
     Pod,
     PodInfo,
+    PodInfos,
     nanoseconds,
     nanoseconds_of,
     running_form,
@@ -121,7 +122,10 @@ class Timeline:
     ) -> None:
         self.placed = self.evicted = 0
         self.give_devices: Callable[[PodInfo, str], PodInfo] | None = None
-        self._start = _start(objects)
+        waiting = [
+            (nanoseconds(one.metadata.creation_timestamp), one) for one in objects if waits(one)
+        ]
+        self._start = min([at for at, _ in waiting if at], default=EPOCH)
         self._clock = VirtualClock(self._start)
         self._client = VirtualClient()
         timing = TIMING if retry == "AtOnce" else None
@@ -141,6 +145,7 @@ class Timeline:
         self._last = self._start
         self._lives: dict[str, PodTimeline] = {}
         self._arrived: list[PodInfo] = []
+        self._infos = PodInfos()
         self._application = Application(self._scheduler, plans)
         self._running: dict[str, PodInfo] = {}
         self._again: Counter[str] = Counter()
@@ -153,8 +158,12 @@ class Timeline:
         self._used_steps: dict[str, StepFunction] = {}
         self._allocatable: dict[str, StepFunction] = {}
         self._load(objects)
+        for at, pod in waiting:
+            self._events.add(max(at, self._start), Kind.POD, pod)
+        self._events.put_in_order()
 
     def _load(self, objects: Iterable[ApiObject]) -> None:
+        """Take in the cluster as it is at the start, and expect later nodes."""
         for one in objects:
             if isinstance(one, Node):
                 since = nanoseconds(one.metadata.creation_timestamp)
@@ -164,14 +173,10 @@ class Timeline:
                     self._scheduler.cache.add_node(one)
             elif isinstance(one, Namespace):
                 self._scheduler.cache.set_namespace(one)
-            elif isinstance(one, Pod) and one.status.phase not in ENDED:
-                if one.spec.node_name:
-                    info = PodInfo.of(one)
-                    self._scheduler.cache.add_pod(info)
-                    self._runs(info, info.start_time or self._start, one)
-                else:
-                    self._expect(nanoseconds(one.metadata.creation_timestamp), Kind.POD, one)
-        self._events.put_in_order()
+            elif isinstance(one, Pod) and one.spec.node_name and one.status.phase not in ENDED:
+                info = PodInfo.of(one)
+                self._scheduler.cache.add_pod(info)
+                self._runs(info, info.start_time or self._start, one)
         self._note_allocatable()
 
     def _expect(self, at: int, kind: Kind, what: ApiObject | str) -> None:
@@ -216,8 +221,8 @@ class Timeline:
                 self._last = self._start + until
                 return
             self._clock.ns = at
-            while (event := events.take(at)) is not None:
-                self._happens(event[1], event[3])
+            for _, kind, _, what in events.due(at):
+                self._happens(kind, what)
             if self._retries is not None:
                 self._retries.begin()
             # A pod that is decided or bound is still in the queue: without any nothing is due.
@@ -253,9 +258,13 @@ class Timeline:
             self._note_allocatable()
 
     def _arrives(self, pod: Pod) -> None:
-        pod = make_claims(self._scheduler, pod)
-        info = PodInfo.of(created_form(pod, self._clock.ns))
-        life = self._lives[info.uid] = PodTimeline(info.key, info.priority, self._clock.ns)
+        now = self._clock.ns
+        if pod.spec.resource_claims:
+            pod = make_claims(self._scheduler, pod)
+        if pod.metadata.creation_timestamp is None:
+            pod = created_form(pod, now)
+        info = self._infos.of(pod)
+        life = self._lives[info.uid] = PodTimeline(info.key, info.priority, now)
         self._arrived.append(info)
         life.message = turned_away(self._scheduler, info) or ""
         self._advance(1)
@@ -434,9 +443,3 @@ def _few_collections() -> Iterator[None]:
 def waits(one: ApiObject) -> bool:
     """Return whether an object is a pending pod."""
     return isinstance(one, Pod) and not one.spec.node_name and one.status.phase not in ENDED
-
-
-def _start(objects: Iterable[ApiObject]) -> int:
-    """Return the earliest creation time of a pending pod; EPOCH if none is known."""
-    times = (nanoseconds(one.metadata.creation_timestamp) for one in objects if waits(one))
-    return min(filter(None, times), default=EPOCH)

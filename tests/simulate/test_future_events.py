@@ -23,9 +23,8 @@ def test_events_come_by_time_kind_and_age(
         events.add(at, kind, f"later {number}")
     expected = [(*one, number) for number, one in enumerate([*first, *later], start=1)]
     expected.sort()
-    found = []
-    while (event := events.take(until)) is not None:
-        found.append(event[:3])
+    found = [event[:3] for event in events.due(until)]
     assert found == [one for one in expected if one[0] <= until]
+    assert events.due(until) == []
     left = [one for one in expected if one[0] > until]
     assert events.next_time() == (left[0][0] if left else None)
