@@ -36,7 +36,14 @@ from policy_sched.cluster.counts import PodCounts
 from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
 from policy_sched.cluster.overlay import NodeOverlay
-from policy_sched.cluster.tables import NO_NODE, STRUCTURE, NodeTable, PodTable, Strings
+from policy_sched.cluster.tables import (
+    CODE_UNIT,
+    NO_NODE,
+    STRUCTURE,
+    NodeTable,
+    PodTable,
+    Strings,
+)
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model import Namespace, Node, Pod, PodInfo
 
@@ -160,8 +167,7 @@ class Cache:
     def add_node(self, node: Node) -> None:
         """Take a node in; one that is known is updated."""
         nodes = self.nodes
-        nodes.tidy()
-        self.pods.tidy()
+        self._tidy()
         row = nodes.row_of.get(node.metadata.name)
         if row is not None:
             nodes.update_node(row, node)
@@ -328,6 +334,8 @@ class Cache:
                 f" {info.node_name or 'no node'}"
             )
         self._replace(record, info)
+        if self.nodes.strings.crowded:
+            self._tidy()
 
     def remove_pod(self, info: PodInfo) -> None:
         """Take out a pod that was deleted or has ended; ``info`` may be an older form of it."""
@@ -336,6 +344,21 @@ class Cache:
         next_state(state, PodEvent.REMOVE, info.key)
         assert record is not None, "only a pod of the cache can be removed"
         self._remove(info.uid, record)
+        if self.nodes.strings.crowded:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Give up what no node and no pod has any more. Call it between decisions."""
+        nodes, pods = self.nodes, self.pods
+        nodes.tidy()
+        pods.tidy()
+        strings = nodes.strings
+        if not strings.crowded:
+            return
+        columns = (*nodes.materialised.values(), *pods.materialised.values())
+        strings.tidy(one.values for one in columns if one.family.unit == CODE_UNIT)
+        nodes.note_all()  # nothing is computed from a code that was freed
+        pods.version += 1
 
     # Trials: pods are off their nodes for the time of a trial.
 

@@ -15,6 +15,7 @@ from policy_sched.cluster.tables.pod_table import NO_NODE, TEXT_ATTRIBUTES, PodT
 from policy_sched.cluster.tables.pod_table import reader as pod_table_reader
 from policy_sched.cluster.tables.requested import SMALL, total
 from policy_sched.cluster.tables.schema import (
+    CODE_UNIT,
     MAX_IMAGE,
     MAX_SUM,
     NODE_COLUMNS,
@@ -26,6 +27,7 @@ from policy_sched.cluster.tables.schema import (
 )
 
 __all__ = [
+    "CODE_UNIT",
     "DYNAMIC",
     "MAX_IMAGE",
     "MAX_SUM",

@@ -1,8 +1,9 @@
 """Turns strings and small sets into dense numbers, so that a column of them is a column of ints.
 
-Theory of operation: a code of a string, or an id of an item, once given, means the same for as
-long as the interner lives, so tables of answers indexed by it stay right and are extended at their
-end. The id of a set that no row has any more is given again: ports make many sets of few items.
+Theory of operation: a code or an id means the same for as long as a column has it. Names and label
+values come and go with their pods, and ports make many sets of few items; so now and then, between
+two decisions, the codes that no column has are freed and given again. Outside of columns a code is
+for the current decision: what is kept for longer, keeps the text, and finds its code again.
 """
 
 from __future__ import annotations
@@ -16,18 +17,28 @@ from numpy.typing import NDArray
 MANY_SETS: Final = 4096
 """Number of sets from which on an interner looks for unused ones."""
 
+MANY_STRINGS: Final = 65_536
+"""Number of strings from which on an interner looks for unused ones."""
+
 T = TypeVar("T", bound=Hashable)
 
 
 class Strings:
-    """Codes of strings: 0 means missing; every string, the empty one too, has a code from 1."""
+    """Codes of strings: 0 means missing, 1 is the empty string.
 
-    __slots__ = ("_codes", "texts")
+    ``crowded``: whether there are so many strings that `tidy` is worthwhile. That is at ``many``,
+    and later at twice the number that was in use at the last time.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_codes", "_due", "_free", "crowded", "many", "texts")
+
+    def __init__(self, many: int = MANY_STRINGS) -> None:
         self._codes: dict[str, int] = {}
+        self._free: list[int] = []
         self.texts: list[str] = [""]
-        """Text by code. Append-only; the text of code 0 represents a missing value."""
+        """Text by code, "" for a free one; the text of code 0 represents a missing value."""
+        self.many = self._due = many
+        self.crowded = False
         self.code("")
 
     def __len__(self) -> int:
@@ -35,15 +46,35 @@ class Strings:
         return len(self.texts)
 
     def code(self, text: str) -> int:
-        """Return the code of a string, a new one if it was never seen."""
+        """Return the code of a string, a new one if it has none."""
         code = self._codes.get(text)
         if code is None:
-            code = self._codes[text] = len(self.texts)
-            self.texts.append(text)
+            if self._free:
+                code = self._free.pop()
+                self.texts[code] = text
+            else:
+                code = len(self.texts)
+                self.texts.append(text)
+            self._codes[text] = code
+            self.crowded = len(self._codes) >= self._due
         return code
 
+    def tidy(self, columns: Iterable[NDArray[np.int32]]) -> None:
+        """Free the codes that are in none of these columns; call it between decisions."""
+        used = np.zeros(len(self.texts), np.bool_)
+        used[:2] = True
+        for column in columns:
+            used[column] = True
+        used[self._free] = True
+        for code in np.flatnonzero(~used).tolist():
+            del self._codes[self.texts[code]]
+            self.texts[code] = ""
+            self._free.append(code)
+        self._due = max(self.many, 2 * len(self._codes))
+        self.crowded = False
+
     def find(self, text: str) -> int:
-        """Return the code of a string, or -1, which no column holds, if it was never seen."""
+        """Return the code of a string, or -1, which no column holds, if it has none."""
         return self._codes.get(text, -1)
 
     def text(self, code: int) -> str:

@@ -29,6 +29,8 @@ from policy_sched.model import HostPort, Namespace, Node, PodInfo, Taint
 
 _ALWAYS: Final = frozenset({"live", "podCount", "usedPorts", "name", "taints"})
 """Families of columns that are never evicted."""
+MANY_NAMED: Final = 4096
+"""Number of keys of labels and the like from which on a table looks for those that no node has."""
 DEVICE_FAMILIES: Final = ("deviceAllocatable", "deviceRequested")
 """Families of columns that change with resource slices, device classes and resource claims."""
 
@@ -65,7 +67,8 @@ class NodeTable:
         self._named: dict[str, set[str]] = {
             family: set() for family in ("label", "annotation", "allocatable", "capacity")
         }
-        """By family of columns, what nodes have, or had once."""
+        """By family of columns, what nodes have, or had when it was last counted."""
+        self.many_named = self._named_due = MANY_NAMED
         self._zeros: dict[str, Column] = {}
         self.eviction = Eviction()
         self._readers: list[tuple[Column, Reader]] = []
@@ -247,6 +250,8 @@ class NodeTable:
 
     def tidy(self) -> None:
         """Evict idle columns if there are many; called between two decisions."""
+        if sum(map(len, self._named.values())) >= self._named_due:
+            self._count_named()
         if self.eviction.due(self._columns):
             self._evict()
         self.port_sets.tidy(self.usage.used_ports.values)
@@ -264,8 +269,8 @@ class NodeTable:
         self.usage.rewire()
         self.eviction.ended(self._columns)
         named = {name for _, name in self._image_columns}
-        if self.images.forget(named) and self.n:
-            self._note(0, STRUCTURE)  # readers that relied on notifications recompute
+        if self.images.forget(named):
+            self.note_all()  # readers that relied on notifications recompute
 
     def _note(self, row: int, kind: int) -> None:
         self.static_version += 1
@@ -354,11 +359,29 @@ class NodeTable:
             for column, read in found:
                 column.put(row, read(node))
 
-    def _write_static(self, row: int, node: Node) -> None:
+    def _name(self, node: Node) -> None:
         self._named["label"].update(node.metadata.labels)
         self._named["annotation"].update(node.metadata.annotations)
         self._named["allocatable"].update(node.status.allocatable)
         self._named["capacity"].update(node.status.capacity)
+
+    def _count_named(self) -> None:
+        for names in self._named.values():
+            names.clear()
+        for row in self.row_of.values():
+            node = self.nodes[row]
+            assert node is not None, "row_of has live rows only"
+            self._name(node)
+        self._named_due = max(self.many_named, 2 * sum(map(len, self._named.values())))
+        self.note_all()
+
+    def note_all(self) -> None:
+        """Note a change that every row shares: readers that keep results compute them again."""
+        if self.n:
+            self._note(0, STRUCTURE)
+
+    def _write_static(self, row: int, node: Node) -> None:
+        self._name(node)
         for column, read in self._readers:
             column.put(row, read(node))
         for column, _ in self._image_columns:

@@ -23,6 +23,8 @@ from policy_sched.model import PodInfo
 Reader: TypeAlias = Callable[[PodInfo], int]
 
 NO_NODE: Final = -1
+MANY_LABELS: Final = 4096
+"""Number of keys of labels from which on a table looks for those that no pod has."""
 
 TEXT_ATTRIBUTES: Final = {
     "name": "name",
@@ -73,7 +75,8 @@ class PodTable:
         self._readers: list[tuple[Column, Reader]] = []
         self.eviction = Eviction()
         self._labels: set[str] = set()
-        """Keys of labels that pods have, or had once."""
+        """Keys of labels that pods have, or had when they were last counted."""
+        self.many_labels = self._labels_due = MANY_LABELS
         family = family_of(("label", ""), POD_COLUMNS)
         self._no_label = Column(("label",), family, self._capacity)
         self._no_label.version = NO_VERSION
@@ -116,6 +119,8 @@ class PodTable:
 
     def tidy(self) -> None:
         """Evict idle columns if there are many; called between two decisions."""
+        if len(self._labels) >= self._labels_due:
+            self._count_labels()
         eviction = self.eviction
         if not eviction.due(self._columns):
             return
@@ -124,6 +129,10 @@ class PodTable:
         for key in idle:
             del self._columns[key]
         eviction.ended(self._columns)
+
+    def _count_labels(self) -> None:
+        self._labels = {key for info in self.infos if info is not None for key in info.labels}
+        self._labels_due = max(self.many_labels, 2 * len(self._labels))
 
     @property
     def materialised(self) -> Mapping[Key, Column]:
