@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import NodeView
+from policy_sched.cluster.tables import Key, NodeView
 from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model import PodInfo, Taint
 
@@ -301,6 +301,8 @@ class Signature(msgspec.Struct, frozen=True):
     """Returns ``row_filter`` over another view of the nodes; None where it can end the attempt."""
     fusable: Fusable | None = None
     """The plugin's filter and score, where they can be fused with those of others."""
+    filter_reads: Callable[[Key], bool] | None = None
+    """Returns whether the filter may read a column of the node table; None: any."""
     gates: Callable[[PodInfo], bool] | None = None
     """Returns False for pods that PreEnqueue lets in whatever the cluster holds, so that it need
     not run. Without it PreEnqueue runs for every pod."""

@@ -170,7 +170,7 @@ def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node; without the reasons where it does not fit."""
     gone = np.zeros(victims.block.shape, np.bool_)
     with attempt.cache.overlay as nodes:
-        nodes.remove_block(victims.rows, victims.block)
+        nodes.remove_block(victims.rows, victims.block, attempt.filter_dry_run.reads)
         feasibility = _Feasibility(attempt, victims.rows)
         fits = feasibility.fits(None)
         open_places = np.flatnonzero(fits)

@@ -122,13 +122,17 @@ class Search:
         self, pod: PodInfo, candidates: Candidates, place: int
     ) -> tuple[PodInfo, ...]:
         """Return the victims on one candidate, the most important one first."""
-        victims = candidates.victims[:, place]
-        victims = victims[victims >= 0]
-        if victims.size > 1:
-            keys = self._rules.victim_order(pod)(victims)
-            victims = victims[np.lexsort(keys[::-1])]
-        infos = [self.cache.pods.infos[row] for row in victims.tolist()]
-        return tuple([info for info in infos if info is not None])
+        infos, victims = self.cache.pods.infos, candidates.victims[:, place].tolist()
+        ordered = [row for row in victims if row >= 0]
+        if len(ordered) > 1 and not self._rules.order_reads_pod:
+            here, leaving = self._order(pod).column(candidates.rows.item(place)), set(ordered)
+            here = [row for row in here if row in leaving]
+            if len(here) == len(ordered):
+                return tuple([info for row in here if (info := infos[row]) is not None])
+        if len(ordered) > 1:  # an extender names victims of any node
+            rows = np.array(ordered, np.intp)
+            ordered = rows[np.lexsort(self._rules.victim_order(pod)(rows)[::-1])].tolist()
+        return tuple([info for row in ordered if (info := infos[row]) is not None])
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
         """Return the pods that may be evicted, for the rows that have any."""
@@ -227,7 +231,7 @@ class DryRun:
         found = self._found
         return bool((found == INFEASIBLE).any()) and not (found == CANDIDATE).any()
 
-    def first(self, rows: NDArray[np.intp], wanted: int) -> tuple[Candidates, int]:
+    def first(self, rows: NDArray[np.intp], wanted: int) -> tuple[NDArray[np.intp], int]:
         """Return the first candidates among the rows that are enough, and where to look for more.
 
         The rows are looked at in their order, in blocks of as many as are wanted; the second result
@@ -240,7 +244,7 @@ class DryRun:
         start = start - start % wanted if unknown[start] else rows.size
         candidates = rows[:start][found[:start] == CANDIDATE]
         chosen, enough = clean_first(self._violations[candidates] > 0, wanted)
-        return self.candidates(candidates[chosen]), rows.size if enough else start
+        return candidates[chosen], rows.size if enough else start
 
     def key(self, number: int, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Return a key of the order of nodes for rows that are candidates."""

@@ -8,8 +8,9 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -97,11 +98,11 @@ class PreemptionSearch:
             rng.randrange(rows.size)  # as the search does, so that what follows is the same
             return nothing_to_evict(rows, self._cache.nodes.n)
         pod, run = attempt.pod, self._runs.of(attempt)
-        candidates = self._candidates(run, attempt, rows, rng)
-        if not candidates.rows.size:
+        found = self._candidates(run, attempt, rows, rng)
+        if not found.size:
             return run.rejections(attempt, rows)
-        kept: DryRun | None = run
         if self._extenders:
+            candidates = run.candidates(found)
             try:
                 named = self._consult(pod, candidates)
             except PluginError as error:
@@ -109,10 +110,22 @@ class PreemptionSearch:
             if not named.rows.size:
                 return NO_CANDIDATE
             if named is not candidates:
-                candidates, kept = named, None
-        best = self._best(pod, candidates, kept)
-        victims = self._on_rows.ordered_victims(pod, candidates, best)
-        return Eviction(candidates.rows.item(best), victims)
+                return self._best_of(pod, named)
+        keys = partial(run.key, pod=pod)
+        best = found[self._best(found.size, lambda number, left: keys(number, rows=found[left]))]
+        return self._eviction(pod, run.candidates(np.array([best])), 0)
+
+    def _best_of(self, pod: PodInfo, candidates: Candidates) -> Eviction:
+        """Return the best of the candidates that extenders named."""
+        key = partial(self._on_rows.node_key, pod=pod)
+        best = self._best(
+            candidates.rows.size, lambda number, left: key(number, candidates=candidates.at(left))
+        )
+        return self._eviction(pod, candidates, best)
+
+    def _eviction(self, pod: PodInfo, candidates: Candidates, place: int) -> Eviction:
+        victims = self._on_rows.ordered_victims(pod, candidates, place)
+        return Eviction(candidates.rows.item(place), victims)
 
     def nothing_anywhere(
         self, attempt: PreemptionAttempt, count: int, rng: Random
@@ -147,8 +160,8 @@ class PreemptionSearch:
 
     def _candidates(
         self, run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
-    ) -> Candidates:
-        """Return enough candidates, those that break no budget first."""
+    ) -> NDArray[np.intp]:
+        """Return the rows of enough candidates, those that break no budget first."""
         wanted = max(self._shortlist.size(rows.size), 1)
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
@@ -158,7 +171,7 @@ class PreemptionSearch:
             found, start = run.first(turned, wanted)
             if start == rows.size:
                 return found
-            if start and not found.rows.size:
+            if start and not found.size:
                 _look_at_all(run, attempt, rows)
             run.look(attempt, turned[start : start + wanted])
 
@@ -169,19 +182,16 @@ class PreemptionSearch:
         found = run.candidates(rows)
         return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
 
-    def _best(self, pod: PodInfo, candidates: Candidates, run: DryRun | None) -> int:
-        """Return the place of the best candidate, the first one if several are.
+    def _best(self, count: int, key: Callable[[int, NDArray[np.intp]], NDArray[Any]]) -> int:
+        """Return the place of the best of so many candidates, the first one if several are.
 
-        ``run``: the dry run that found them, None if they were changed since.
+        ``key`` returns a key of the order for candidates at some places.
         """
-        left = np.arange(candidates.rows.size)
+        left = np.arange(count)
         for number in range(len(self._rules.node_order)):
             if left.size == 1:
                 break
-            if run is not None:
-                values = run.key(number, pod, candidates.rows[left])
-            else:
-                values = self._on_rows.node_key(number, pod, candidates.at(left))
+            values = key(number, left)
             left = left[values == values.min()]
         return left.item(0)
 

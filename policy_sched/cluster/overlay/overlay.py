@@ -18,7 +18,7 @@ the table saturates, are summed anew after each change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
@@ -90,12 +90,18 @@ class _Block:
     """Pods that were removed from many rows, and which of them are back.
 
     ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth, m),
-    -1 where there is none.
+    -1 where there is none. ``copies``: the columns that follow.
     """
 
     def __init__(
-        self, nodes: NodeTable, table: PodTable, rows: NDArray[np.intp], pods: NDArray[np.intp]
+        self,
+        nodes: NodeTable,
+        table: PodTable,
+        rows: NDArray[np.intp],
+        pods: NDArray[np.intp],
+        copies: list[_Copy],
     ) -> None:
+        self.copies = copies
         self.rows = rows
         self.pods = pods
         self.there: NDArray[np.bool_] = pods >= 0
@@ -352,6 +358,8 @@ class NodeOverlay:
         self._copies[key] = copy
         if key != _PORTS:
             self._sums.append(copy)
+            if self._block is not None:
+                self._block.copies.append(copy)
         if self._levels:
             self._new.append(copy)
             self._sum_new(self._touched(self._levels))
@@ -403,17 +411,24 @@ class NodeOverlay:
                 self._move_ports(row, pod, 1)
         self._changed(added.pods)
 
-    def remove_block(self, rows: NDArray[np.intp], pods: NDArray[np.intp]) -> None:
+    def remove_block(
+        self,
+        rows: NDArray[np.intp],
+        pods: NDArray[np.intp],
+        reads: Callable[[Key], bool] | None = None,
+    ) -> None:
         """Remove a column of pods from each of many rows.
 
         ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth,
-        m): column i holds pods that run on ``rows[i]``, -1 where there is none.
+        m): column i holds pods that run on ``rows[i]``, -1 where there is none. ``reads``: whether
+        a column is read while the block lasts; None: any may be.
         """
         assert self._block is None, "one block at a time"
-        block = self._block = _Block(self.table, self._pods, rows, pods)
+        copies = [c for c in self._sums if reads is None or reads(c.column.key)]
+        block = self._block = _Block(self.table, self._pods, rows, pods, copies)
         self._levels[-1].block = True
         self._save(block.where, block, ports=bool(block.ports))
-        for copy in self._sums:
+        for copy in block.copies:
             amounts = block.amounts(copy.amount)
             if amounts is not None:
                 copy.column.values[block.where] -= amounts.sum(axis=0) * copy.sign
@@ -442,7 +457,7 @@ class NodeOverlay:
         if places is not None and block.whole and places.size >= DENSE * block.rows.size:
             where, times = block.where, np.zeros(block.rows.size, np.int64)
             times[places] = 1
-        for copy in self._sums:
+        for copy in block.copies:
             amounts = block.amounts(copy.amount)
             if amounts is None:
                 continue
@@ -505,7 +520,8 @@ class NodeOverlay:
     ) -> None:
         """Save the values of rows that are about to change."""
         wide = bool(self._large)  # rows that are summed anew change in every column
-        columns = [c.column for c in self._sums if wide or pods.amounts(c.amount) is not None]
+        copies = pods.copies if isinstance(pods, _Block) and not wide else self._sums
+        columns = [c.column for c in copies if wide or pods.amounts(c.amount) is not None]
         if ports:
             columns.append(self._copies[_PORTS].column)
         saved = [(c, c.values[rows].copy()) for c in columns]

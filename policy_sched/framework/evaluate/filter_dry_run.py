@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import Key as ColumnKey
 from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Codes, CycleState, FilterResult, Scope, Status
@@ -58,6 +59,7 @@ class FilterDryRun:
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
         self._passes_over: dict[NodeView, Passes | None] = {}  # shared by copies
+        self._reads: dict[ColumnKey, bool] = {}
         self.node_by_node = bool(wide)
         self._last: FilterDryRun | None = None
         self.by_state = wide <= {hook.plugin for hook in self._add}
@@ -124,6 +126,17 @@ class FilterDryRun:
             known = [rule for rule in rules if rule is not None and not rule.metered]
             self._passes_over[nodes] = passes_of(known) if len(known) == len(rules) else None
         return self._passes_over[nodes]
+
+    def reads(self, key: ColumnKey) -> bool:
+        """Return whether a filter that reads pods may read a column of the node table."""
+        known = self._reads.get(key)
+        if known is None:
+            signatures = self._runner.pipeline.signatures
+            found = [signatures.get(hook.plugin) for hook in self._moving]
+            known = self._reads[key] = any(
+                one is None or one.filter_reads is None or one.filter_reads(key) for one in found
+            )
+        return known
 
     def _fits(
         self,

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import Key as ColumnKey
 from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
@@ -43,6 +44,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate import Key, key_getter
 from policy_sched.framework.runtime import broken
 from policy_sched.language import CompiledPolicy
+from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
 from policy_sched.language.values import NodeFacts
 from policy_sched.model import (
@@ -164,6 +166,7 @@ class _Rules:
             row_score=self._bound.row_score(self._still) if by_node else None,
             row_filter_over=self._row_filter_over if by_node else None,
             fusable=self._fusable() if by_node else None,
+            filter_reads=self._filter_reads if by_node else None,
             gates=gates,
             gate_fields=self._policy.gate_reads.pod if gates else frozenset(),
         )
@@ -175,6 +178,9 @@ class _Rules:
             return self._verdict(rules, pod, self._still, None, codes)
 
         return FusableRules(self._bound, self._still, verdict)
+
+    def _filter_reads(self, key: ColumnKey) -> bool:
+        return field_of_column(key) in self._policy.filter_reads.node
 
     def _row_filter_over(self, nodes: NodeView) -> RowRule | None:
         bound = self._bound
