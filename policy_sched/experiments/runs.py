@@ -1,7 +1,8 @@
 """One run: a variant and a seed on the inputs of an experiment; pure, and the same every time.
 
 Theory of operation. Pods that arrive without time have one attempt each, in their order: one that
-fits nowhere is gone, victims of preemption leave at once. Otherwise the run is a simulation over
+fits nowhere is gone, victims of preemption leave at once. Where no plugin runs besides those that
+decide, pods need neither queue nor binding cycle. Otherwise the run is a simulation over
 virtual time. After each event the measures are noted; at the end they become points of curves and a
 value each. Whatever a run raises is its failure, and stops no other run.
 """
@@ -39,12 +40,12 @@ from policy_sched.experiments.measures import (
 from policy_sched.experiments.tables import SEED
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import ApiObject, Node, Pod, PodInfo, PodInfos
+from policy_sched.model import ApiObject, Node, Pod, PodInfo, PodInfos, QueuedPod
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import ExperimentSpec, Measure
 from policy_sched.scheduler import (
+    Attempt,
     Bind,
-    Outcome,
     Preempt,
     Profile,
     Scheduler,
@@ -61,6 +62,16 @@ from policy_sched.simulate import (
 
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
+DEFAULT_BINDER: Final = "DefaultBinder"
+_AROUND: Final = (
+    "pre_enqueue",
+    "post_filter",
+    "reserve",
+    "permit",
+    "pre_bind_pre_flight",
+    "pre_bind",
+    "post_bind",
+)
 NO_TIME: Final = -1
 """The time of events where no time passes."""
 
@@ -205,7 +216,7 @@ class _Attempts:
         self._scheduler.decide = decide_without_reasons
         load_cluster(self._scheduler.cache, objects)
         self._devices = variant.device_agent(spec, self._scheduler)
-        self._binds_at_once = all(map(_binds_at_once, self._scheduler.profiles.values()))
+        self._at_once = all(map(_decides_at_once, self._scheduler.profiles.values()))
         self._pods = PodInfos()
         self._arrived = self._placed = self._evicted = 0
         self._requested = 0
@@ -224,12 +235,19 @@ class _Attempts:
         """Try all pods, and return the result."""
         spec, series, stop = self._spec, Series.of(list(self._levels)), self._spec.stop
         set_creation_times(pods, EPOCH)
-        measured = list(self._levels.values())
+        journal, version = self._scheduler.cache.nodes.journal, -1
+        counted = {one.name for one in spec.measures if one.pods is not None}
+        measured = [(name in counted, level) for name, level in self._levels.items()]
         where = self._axis()
         for pod in pods:
             info = self._pods.of(pod)
             self._arrives(info)
-            series.note(NO_TIME, where(info), (level() for level in measured))
+            series.times.append(NO_TIME)
+            series.x.append(where(info))
+            moved, version = version != journal.version, journal.version
+            for column, (counts, level) in zip(series.values, measured, strict=True):
+                # Only a change of a node changes what is measured over nodes.
+                column.append(level() if moved or counts else column[-1])
             if stop.arrived is not None and self._arrived >= stop.arrived:
                 break
             if stop.unplaced is not None and self._arrived - self._placed >= stop.unplaced:
@@ -260,9 +278,14 @@ class _Attempts:
         scheduler, client = self._scheduler, self._client
         self._arrived += 1
         self._infos[info.uid] = info
+        profile = scheduler.profiles.get(info.scheduler_name)
+        self._at_once = self._at_once and not info.pod_group
+        if self._at_once and profile is not None:
+            self._decide(info, profile)
+            return
         if turned_away(scheduler, info) is not None:
             return
-        while (found := self._schedule_one()) is not None:
+        while (found := scheduler.schedule_one()) is not None:
             retry = False
             for outcome in (found, *found.others):
                 decision = outcome.decision
@@ -277,29 +300,24 @@ class _Attempts:
                     pod_gone(scheduler, outcome.pod)
             if self._devices is not None:
                 for pod, node in client.bound:
-                    given = pod if self._binds_at_once else self._devices.give(pod, node)
-                    self._infos[pod.uid] = given
+                    self._infos[pod.uid] = self._devices.give(pod, node)
             self._placed += len(client.bound)
             client.bound.clear()
             client.nominated.clear()
             if not retry and not scheduler.queue.active():
                 break
 
-    def _schedule_one(self) -> Outcome | None:
-        """Decide the next pod, and give it its devices before its node counts it, if that binds it.
-
-        Where plugins may still reject a pod, or make it wait, it gets them once it is bound.
-        """
-        scheduler, devices = self._scheduler, self._devices
-        if devices is None or not self._binds_at_once:
-            return scheduler.schedule_one()
-        attempt = scheduler.pop()
-        if attempt is None:
-            return None
-        chosen = scheduler.choose(attempt)
-        if isinstance(chosen, Bind):
-            attempt.queued.info = devices.given(attempt.queued.info, chosen.node)
-        return scheduler.execute(attempt, chosen)
+    def _decide(self, info: PodInfo, profile: Profile) -> None:
+        """Decide a pod, and count it on its node: no plugin runs besides those that decide."""
+        scheduler = self._scheduler
+        chosen = scheduler.choose(Attempt(QueuedPod(info), profile))
+        if not isinstance(chosen, Bind):
+            return
+        if self._devices is not None:
+            info = self._infos[info.uid] = self._devices.given(info, chosen.node)
+        scheduler.cache.assume(info, chosen.node)
+        self._client.bindings[info.uid] = chosen.node
+        self._placed += 1
 
     def _records(self) -> Iterator[dict[str, Any]]:
         nodes = self._client.bindings
@@ -312,18 +330,17 @@ class _Attempts:
             }
 
 
-def _binds_at_once(profile: Profile) -> bool:
-    """Return whether each pod is bound for which a node was chosen, by itself and at once."""
+def _decides_at_once(profile: Profile) -> bool:
+    """Return whether a pod is bound if there is a node for it, and is done with otherwise.
+
+    So it is where no plugin runs besides PreFilter, Filter and scores: pods neither wait for others
+    nor make any leave, and the queue and the binding cycle change nothing.
+    """
     hooks = profile.runner.hooks
     binding = [hook.plugin for hook in hooks["bind"]]
-    return (
-        not profile.extenders
-        and binding == ["DefaultBinder"]
-        and not any(
-            hooks[point]
-            for point in ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "post_bind")
-        )
-    )
+    if profile.extenders or binding != [DEFAULT_BINDER]:
+        return False
+    return not any(hooks[point] for point in _AROUND)
 
 
 def levels(
