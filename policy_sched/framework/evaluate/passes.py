@@ -368,7 +368,7 @@ class Passes:
         ``moved``: whether other rows may be feasible than when it was computed the last time.
         """
         facts = plugin.facts
-        plugin.extremes = None
+        plugin.extremes = plugin.extreme_rows = None
         if facts.normalizer is None and facts.proved:
             return
         n, state = len(entry.fixed), entry.result.state

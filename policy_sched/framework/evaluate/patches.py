@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from policy_sched.framework.evaluate.results import (
     PluginScores,
 )
 from policy_sched.model import PodInfo
+
+#: Up to this many changed raw scores are normalised without the others.
+FEW_NORMALIZED: Final = 8
 
 
 class Patches(Passes):
@@ -102,6 +105,8 @@ class Patches(Passes):
                 return True
         feasible = state.read(Feasible)
         assert feasible is not None, "it is there from PreScore on"
+        if not moved and self._normalize_few(entry, plugin, pod, raw, feasible.rows):
+            return True
         self.normalize(entry, plugin, pod, feasible.rows, moved=moved)
         after = plugin.part
         if before is None or after is None:
@@ -109,6 +114,46 @@ class Patches(Passes):
         if after is not before:
             entry.total += after - before
             entry.ranking.forget()
+        return True
+
+    def _normalize_few(
+        self,
+        entry: Entry,
+        plugin: PluginScores,
+        pod: PodInfo,
+        before: RawScores,
+        feasible: NDArray[np.intp],
+    ) -> bool:
+        """Normalise the raw scores that are others than ``before``, if they are few.
+
+        False, and nothing changed, if others may have another normalised score, too.
+        """
+        facts, part, raw = plugin.facts, plugin.part, plugin.raw
+        if not facts.by_extremes or facts.normalizer is None or part is None or not facts.proved:
+            return False
+        (changed,) = (raw != before).nonzero()
+        rows = changed[entry.first[changed] == FEASIBLE]
+        if rows.size > FEW_NORMALIZED or rows.size + 2 == feasible.size:
+            return False
+        if plugin.extreme_rows is None:
+            some = before if feasible.size == before.size else before[feasible]
+            plugin.extreme_rows = feasible.item(some.argmin()), feasible.item(some.argmax())
+        lowest, highest = plugin.extreme_rows
+        low, high, scores = raw[lowest], raw[highest], raw[rows]
+        if low != before[lowest] or high != before[highest]:
+            return False
+        if not rows.size:
+            return True
+        if np.minimum.reduce(scores) < low or np.maximum.reduce(scores) > high:
+            return False
+        scores = np.append(scores, (low, high))
+        state = entry.result.state
+        found = self.runner.call("normalize_score", facts.normalizer, state, pod, scores)
+        fresh = found[:-2] * plugin.hook.weight
+        entry.total[rows] += fresh - part[rows]
+        plugin.part, plugin.normalized = part.copy(), None
+        plugin.part[rows] = fresh
+        entry.ranking.changed(rows.tolist())
         return True
 
     def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:

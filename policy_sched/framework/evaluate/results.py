@@ -315,10 +315,12 @@ class PluginScores:
     ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
     may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful,
     or all live ones where it is ``whole``. ``normalized``: what normalisation returned for the
-    feasible rows. ``known_flat``: see `flat`; None: not looked at yet.
+    feasible rows. ``extremes``: their lowest and their highest raw score, and ``extreme_rows`` a
+    row that has each; None: not known yet. ``known_flat``: see `flat`; None: not looked at yet.
     """
 
     __slots__ = (
+        "extreme_rows",
         "extremes",
         "facts",
         "hook",
@@ -334,6 +336,7 @@ class PluginScores:
         self.facts = facts
         self.hook = facts.hook
         self.extremes: tuple[float, float] | None = None
+        self.extreme_rows: tuple[int, int] | None = None
         self.known_flat: bool | None = None
         self.normalized: Scores | None = None
         self.raw: RawScores = _NO_SCORES

@@ -435,7 +435,9 @@ class InterPodAffinity:
     def sign_pod(self) -> Signature:
         """Return the signature: the pod's terms, and the fields that others' terms select."""
         key = PodKey(self._key, "has_pod_affinity", (self._bound_with_affinity,))
-        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(key,))
+        return Signature(
+            frozenset(), Scope.CLUSTER, proved=True, normalizes_by_extremes=True, keys=(key,)
+        )
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -514,6 +516,8 @@ class InterPodAffinity:
         found, feasible = state.read(PreferredTerms), state.read(Feasible)
         if found is None or feasible is None or found.by_domain is None:
             return normalized(scores)
+        if scores.size != feasible.rows.size:
+            return normalized(scores)  # some of them, with the lowest and the highest
         return found.by_domain.normalized(feasible.rows, normalized)
 
     def _key(self, pod: PodInfo) -> Hashable:

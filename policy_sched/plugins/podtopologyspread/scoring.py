@@ -158,13 +158,10 @@ def score(state: SoftSpread, rows: Rows) -> Scores:
     total: Floats | None = None
     for credit, ids in state.credits:
         if ids is None:
-            part = credit.copy() if rows is None else credit[rows]
+            part = credit if rows is None else credit[rows]
         else:
             part = credit.take(ids if rows is None else ids[rows], mode="clip")
-        if total is None:
-            total = part
-        else:
-            total += part
+        total = part if total is None else total + part
     assert total is not None, "without constraints PreScore skips"
     scores = _rounded(total)
     if state.labelled is not None:
@@ -189,7 +186,8 @@ def normalized(scores: Scores) -> Scores:
         answer = np.full(scores.shape, BEST, np.int64)
     else:
         # Whole numbers below 2**53: the truncated quotient of floats is that of integers.
-        share = np.subtract(BEST * (most + fewest), BEST * scores, dtype=np.float64)
+        share = np.subtract(most + fewest, scores, dtype=np.float64)
+        share *= BEST
         share /= most
         answer = share.astype(np.int64)
     if left_out:
@@ -198,8 +196,7 @@ def normalized(scores: Scores) -> Scores:
 
 
 def _credit(constraint: Constraint, totals: NDArray[np.int64], weight: float) -> Floats:
-    credit: Floats = totals.astype(np.float64)
-    credit *= weight
+    credit = np.multiply(totals, weight, dtype=np.float64)
     credit += constraint.spread.max_skew - 1
     return credit
 
@@ -221,8 +218,9 @@ def _size(domain: Domain, rows: NDArray[np.intp] | None, with_missing: bool) -> 
 
 
 def _rounded(numbers: Floats) -> Scores:
-    """Round half away from zero, as Go does; the numbers are not negative."""
-    whole: Floats = np.floor(numbers)
-    numbers -= whole
-    whole += numbers >= 0.5
-    return whole.astype(np.int64)
+    """Round half away from zero, as Go does.
+
+    The numbers are whole or at least log(2), and below 2**52: then their sum with one half is
+    below the next whole number where that is not the nearest.
+    """
+    return (numbers + 0.5).astype(np.int64)

@@ -55,9 +55,10 @@ class Grade:
 
     @hookimpl
     def normalize_score(self, scores: RawScores) -> Scores:
-        """Return the share of the highest score."""
+        """Return the share of the way from the lowest to the highest score."""
         top = int(scores.max())
-        return np.zeros_like(scores) if top == 0 else scores * 100 // top
+        low = int(scores.min())
+        return np.zeros_like(scores) if top == low else (scores - low) * 100 // (top - low)
 
 
 def world() -> Cache:
@@ -99,6 +100,43 @@ def test_the_answers_are_those_of_a_fresh_evaluation(data: st.DataObject) -> Non
             cache.assume(running[-1], choose(NAMES))
         for pod in waiting:
             assert_equal(kept.evaluate(pod), plain.evaluate(pod))
+
+
+class Liked(Grade):
+    """Prefers nodes with many pods, by what runs in the whole cluster."""
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Say that it reads the whole cluster."""
+        return Signature(frozenset(), Scope.CLUSTER, proved=True, normalizes_by_extremes=True)
+
+    @hookimpl
+    def score(self, rows: Rows) -> Scores:
+        """Return the number of pods, and more in the first rows."""
+        table = self._table
+        found = [len(table.pods_on(row)) * self._last + row % 3 for row in range(table.n)]
+        return np.array(found) if rows is None else np.array(found)[rows]
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=12),
+    each=st.sampled_from([-2, 1, 3]),
+)
+def test_few_scores_are_normalised_as_all_of_them(steps: list[tuple[int, bool]], each: int) -> None:
+    """Whether a changed score is the lowest, the highest or one in between, before or after."""
+    cache = world()
+    runner = Runner(pipeline_of({"Few": Few(cache, 3), "Liked": Liked(cache, each)}))
+    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    running: list[PodInfo] = []
+    for number, (row, leaves) in enumerate(steps):
+        if leaves and running:
+            cache.forget(running.pop(row % len(running)).uid)
+        else:
+            running.append(PodInfo.of(make_pod(f"r{number}")))
+            cache.assume(running[-1], NAMES[row])
+        pod = PodInfo.of(make_pod(f"p{number}"))
+        assert_equal(kept.evaluate(pod), plain.evaluate(pod))
 
 
 class Sole:
