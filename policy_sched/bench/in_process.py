@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -210,10 +210,23 @@ def loaded(
     return scheduler, add_init_pods(scheduler, workload, nodes)
 
 
+STEP: Final = 1000
+Advance: TypeAlias = Callable[[int], None]
+"""Called with the number of objects after each `STEP` of them that were loaded."""
+
+
+def unseen(_more: int) -> None:
+    """Advance where nobody looks."""
+
+
 def with_nodes(
-    workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
+    workload: Workload,
+    nodes: int,
+    config: Config = None,
+    policies: Sequence[str] = (),
+    advance: Advance = unseen,
 ) -> Scheduler:
-    """Return a scheduler with the workload's objects and nodes."""
+    """Return a scheduler with the workload's objects and nodes; see `Advance`."""
     objects = [_decoded(one) for one in workload.objects]
     if workload.slices is not None:
         objects += [_decoded(one) for i in range(nodes) for one in workload.slices(i)]
@@ -224,16 +237,22 @@ def with_nodes(
     decode = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
         scheduler.cache.add_node(decode(node_json(workload, i)))
+        if (i + 1) % STEP == 0:
+            advance(STEP)
     return scheduler
 
 
-def add_init_pods(scheduler: Scheduler, workload: Workload, nodes: int) -> int:
-    """Add the bound init pods; return how many there are."""
+def add_init_pods(
+    scheduler: Scheduler, workload: Workload, nodes: int, advance: Advance = unseen
+) -> int:
+    """Add the bound init pods; return how many there are. See `Advance`."""
     decode = msgspec.json.Decoder(Pod).decode
     count = 0
     for text in init_pods_json(workload, nodes):
         scheduler.cache.add_pod(PodInfo.of(decode(text)))
         count += 1
+        if count % STEP == 0:
+            advance(STEP)
     return count
 
 

@@ -18,11 +18,13 @@ from typing import Final
 from policy_sched.bench.in_process import (
     COLD,
     WARM,
+    Advance,
     Phase,
     add_init_pods,
     machine,
     quiet_collector,
     run_phases,
+    unseen,
     with_nodes,
 )
 from policy_sched.bench.workloads import BASIC
@@ -97,17 +99,17 @@ class Size:
         }
 
 
-def run_size(nodes: int, pods: int, existing: int) -> Size:
-    """Load so many nodes and bound pods, and decide ``pods`` more, cold and warm.
+def run_size(nodes: int, pods: int, existing: int, advance: Advance = unseen) -> Size:
+    """Load so many nodes and bound pods, and decide ``pods`` more, cold and warm. See `Advance`.
 
     Raises PolicySchedError where the system does not tell the size of a process.
     """
     workload = replace(BASIC, init_per_node=existing / nodes)
     memory, cpu = _resident(), time.process_time()
-    scheduler = with_nodes(workload, nodes)
+    scheduler = with_nodes(workload, nodes, advance=advance)
     first = Loaded("nodes", nodes, time.process_time() - cpu, (between := _resident()) - memory)
     cpu = time.process_time()
-    count = add_init_pods(scheduler, workload, nodes)
+    count = add_init_pods(scheduler, workload, nodes, advance)
     second = Loaded("pods", count, time.process_time() - cpu, _resident() - between)
     phases = run_phases(workload, scheduler, ((COLD, pods), (WARM, pods)), quiet_collector)
     return Size((first, second), tuple(phases))

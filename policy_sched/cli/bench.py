@@ -117,7 +117,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     policies = policy_paths(policies)
     _check_read(name, nodes, policies or None, like, existing, tls or None)
     require_files([like] if like else [])
-    with progress(f"measuring {name}"):
+    with progress(f"measuring {name}") as advance:
         if name == ledger.NAME:
             report: Report = ledger.run_all(nodes, pods)
         elif name in WORKLOADS:
@@ -125,7 +125,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
         elif name == api.NAME:
             report = asyncio.run(api.run_api(*_load(api, nodes, pods, existing), tls=tls))
         elif name == size.NAME:
-            report = size.run_size(*_load(size, nodes, pods, existing))
+            report = size.run_size(*_load(size, nodes, pods, existing), advance)
         elif name == event_loop_latency.NAME:
             load = _load(event_loop_latency, nodes, pods, existing)
             report = asyncio.run(event_loop_latency.run_turns(*load))

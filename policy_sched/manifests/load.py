@@ -10,7 +10,7 @@ all the same.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -67,6 +67,8 @@ __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 
 DUPLICATE: Final = "PS708"
 
+STEP: Final = 1000
+"""Objects that are read from one sign of progress to the next."""
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
 """Suffixes of the files that are read in a directory; each also with .gz."""
 
@@ -97,14 +99,16 @@ def load(
     *,
     defaults: bool = True,
     cluster: Sequence[ApiObject] = (),
+    advance: Callable[[int], None] = lambda _more: None,
 ) -> Manifests:
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
 
     Files end in .yaml, .yml, .json or .jsonl, or one of these and .gz; each may hold many
     objects. With ``defaults``, pods get the API server's defaults (`fill_in`), and the priority and
-    runtime classes of the files and of ``cluster`` apply to them.
+    runtime classes of the files and of ``cluster`` apply to them. ``advance`` is called with the
+    number of objects after each `STEP` of them.
     """
-    loading = _Loading()
+    loading = _Loading(advance)
     for path in paths:
         for name in _files(path, loading):
             data = _read(name, stdin, loading)
@@ -230,7 +234,8 @@ def _priority_class(decoded: ApiObject) -> tuple[Path, str]:
 class _Loading:
     """One load in progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self.advance = advance
         self.objects: list[ApiObject] = []
         self.diagnostics: list[Diagnostic] = []
         self.hints: list[str] = []
@@ -348,6 +353,8 @@ class _Loading:
     def _take(self, decoded: ApiObject, place: ManifestPosition) -> None:
         self.places[object_key(decoded)] = place
         self.objects.append(decoded)
+        if len(self.objects) % STEP == 0:
+            self.advance(STEP)
         path, name = _priority_class(decoded)
         if name:
             self._unclassed.append((name, path, place))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from policy_sched.bench.size import run_size
 from policy_sched.cli.main import run
 
 COMMAND = ["bench", "Size", "--nodes", "40", "--pods", "20", "--existing", "400"]
@@ -35,3 +36,10 @@ def test_the_text_has_a_line_for_each_kind(capsys: pytest.CaptureFixture[str]) -
     assert pods.startswith("  pods ")
     assert cold.startswith("  cold ")
     assert warm.startswith("  warm ")
+
+
+def test_loading_shows_how_far_it_is() -> None:
+    """Nodes, then pods: progress is reported after each thousand objects."""
+    seen: list[int] = []
+    run_size(1_000, 5, 2_000, seen.append)
+    assert seen == [1_000] * 3

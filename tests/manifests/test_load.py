@@ -521,3 +521,20 @@ def test_workloads_of_more_pods_than_a_cluster_may_have_are_refused(
     spec = {"parallelism": 5, "completions": 2**31 - 1}
     file.write_text(json.dumps({**data, "spec": spec}))
     assert not load([str(file)]).diagnostics
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "yaml"])
+def test_a_large_file_shows_how_far_it_is_read(tmp_path: Path, suffix: str) -> None:
+    """Progress is reported after each thousand objects."""
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{i}"}}
+        for i in range(2_500)
+    ]
+    lines = [json.dumps(one) for one in objects]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    text = {"json": listed, "jsonl": "\n".join(lines), "yaml": "\n---\n".join(lines)}[suffix]
+    file = tmp_path / f"snapshot.{suffix}"
+    file.write_text(text)
+    seen: list[int] = []
+    assert len(load([str(file)], advance=seen.append).objects) == 2_500
+    assert seen == [1000, 1000]

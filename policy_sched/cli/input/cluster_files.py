@@ -37,9 +37,10 @@ def read_files(paths: Sequence[str], nodes: Sequence[str] = ()) -> ClusterFiles:
     ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
     one of them is an error.
     """
-    with progress("reading the cluster"):
+    with progress("reading the cluster") as advance:
         traces = load_traces(path for path in paths if is_trace(path))
-        manifests = load([path for path in paths if not is_trace(path)], sys.stdin)
+        files = [path for path in paths if not is_trace(path)]
+        manifests = load(files, sys.stdin, advance=advance)
     write_hints(manifests.hints)
     problems = [*manifests.diagnostics, *traces.diagnostics]
     if exit_code(problems) != OK:

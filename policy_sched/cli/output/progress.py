@@ -20,8 +20,8 @@ def progress(
 ) -> Iterator[Advance]:
     """Show a bar while the block runs, unless it ends before ``delay`` seconds.
 
-    Yields a function that adds to what is done. Without ``total`` the bar only shows that the
-    program works. Nothing is shown where ``stream`` (standard error) is no terminal.
+    Yields a function that adds to what is done. Without ``total`` there is no bar, only the number
+    of what is done, if any. Nothing is shown where ``stream`` (standard error) is no terminal.
     """
     stream = sys.stderr if stream is None else stream
     if not stream.isatty():
@@ -31,6 +31,14 @@ def progress(
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
 
+    done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        shown = doing if total is not None else f"{doing}: {done:,}"
+        bar.update(task, advance=more, description=shown)
+
     known = (*Progress.get_default_columns(), MofNCompleteColumn())
     columns = known if total is not None else (SpinnerColumn(), TextColumn("{task.description}"))
     bar = Progress(*columns, console=Console(file=stream), transient=True)
@@ -39,7 +47,7 @@ def progress(
     timer.daemon = True
     timer.start()
     try:
-        yield lambda more: bar.advance(task, more)
+        yield advance
     finally:
         timer.cancel()
         timer.join()

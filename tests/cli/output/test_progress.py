@@ -37,6 +37,16 @@ def test_a_long_operation_shows_what_is_done(total: int | None) -> None:
     assert "deciding" in terminal.getvalue()
 
 
+def test_what_has_no_known_end_shows_how_far_it_is() -> None:
+    """The number of what is done stands behind its name."""
+    terminal = Terminal()
+    with progress("reading the cluster", None, terminal, delay=0) as advance:
+        assert terminal.written.wait(60)
+        for _ in range(12):
+            advance(1000)
+    assert "reading the cluster: 12,000" in terminal.getvalue()
+
+
 def test_a_short_operation_shows_nothing() -> None:
     """A bar that flashes up for a moment would only disturb."""
     terminal = Terminal()
