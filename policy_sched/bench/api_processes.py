@@ -115,13 +115,13 @@ class ServerProcess:
         return self._process.pid
 
     async def request(self, command: str) -> dict[str, Any]:
-        """Return the answer to a command. Raises PolicySchedError if the server has ended."""
+        """Return the reply to a command. Raises PolicySchedError if the server has ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(command) + b"\n")
-        return await self.answer()
+        return await self.reply()
 
-    async def answer(self) -> dict[str, Any]:
-        """Return the next answer. Raises PolicySchedError if the server has ended."""
+    async def reply(self) -> dict[str, Any]:
+        """Return the next reply. Raises PolicySchedError if the server has ended."""
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
         if not line:
@@ -144,7 +144,7 @@ async def api_server(directory: Path, *, tls: bool) -> AsyncIterator[ServerProce
     )
     try:
         server = ServerProcess(process)
-        await server.answer()
+        await server.reply()
         yield server
     finally:
         await _ended(process)

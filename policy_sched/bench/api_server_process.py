@@ -1,7 +1,7 @@
 """The API server of ``bench API``, in a process of its own: objects in memory, and nothing acts.
 
 Theory of operation. As in scheduler_perf there are neither kubelets nor controllers: what happens
-to an object is what a client requested. The process writes a kubeconfig, answers commands,
+to an object is what a client requested. The process writes a kubeconfig, replies to commands,
 lines of JSON on its standard input, with lines on its standard output, and ends with its input.
 When pods came and were bound is read from the store, at the moment in which it changes.
 """
@@ -76,9 +76,9 @@ class CountingServer(ApiServer):
         super().__init__(store, address, access)
         self.requests: Counter[str] = Counter()
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests[_kind_of(request)] += 1
-        return await super()._answer(request)
+        return await super()._handle(request)
 
 
 def _kind_of(request: web.BaseRequest) -> str:

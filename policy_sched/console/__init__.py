@@ -1,7 +1,7 @@
 """`policy-sched console`: a local web server with pages about one cluster and its policies.
 
 sources/ says what is looked at (files, a live cluster, a running instance), pages/ has one module
-for each page, security decides which requests are answered, and server puts them together.
+for each page, security decides which requests are served, and server puts them together.
 """
 
 from policy_sched.console.server import Server, serving

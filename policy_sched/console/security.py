@@ -1,4 +1,4 @@
-"""Which requests the console answers: those of the browser that opened its URL.
+"""Which requests the console serves: those of the browser that opened its URL.
 
 Theory of operation. Any page that a browser shows may send requests to loopback, and any user of
 the machine may connect. So the printed URL has a random token, which the first request exchanges
@@ -29,7 +29,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Server": "policy-sched",
 }
-"""Headers of every answer."""
+"""Headers of every response."""
 TOKEN: Final = "token"  # noqa: S105 - the name of the parameter
 READING: Final = ("GET", "HEAD")
 NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -62,7 +62,7 @@ class Security:
         return frozenset(f"{name}:{self.port}" for name in NAMES)
 
     def refusal(self, method: str, headers: Mapping[str, str], cookies: Mapping[str, str]) -> str:
-        """Return why a request is refused, "" if it is answered."""
+        """Return why a request is refused, "" if it is served."""
         host = headers.get("Host", "")
         if host.lower() not in self.hosts:
             return "the Host header is not the console's"

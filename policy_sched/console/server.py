@@ -1,4 +1,4 @@
-"""The console's server: routes, the security of every answer, and the stream of changes.
+"""The console's server: routes, the security of every response, and the stream of changes.
 
 Theory of operation. A page is a function of the source and of the URL's parameters; it runs while
 nothing else uses the scheduler, and its result is rendered in the same thread. Browsers hold one
@@ -66,7 +66,7 @@ class Server:
 
 
 class Console:
-    """Answers requests about a source and results."""
+    """Serves requests about a source and results."""
 
     def __init__(self, source: Source | None, results: Results) -> None:
         self.source = source
@@ -94,7 +94,7 @@ class Console:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request of the browser that has the token, and no other."""
+        """Serve a request of the browser that has the token, and no other."""
         security = self.security
         assert security is not None, "it listens"
         if security.admits(request.method, request.headers, request.query.get(TOKEN)):
@@ -111,7 +111,7 @@ class Console:
         except PolicySchedError as error:
             return self._failed(request, 500, str(error))
         except _MISTAKES:
-            _LOG.exception("Failed to answer %s", request.rel_url.path)
+            _LOG.exception("Failed to serve %s", request.rel_url.path)
             return self._failed(request, 500, "this is a mistake of policy-sched itself")
 
     def _failed(self, request: web.Request, status: int, text: str) -> web.Response:

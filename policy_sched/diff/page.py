@@ -12,14 +12,14 @@ from policy_sched.diff.report import (
     CAUSES,
     KINDS,
     ONE_SEED,
-    answer_text,
     causes_text,
     fate_text,
     mean_text,
     means_of_causes,
     measure_row,
-    seeds_answer,
+    seeds_totals,
     sides,
+    totals_text,
     worst_first,
 )
 from policy_sched.diff.shadow import ShadowSummary
@@ -49,24 +49,24 @@ def diff_page(found: PolicyDiff) -> Summary:
     """Return the report of a comparison of two policy sets."""
     remarks = [line.strip() for line in found.configuration_lines()]
     title, count = "What the policies change", len(found.differences)
-    answer = counted(count, "difference") if count else SAME
+    lead = counted(count, "difference") if count else SAME
     sections: list[Section] = []
     facts, tone = None, _tone(found.placements)
     if found.placements is not None and found.idle_only:
         remarks.append(NOT_COMPARED)
     if isinstance(found.placements, SeedsDiff):
-        compared, answer = seeds_answer(found.placements)
+        compared, lead = seeds_totals(found.placements)
         remarks = [compared, *remarks]
         facts = _mean_numbers(found.placements)
         sections += _seeds_sections(found.placements)
     elif found.placements is not None:
-        answer = answer_text(found.placements)
+        lead = totals_text(found.placements)
         facts = _numbers(found.placements)
         sections += placement_sections(found.placements)
         if found.placements.causes.keys() - {Cause.POLICY}:
             remarks.append(ONE_SEED)
     sections.append(_differences(found.differences))
-    return Summary(title, answer, sections, "diff", tone, remarks, facts)
+    return Summary(title, lead, sections, "diff", tone, remarks, facts)
 
 
 def shadow_page(found: ShadowSummary) -> Summary:
@@ -81,8 +81,8 @@ def shadow_page(found: ShadowSummary) -> Summary:
     title = f"Pods of {found.scheduler}"
     remarks = [*found.head_lines(), *found.left_out()]
     facts = _numbers(placements)
-    answer = answer_text(placements)
-    return Summary(title, answer, sections, "diff --shadow", _tone(placements), remarks, facts)
+    lead = totals_text(placements)
+    return Summary(title, lead, sections, "diff --shadow", _tone(placements), remarks, facts)
 
 
 def _tone(found: PlacementDiff | SeedsDiff | None) -> Tone:

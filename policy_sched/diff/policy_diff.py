@@ -19,7 +19,6 @@ from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
     KINDS,
     ONE_SEED,
-    answer_text,
     applied_lines,
     causes_text,
     fate_text,
@@ -33,6 +32,7 @@ from policy_sched.diff.report import (
     seeds_lines,
     seeds_text,
     sides,
+    totals_text,
     worst_first,
 )
 from policy_sched.model import counted
@@ -139,7 +139,7 @@ def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
 
 def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
     causes = causes_text(found)
-    yield f"**{answer_text(found)}**" + (f" ({causes})" if causes else "")
+    yield f"**{totals_text(found)}**" + (f" ({causes})" if causes else "")
     yield ""
     moves = worst_first(found.moves)
     for move in moves[:NAMED]:

@@ -34,7 +34,7 @@ CAUSES: Final = {
 
 def seeds_lines(found: SeedsDiff) -> Iterator[str]:
     """Yield the comparison as text."""
-    yield from seeds_answer(found)
+    yield from seeds_totals(found)
     causes = means_of_causes(found)
     if causes:
         yield f"  of these, {causes}"
@@ -43,7 +43,7 @@ def seeds_lines(found: SeedsDiff) -> Iterator[str]:
     yield from seeds_table(found.measures)
 
 
-def seeds_answer(found: SeedsDiff) -> tuple[str, str]:
+def seeds_totals(found: SeedsDiff) -> tuple[str, str]:
     """Return what was compared, and how many pods move on average."""
     run = found.runs[0]
     pods, nodes = counted(run.pods, "pod"), counted(run.nodes, "node")
@@ -164,7 +164,7 @@ def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
 
 def placement_lines(found: PlacementDiff) -> Iterator[str]:
     """Yield the moved pods and the change of the cluster, as text."""
-    yield answer_text(found)
+    yield totals_text(found)
     causes = causes_text(found)
     if causes:
         yield f"  of these, {causes}"
@@ -178,7 +178,7 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
     yield from table(rows, (1, 2), gap="  ")
 
 
-def answer_text(found: PlacementDiff) -> str:
+def totals_text(found: PlacementDiff) -> str:
     """Return how many pods move, and become unschedulable or schedulable."""
     counts = found.counts
     return (

@@ -40,7 +40,7 @@ def _at_once(call: Callable[[], None], done: Callable[[], None]) -> None:
 class EmbeddedClient:
     """Carries decisions out on an `EmbeddedCluster`.
 
-    ``latency``: nanoseconds that a binding takes; it is answered by a step of the cluster then,
+    ``latency``: nanoseconds that a binding takes; it is done by a step of the cluster then,
     and at once if that is 0. ``fault``: for tests, called before each call. A call that fails
     raises ClusterError, but a binding calls back with it. ``beside`` runs what is delegated.
     """
@@ -184,16 +184,16 @@ class EmbeddedClient:
         self._patch(key, meta.resource_version, {"metadata": {"annotations": ours}})
 
     def send(self, request: ObjectRequest, done: Answered) -> None:
-        """Carry the request out, and answer at once."""
+        """Carry the request out, and call `done` at once."""
         key = Key(request.api_kind, request.namespace, request.name)
         try:
             self._ask(request.verb, f"{request.namespace}/{request.name}")
-            answer = self._carried_out(key, request)
+            response = self._carried_out(key, request)
         except ClusterError as error:
             done(None, error)
             return
         deleted = request.verb == "delete"
-        done(None if deleted else msgspec.convert(answer.data, request.kind), None)
+        done(None if deleted else msgspec.convert(response.data, request.kind), None)
 
     # Inside.
 

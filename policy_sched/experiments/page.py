@@ -51,10 +51,10 @@ def sweep_page(report: SweepReport, drawn: Sequence[Drawn], experiment: str) -> 
     sections.append(Section(EXPERIMENT, [Source(report.name, experiment)]))
     tone: Tone = "bad" if report.failures else "good"
     facts = _numbers(report)
-    return Summary(report.name, _answer(report), sections, "sweep", tone, facts=facts)
+    return Summary(report.name, _lead(report), sections, "sweep", tone, facts=facts)
 
 
-def _answer(report: SweepReport) -> str:
+def _lead(report: SweepReport) -> str:
     """Return how many of the differences are more than noise."""
     found = list(comparisons(report.spec, report.results))
     if not found:

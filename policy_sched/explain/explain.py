@@ -95,9 +95,9 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
 
 def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Part:
     """Return the part of a PreFilter plugin that returned a subset of the nodes."""
-    answer = cast("PreFilterResult", runner.call("pre_filter", hook, CycleState(), pod))
+    result = cast("PreFilterResult", runner.call("pre_filter", hook, CycleState(), pod))
     codes = np.ones(table.n, np.int16)
-    for name in answer.node_names or ():
+    for name in result.node_names or ():
         if name in table.row_of:
             codes[table.row_of[name]] = 0
     status = Status(

@@ -1,4 +1,4 @@
-"""The page of an explanation: the answer, the reasons, and what would change it."""
+"""The page of an explanation: the lead, the reasons, and what would change it."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def no_link(_name: str) -> str:
 
 def explanation_page(found: Explanation) -> Summary:
     """Return the report of an explanation."""
-    answer, *remarks = (line.strip() for line in head_lines(found))
+    lead, *remarks = (line.strip() for line in head_lines(found))
     sections = explanation_sections(found)
-    return Summary(found.pod, answer, sections, "explain", tone_of(found), remarks)
+    return Summary(found.pod, lead, sections, "explain", tone_of(found), remarks)
 
 
 def tone_of(found: Explanation) -> Tone:

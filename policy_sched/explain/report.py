@@ -199,7 +199,7 @@ PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 
 
 def head_lines(found: Explanation) -> Iterator[str]:
-    """Yield the answer, and below it what must be known of it."""
+    """Yield the lead, and below it what must be known of it."""
     yield from _head(found)
     for extender, error in found.skipped_extenders.items():
         yield f"  extender {extender} failed and is ignored: {error}"

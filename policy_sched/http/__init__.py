@@ -1,4 +1,4 @@
-"""HTTP servers: accepting connections, limits, and answers to what is no request.
+"""HTTP servers: accepting connections, limits, and responses to what is no request.
 
 Shared by the embedded API server and the endpoints of a running scheduler.
 """

@@ -1,7 +1,7 @@
 """Connections: how many there may be, which of them give way, and how long one may keep us waiting.
 
 Theory of operation. A connection is *known* once its client is authenticated, by a certificate
-or in a request, and *busy* while a request is answered. When there are too many connections, one
+or in a request, and *busy* while a request is served. When there are too many connections, one
 makes room for the new one: an idle one of an unknown client, else a busy one of an unknown client,
 else the one of a known client that has been idle for the longest time. Busy connections of known
 clients stay. So any number of clients that connect and do nothing keep no other client out.
@@ -11,10 +11,10 @@ they were made, those of unknown clients that are idle, and those whose client h
 what was written for some looks in a row. What waits for a slow reader is bounded besides: a stream
 goes on only when the last piece has been taken into the transport's buffer.
 
-Answers to what is no request, and to what failed: a Status that repeats nothing of the request.
+Responses to what is no request, and to what failed: a Status that repeats nothing of the request.
 
 A request that cannot be parsed may hold a token, and so may the parser's message about it, or the
-text of an exception; neither gets into an answer or a log.
+text of an exception; neither gets into a response or a log.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def status_response(error: ApiError) -> web.Response:
 
 
 def broken_request(status: int, error: BaseException | None) -> web.Response:
-    """Return the answer to what cannot be read as HTTP (400), or to what failed; then hang up."""
+    """Return the response to what cannot be read as HTTP (400), or to what failed; then hang up."""
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:
         what = "the request is not valid HTTP"
         if isinstance(error, LineTooLong):
@@ -76,7 +76,7 @@ def failure(request: str, error: BaseException | None) -> ApiError:
         code = trace.tb_frame.f_code
         place = f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
-    _LOG.error("Failed to answer %s: %s at %s", request or "a request", kind, place)
+    _LOG.error("Failed to serve %s: %s at %s", request or "a request", kind, place)
     causes = {"causes": [{"message": kind}]}
     return ApiError(500, "InternalError", f"Internal error occurred: {kind}", causes)
 
@@ -88,7 +88,7 @@ _SHARE: Final = 2
 """The part of the process's file descriptors that the connections of a server may take: half."""
 _FEWEST: Final = 16
 
-Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - it repeats the request, secrets included
     ) -> web.StreamResponse:
-        """Answer what is no request, or what failed; nothing of the request is repeated."""
+        """Respond to what is no request, or what failed; nothing of the request is repeated."""
         if request.writer.output_size > 0:
-            raise ConnectionError("the answer has begun")
+            raise ConnectionError("the response has begun")
         return broken_request(status, exc)
 
 
@@ -146,7 +146,7 @@ def recognized(request: web.BaseRequest) -> None:
 class Connections(web.Server):
     """The connections of one server."""
 
-    def __init__(self, answer: Answer, bounds: Bounds) -> None:
+    def __init__(self, handle: Handler, bounds: Bounds) -> None:
         super().__init__(self._noted, handler_cancellation=True)
         self._options = {
             "access_log": None,
@@ -158,7 +158,7 @@ class Connections(web.Server):
             "lingering_time": 2.0,
         }
         self.request_factory = self._request
-        self._answer = answer
+        self._handle = handle
         self._bounds = bounds
         self.most = min(bounds.connections, max(_FEWEST, descriptors() // _SHARE))
         self.open: dict[Connection, asyncio.Transport] = {}
@@ -216,7 +216,7 @@ class Connections(web.Server):
         handler.writer = None  # it knows its connection
 
     async def _noted(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request while its connection counts as busy."""
+        """Serve a request while its connection counts as busy."""
         connection: Any = request.protocol
         connection.writer, connection.stuck, connection.requested = request.writer, 0, True
         self._happened(connection, busy=True)
@@ -225,7 +225,7 @@ class Connections(web.Server):
                 writer: Any = request.writer
                 await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 writer.output_size = 0
-            return await self._answer(request)
+            return await self._handle(request)
         finally:
             self._happened(connection, busy=False)
 
@@ -262,7 +262,7 @@ class Connections(web.Server):
 
 
 class Site:
-    """Answers at an address while the context lasts. Port 0 is any free one."""
+    """Serves at an address while the context lasts. Port 0 is any free one."""
 
     def __init__(
         self,

@@ -66,8 +66,8 @@ def compare(expected: Outcome, got: Outcome, rules: Rules) -> tuple[Difference, 
 
 def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
     complete = rules.complete
-    yield from _answers("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
-    yield from _answers("preFilter", expected.pre_filter, got.pre_filter, complete)
+    yield from _plugin_outcomes("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
+    yield from _plugin_outcomes("preFilter", expected.pre_filter, got.pre_filter, complete)
     if expected.feasible is not None:
         yield from _sets("feasible", expected.feasible, got.feasible)
     yield from _rejections(expected.rejected, got.rejected or {}, complete)
@@ -86,14 +86,14 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
     if expected.order is not None:
         yield from _order(expected.order, got.scores or {})
     yield from _message(expected, got, rules)
-    yield from _answers("postFilter", expected.post_filter, got.post_filter, complete)
+    yield from _plugin_outcomes("postFilter", expected.post_filter, got.post_filter, complete)
     yield from _evictions(expected, got, complete)
     if expected.victims is not None:
         victims = [victim for one in got.preemption or () for victim in one.victims]
         yield from _sets("victims", expected.victims, tuple(victims))
-    yield from _answers("reserve", expected.reserve, got.reserve, complete)
-    yield from _answers("permit", expected.permit, got.permit, complete)
-    yield from _answers("preBind", expected.pre_bind, got.pre_bind, complete)
+    yield from _plugin_outcomes("reserve", expected.reserve, got.reserve, complete)
+    yield from _plugin_outcomes("permit", expected.permit, got.permit, complete)
+    yield from _plugin_outcomes("preBind", expected.pre_bind, got.pre_bind, complete)
     yield from _claims(expected, got, complete)
     yield from _devices(expected, got)
     if expected.nominated is not None or (rules.nominations and got.nominated is not None):
@@ -167,20 +167,20 @@ def _score_shown(score: int | None) -> Value:
     return "no room" if score is None else score
 
 
-def _answers(
+def _plugin_outcomes(
     field: str, expected: PluginOutcome | None, got: PluginOutcome | None, complete: bool
 ) -> Iterator[Difference]:
-    """Compare two answers; one that is stated must be there, and in a record no other is."""
+    """Compare two outcomes; one that is stated must be there, and in a record no other is."""
     if expected is None:
         if complete and got is not None:
             yield Difference(field, ABSENT, _shown(got))
     elif got is None:
         yield Difference(field, _shown(expected), ABSENT)
     else:
-        yield from _answer(field, expected, got, complete)
+        yield from _plugin_outcome(field, expected, got, complete)
 
 
-def _answer(
+def _plugin_outcome(
     field: str, expected: PluginOutcome, got: PluginOutcome, complete: bool
 ) -> Iterator[Difference]:
     if (expected.code is not None or complete) and expected.code != got.code:
@@ -211,8 +211,8 @@ def _same_rule(expected: str, got: PluginOutcome) -> bool:
 def _rejections(
     expected: Mapping[str, PluginOutcome] | None, got: Mapping[str, PluginOutcome], complete: bool
 ) -> Iterator[Difference]:
-    for node, answer in sorted((expected or {}).items()):
-        yield from _answers(f"rejected.{node}", answer, got.get(node), complete)
+    for node, one in sorted((expected or {}).items()):
+        yield from _plugin_outcomes(f"rejected.{node}", one, got.get(node), complete)
     if complete:
         for node in sorted(set(got) - set(expected or {})):
             yield Difference(f"rejected.{node}", ABSENT, _shown(got[node]))
@@ -309,8 +309,8 @@ def _sets(
         yield Difference(field, sorted(expected), sorted(got or ()))
 
 
-def _shown(answer: PluginOutcome) -> str:
-    words = [answer.code or "", f"by {answer.plugin}" if answer.plugin else ""]
-    reasons = "; ".join(map(str, answer.reasons or ()))
+def _shown(one: PluginOutcome) -> str:
+    words = [one.code or "", f"by {one.plugin}" if one.plugin else ""]
+    reasons = "; ".join(map(str, one.reasons or ()))
     head = " ".join(word for word in words if word)
-    return f"{head}: {reasons}" if head and reasons else head or reasons or "an answer"
+    return f"{head}: {reasons}" if head and reasons else head or reasons or "an outcome"

@@ -410,10 +410,8 @@ class ProbeRunner:
         assert probe.location is not None, "a condition has a place"
         seen = self._seen.setdefault(probe.location, set())
         for passed, values in ((True, found), (False, self.values(probe.opposite) or ())):
-            answers = {value for value, counts in zip(values, mask, strict=True) if counts}
-            seen |= {
-                passed if answer is True else ERROR for answer in answers if answer is not False
-            }
+            found_values = {value for value, counts in zip(values, mask, strict=True) if counts}
+            seen |= {passed if one is True else ERROR for one in found_values if one is not False}
 
     def values(self, expression: Expression | None) -> list[Any] | None:
         """Return a value per row, hashable, or `ERROR`; None if there is no expression."""

@@ -62,7 +62,7 @@ Number = int | Between
 
 @dataclass(frozen=True, slots=True)
 class PluginOutcome:
-    """A plugin's answer: status code (kube-scheduler's word), plugin name, reasons for people.
+    """A plugin's outcome: status code (kube-scheduler's word), plugin name, reasons for people.
 
     ``rule`` names the rule of a policy that gave it, such as ``SpotNodes.filter[0]``.
     """
@@ -117,7 +117,7 @@ class GroupOutcome:
 class Outcome:
     """One step. ``placed`` is False where the pod fits nowhere; ``chosen`` names a node.
 
-    ``reserve`` and ``permit`` are answered about the node on which the pod is assumed.
+    ``reserve`` and ``permit`` are about the node on which the pod is assumed.
     Only people expect: ``not_on``, nodes on which the pod is not placed; ``order``, nodes by
     score, the best first, those in one tuple equally good; ``victims``, the pods
     (namespace/name) that make room, on whichever node.
@@ -171,8 +171,8 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
     if reader.require(stated, "pod", path):
         pod = full_name(reader.text(stated["pod"], (*path, "pod")))
 
-    def answer(key: str) -> PluginOutcome | None:
-        return _answer(reader, stated[key], (*path, key)) if key in stated else None
+    def outcome(key: str) -> PluginOutcome | None:
+        return _plugin_outcome(reader, stated[key], (*path, key)) if key in stated else None
 
     def texts(key: str) -> tuple[str, ...] | None:
         return reader.texts(stated[key], (*path, key)) if key in stated else None
@@ -184,15 +184,15 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
     if "rejected" in stated:
         at = (*path, "rejected")
         nodes = reader.mapping(stated["rejected"], at)
-        rejected = {node: _answer(reader, one, (*at, node)) for node, one in nodes.items()}
+        rejected = {node: _plugin_outcome(reader, one, (*at, node)) for node, one in nodes.items()}
     if "scores" in stated:
         at = (*path, "scores")
         nodes = reader.mapping(stated["scores"], at)
         scores = {node: _score(reader, one, (*at, node)) for node, one in nodes.items()}
     return Outcome(
         pod=pod,
-        pre_enqueue=answer("preEnqueue"),
-        pre_filter=answer("preFilter"),
+        pre_enqueue=outcome("preEnqueue"),
+        pre_filter=outcome("preFilter"),
         rejected=rejected,
         feasible=texts("feasible"),
         scores=scores,
@@ -204,11 +204,11 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
             if stated.get("message") is not None
             else None
         ),
-        post_filter=answer("postFilter"),
+        post_filter=outcome("postFilter"),
         preemption=_evictions(reader, stated, path),
-        reserve=answer("reserve"),
-        permit=answer("permit"),
-        pre_bind=answer("preBind"),
+        reserve=outcome("reserve"),
+        permit=outcome("permit"),
+        pre_bind=outcome("preBind"),
         claims=_claims(reader, stated, path),
         devices=_devices(reader, stated, path),
         deallocated=texts("deallocated"),
@@ -345,7 +345,7 @@ def _between(reader: Reader, stated: Plain, path: FieldPath) -> Between:
     return Between(least, most)
 
 
-def _answer(reader: Reader, value: object, path: FieldPath) -> PluginOutcome:
+def _plugin_outcome(reader: Reader, value: object, path: FieldPath) -> PluginOutcome:
     """A text or a list of texts stands for the reasons alone."""
     if isinstance(value, str | list):
         return PluginOutcome(reasons=_reasons(reader, value, path))

@@ -9,8 +9,8 @@ from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, P
 from policy_sched.scheduler import Bind, Decision, Preempt, Reject
 
 
-def answer_of(status: Status) -> PluginOutcome:
-    """Return a status as a plugin's answer."""
+def plugin_outcome(status: Status) -> PluginOutcome:
+    """Return a status as a plugin's outcome."""
     return PluginOutcome(status.code.value, "" if status.ok else status.plugin, status.reasons)
 
 
@@ -26,11 +26,11 @@ def outcome_of(info: PodInfo, decision: Decision, table: NodeTable) -> Outcome:
     rejected = {} if pre_filter else diagnosis.statuses
     return Outcome(
         info.key,
-        pre_filter=answer_of(pre_filter) if pre_filter else None,
-        rejected={names[row]: answer_of(status) for row, status in rejected.items()},
+        pre_filter=plugin_outcome(pre_filter) if pre_filter else None,
+        rejected={names[row]: plugin_outcome(status) for row, status in rejected.items()},
         feasible=(),
         message=decision.message,
-        post_filter=answer_of(post_filter) if post_filter else None,
+        post_filter=plugin_outcome(post_filter) if post_filter else None,
         preemption=_eviction(decision),
         nominated=_nominated(decision),
     )
@@ -52,7 +52,7 @@ def _placed(info: PodInfo, decision: Bind, table: NodeTable) -> Outcome:
     statuses = evaluation.filtering.statuses()
     return Outcome(
         info.key,
-        rejected={names[row]: answer_of(status) for row, status in statuses.items()},
+        rejected={names[row]: plugin_outcome(status) for row, status in statuses.items()},
         feasible=tuple(sorted(feasible)),
         scores=scores,
         best=tuple(sorted(names[row] for row in evaluation.best().tolist())),

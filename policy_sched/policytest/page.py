@@ -53,14 +53,14 @@ def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -
     if found.coverage is not None:
         sections.append(Section("Rule coverage", list(_coverage(found.coverage))))
         sections += [_sources(found.coverage)] if found.coverage else []
-    answer = "Every step is as expected." if not wrong else _answer(wrong)
-    answer = "Files have problems." if problems and not wrong else answer
+    lead = "Every step is as expected." if not wrong else _lead(wrong)
+    lead = "Files have problems." if problems and not wrong else lead
     tone: Tone = "bad" if wrong or problems else "good"
     facts = _numbers(found)
-    return Summary(found.last_line(), answer, sections, "test", tone, facts=facts)
+    return Summary(found.last_line(), lead, sections, "test", tone, facts=facts)
 
 
-def _answer(wrong: Sequence[StepResult]) -> str:
+def _lead(wrong: Sequence[StepResult]) -> str:
     scenarios = len({(one.file, one.scenario) for one in wrong})
     steps = counted(len(wrong), "step")
     differ = "differs" if len(wrong) == 1 else "differ"

@@ -21,7 +21,7 @@ from policy_sched.policytest.expectations import (
     Outcome,
     PluginOutcome,
 )
-from policy_sched.policytest.observed import answer_of, outcome_of
+from policy_sched.policytest.observed import outcome_of, plugin_outcome
 from policy_sched.policytest.scenario import Scenario
 from policy_sched.scheduler import (
     Bind,
@@ -73,7 +73,7 @@ class GroupSteps:
         found = self._found.pop(pod.uid, None)
         if found is None:
             gate = first_objection(profile.runner, pod)
-            found = Outcome(pod.key, pre_enqueue=answer_of(gate))
+            found = Outcome(pod.key, pre_enqueue=plugin_outcome(gate))
         return found
 
     def _decide_group(self, pod: PodInfo, profile: Profile) -> None:

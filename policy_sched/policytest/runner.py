@@ -38,7 +38,7 @@ from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import Outcome, PluginOutcome
-from policy_sched.policytest.observed import answer_of, outcome_of
+from policy_sched.policytest.observed import outcome_of, plugin_outcome
 from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios, pod_name
@@ -179,8 +179,8 @@ def _step(
 
 
 def _states_rules(expected: Outcome | None) -> bool:
-    answers = (expected.rejected or {}).values() if expected is not None else ()
-    return any(answer.rule is not None for answer in answers)
+    outcomes = (expected.rejected or {}).values() if expected is not None else ()
+    return any(one.rule is not None for one in outcomes)
 
 
 class Observation:
@@ -216,7 +216,7 @@ class Observation:
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
         status = runner.run("reserve", self._state, self._info, node).status
         if not status.ok:
-            self.outcome = replace(self.outcome, reserve=answer_of(status))
+            self.outcome = replace(self.outcome, reserve=plugin_outcome(status))
         elif runner.pipeline.at("permit"):
             status = self._permit(runner, node)
         if status.ok and self._bind:
@@ -248,14 +248,14 @@ class Observation:
             status = runner.call("pre_bind", hook, *args)
             if isinstance(status, PendingStatus):
                 status = status.answer(self._scheduler.handle.now()) or Status(Code.WAIT)
-            assert isinstance(status, Status), "the plugin answers"
+            assert isinstance(status, Status), "the plugin returns a status"
             if not status.ok:
                 if status.code is Code.ERROR:
                     text = f'running PreBind plugin "{hook.plugin}": {status.message()}'
-                    answer = PluginOutcome(status.code.value, "", (text,))
+                    found = PluginOutcome(status.code.value, "", (text,))
                 else:
-                    answer = answer_of(status.by(hook.plugin))
-                self.outcome = replace(self.outcome, pre_bind=answer)
+                    found = plugin_outcome(status.by(hook.plugin))
+                self.outcome = replace(self.outcome, pre_bind=found)
                 return status
         return SUCCESS
 
@@ -270,7 +270,7 @@ class Observation:
             handle.waiting_pods.add(WaitingPod(self._info, node, times, handle.now(), again))
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
-        self.outcome = replace(self.outcome, permit=answer_of(status))
+        self.outcome = replace(self.outcome, permit=plugin_outcome(status))
         handle.waiting_pods.ask_again()
         for waiting in handle.waiting_pods:
             if waiting.answered:
@@ -310,7 +310,7 @@ class Observation:
             return Outcome(info.key, message=message)
         gate = profile.runner.run("pre_enqueue", info).status
         if not gate.ok:
-            return Outcome(info.key, pre_enqueue=answer_of(gate))
+            return Outcome(info.key, pre_enqueue=plugin_outcome(gate))
         plan = dry_run_group(info, profile, self._scheduler.handle)
         if plan is not None:
             return self._decided_together(plan)
@@ -335,23 +335,23 @@ class Observation:
         return replace(found, placement=chosen, placements=scores)
 
     def _by_rule(self, rejected: Mapping[str, PluginOutcome]) -> dict[str, PluginOutcome]:
-        """Return the answers with the first rule of each plugin's that rejects the node."""
+        """Return the outcomes with the first rule of each plugin's that rejects the node."""
         nodes = self._scheduler.handle.nodes
         parts = filter_parts(
             self._scheduler.profiles[self._info.scheduler_name].runner, nodes, self._info
         )
         named = {}
-        for node, answer in rejected.items():
+        for node, one in rejected.items():
             row = nodes.row_of[node]
             rule = next(
                 (
                     f"{part.name}.filter[0]" if part.name == part.plugin else part.name
                     for part in parts
-                    if part.plugin == answer.plugin and part.rejected(nodes.n)[row]
+                    if part.plugin == one.plugin and part.rejected(nodes.n)[row]
                 ),
                 None,
             )
-            named[node] = replace(answer, rule=rule)
+            named[node] = replace(one, rule=rule)
         return named
 
 

@@ -28,7 +28,7 @@ from policy_sched.source import Marked, SourceFile, decode_text, parse_documents
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""
 
-_ANSWERS: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit")
+_PLUGIN_OUTCOMES: Final = ("preEnqueue", "preFilter", "postFilter", "reserve", "permit")
 _Edit = tuple[int, int, str]
 
 
@@ -106,13 +106,13 @@ def _restated(stated: Plain, got: Outcome, fields: set[str]) -> Plain:
     for key, value in stated.items():
         if key not in heads:
             new[key] = value
-        elif key in _ANSWERS:
-            answer = getattr(got, _ATTRIBUTES[key])
-            if answer is not None:
-                new[key] = _answer(value, answer, key, fields)
+        elif key in _PLUGIN_OUTCOMES:
+            outcome = getattr(got, _ATTRIBUTES[key])
+            if outcome is not None:
+                new[key] = _plugin_outcome(value, outcome, key, fields)
         elif key == "rejected":
             found = {
-                node: _answer(one, (got.rejected or {})[node], f"rejected.{node}", fields)
+                node: _plugin_outcome(one, (got.rejected or {})[node], f"rejected.{node}", fields)
                 for node, one in _mapping(value).items()
                 if node in (got.rejected or {})
             }
@@ -176,7 +176,7 @@ def _ranked(names: list[str], scores: Mapping[str, NodeScore]) -> list[object]:
     return [group[0] if len(group) == 1 else group for group in groups]
 
 
-def _answer(stated: object, got: PluginOutcome, field: str, fields: set[str]) -> object:
+def _plugin_outcome(stated: object, got: PluginOutcome, field: str, fields: set[str]) -> object:
     if not isinstance(stated, dict):
         return _reasons(got)
     words = {"code": got.code, "plugin": got.plugin, "rule": got.rule, "reasons": _reasons(got)}
@@ -185,8 +185,8 @@ def _answer(stated: object, got: PluginOutcome, field: str, fields: set[str]) ->
     }
 
 
-def _reasons(answer: PluginOutcome) -> object:
-    reasons = [str(reason) for reason in answer.reasons or ()]
+def _reasons(outcome: PluginOutcome) -> object:
+    reasons = [str(reason) for reason in outcome.reasons or ()]
     return reasons[0] if len(reasons) == 1 else reasons
 
 

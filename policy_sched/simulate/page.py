@@ -63,10 +63,10 @@ def run_page(run: Run, usages: Sequence[NodeUsage]) -> Summary:
     if run.placements:
         sections.append(Section("Placements", [_placements(run.placements)]))
     numbers = _numbers(run)
-    return Summary(run.placed_text(), _answer(lost), sections, "simulate", tone, facts=numbers)
+    return Summary(run.placed_text(), _lead(lost), sections, "simulate", tone, facts=numbers)
 
 
-def _answer(lost: Sequence[PodPlacement]) -> str:
+def _lead(lost: Sequence[PodPlacement]) -> str:
     """Return the reason that keeps most pods from a node."""
     if not lost:
         return "Every pending pod has a node."

@@ -69,10 +69,10 @@ def timeline_page(result: TimelineResult) -> Summary:
     sections.append(Section("Intervals", [_table(caption, rows)]))
     title, numbers = result.placed_text(), _numbers(result, lost)
     kind = "simulate --timeline"
-    return Summary(title, _answer(result, lost), sections, kind, tone, facts=numbers)
+    return Summary(title, _lead(result, lost), sections, kind, tone, facts=numbers)
 
 
-def _answer(result: TimelineResult, lost: Sequence[PodTimeline]) -> str:
+def _lead(result: TimelineResult, lost: Sequence[PodTimeline]) -> str:
     """Return what a reader asks first: what was never placed, or how long pods waited."""
     if lost:
         message, count = _messages(lost)[0]

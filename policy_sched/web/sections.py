@@ -1,4 +1,4 @@
-"""What a report is made of: sections of components, and the answer in a sentence first."""
+"""What a report is made of: sections of components, and the lead in a sentence first."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A page: its heading, the answer in a sentence, the main numbers, and sections.
+    """A page: its heading, the lead in a sentence, the main numbers, and sections.
 
     ``kind`` says what is reported ("explain"), ``tone`` whether that is good.
     """
 
     title: str
-    answer: str
+    lead: str
     sections: Sequence[Section]
     kind: str = ""
     tone: Tone = ""

@@ -49,19 +49,19 @@ class Browser:
     async def get(
         self, path: str, method: str = "GET", **headers: str
     ) -> tuple[int, str, aiohttp.typedefs.LooseHeaders]:
-        """Return status, text and headers of an answer."""
+        """Return status, text and headers of a response."""
         address = path if path.startswith("http") else self.server.address + path.lstrip("/")
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.request(method, address, headers=sent) as answer:
-            return answer.status, plain(await answer.text()), dict(answer.headers)
+        async with self._session.request(method, address, headers=sent) as response:
+            return response.status, plain(await response.text()), dict(response.headers)
 
     async def post(self, path: str, body: object, **headers: str) -> tuple[int, str]:
-        """Send JSON as a page of the console does; return status and text of the answer."""
+        """Send JSON as a page of the console does; return status and text of the response."""
         address = self.server.address + path.lstrip("/")
         sent = {"Origin": self.server.address.rstrip("/")}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.post(address, json=body, headers=sent) as answer:
-            return answer.status, plain(await answer.text())
+        async with self._session.post(address, json=body, headers=sent) as response:
+            return response.status, plain(await response.text())
 
 
 def browsing(

@@ -178,7 +178,7 @@ def test_lists_are_paged_and_filtered() -> None:
     assert [row[2] for row in first] == [str(i) for i in range(1, 101)]
     assert [row[3] for row in first][:3] == ["2", "2", "2"]
     assert view(state="pending", page="2")["pods"].rows[0][2] == "101"  # type: ignore[attr-defined]
-    assert view(q="web-00007")["answer"] == "1 of 500 pods: 1 with a node"
+    assert view(q="web-00007")["lead"] == "1 of 500 pods: 1 with a node"
     assert view(page="99")["pager"].last == 500  # type: ignore[attr-defined]
     groups = view(by="priority", state="pending")["groups"]
     assert [row[0].text for row in groups.rows] == ["1", "0", "2"]  # type: ignore[attr-defined]

@@ -150,7 +150,7 @@ def test_pods_appear_as_they_come(browser: Any) -> None:
         source = running.source
         assert isinstance(source, RunningSource)
         visit(page, running, "/pods")
-        assert "0 pods" in page.inner_text("header.answer")
+        assert "0 pods" in page.inner_text("header.headline")
         running.call(lambda: source.instance.cluster.apply(pod("first")))  # type: ignore[attr-defined]
         page.wait_for_selector("a[href='/pods/default/first']")
         visit(page, running, "/")
@@ -184,7 +184,7 @@ def test_the_largest_cluster(browser: Any) -> None:
         page.click(".pager a[rel=next]")
         page.wait_for_selector(".pager:has-text('301 to 400')")
         visit(page, running, "/pods/default/new-00003")
-        assert "fits on none of 5,000 nodes" in page.inner_text("header.answer")
+        assert "fits on none of 5,000 nodes" in page.inner_text("header.headline")
         visit(page, running, "/nodes?page=2")
         visit(page, running, "/nodes/node-0007")
         assert "node-0007" in page.inner_text("h1")
@@ -213,11 +213,11 @@ def test_pages_work_by_keyboard(browser: Any) -> None:
         page.keyboard.type("report")
         page.keyboard.press("Enter")
         page.wait_for_url("**q=report**")
-        page.wait_for_selector("header.answer:has-text('1 of 13 pods')")
+        page.wait_for_selector("header.headline:has-text('1 of 13 pods')")
 
 
 def test_a_page_of_another_origin_reads_and_calls_nothing(browser: Any) -> None:
-    """Fetches, frames, forms and images of another site in the same browser get no answer."""
+    """Fetches, frames, forms and images of another site in the same browser get no response."""
     evil = """<!doctype html><title>evil</title><iframe src="URL"></iframe><img src="URL">
     <form id="f" method="post" action="URLpolicies/edit" target="t"></form>
     <iframe name="t"></iframe>"""

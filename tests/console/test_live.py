@@ -95,7 +95,7 @@ def test_a_running_scheduler_shows_its_queue_and_its_decisions() -> None:
                 values = overview.view(source, Query("/", {}), Results())
                 assert [chart.name for chart in values["charts"]] == ["queues", "decisions"]
                 listed = pods.view(source, Query("/pods", {"state": "pending"}), Results())
-                assert listed["answer"] == "1 of 2 pods: 1 without one"
+                assert listed["lead"] == "1 of 2 pods: 1 without one"
                 wanted = next(one for one in source.pods() if one.metadata.name == "small")
                 row = instance.scheduler.cache.nodes.row_of["a"]
                 on = dict(instance.scheduler.cache.nodes.pods_on(row))

@@ -82,7 +82,7 @@ def test_a_cluster_without_policies_invites_to_write_one() -> None:
     assert '"files":[]' in editor.replace(" ", "")
 
 
-def test_what_the_editor_asks_is_answered(folder: Path) -> None:
+def test_what_the_editor_asks_has_a_result(folder: Path) -> None:
     """Problems, completions, hovers and new files come as JSON."""
     text = keeping("Mine", "node.nam")
 
@@ -220,7 +220,7 @@ def test_ties_are_set_apart(tmp_path: Path) -> None:
     put(tmp_path / "cluster.yaml", nodes + pods)
     source = of_files([tmp_path / "cluster.yaml"], files)
     edits = {str(tmp_path / "mine.yaml"): keeping("Mine", "true")}
-    trial = TrialQuestion(files, edits, packed(source.objects())).answer()
+    trial = TrialQuestion(files, edits, packed(source.objects())).result()
     tables = {one.caption: one for one in _tables(trial)}
     apart = next(one for name, one in tables.items() if name.startswith("Pods that move by chance"))
     others = next(one for name, one in tables.items() if name.startswith("Pods that change"))
@@ -255,7 +255,7 @@ def test_several_seeds_say_what_is_noise(folder: Path) -> None:
     files = source.store.files
     edits = {str(folder / "policy.yaml"): (folder / "policy.yaml").read_text() + "# same\n"}
     question = TrialQuestion(files, edits, packed(source.objects()), seeds=(0, 1, 2))
-    text = rendered(sections(question.answer(), "/policies/edit?"))
+    text = rendered(sections(question.result(), "/policies/edit?"))
     assert "95 % interval" in text
     assert "3 seeds" in text
 
@@ -265,7 +265,7 @@ def test_a_cluster_without_pending_pods_says_so(folder: Path, tmp_path: Path) ->
     put(tmp_path / "nodes.yaml", NODE.replace("NAME", "n0"))
     source = of_files([tmp_path / "nodes.yaml"], PolicyFiles(None, (str(folder),)))
     question = TrialQuestion(source.store.files, {}, packed(source.objects()))
-    text = rendered(sections(question.answer(), "/policies/edit?"))
+    text = rendered(sections(question.result(), "/policies/edit?"))
     assert "no pending pods" in text
 
 

@@ -1,4 +1,4 @@
-"""Who is answered: the browser that opened the URL with the token, and no other program or page."""
+"""What is served: the browser that opened the URL with the token, and no other program or page."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def test_the_token_becomes_a_cookie() -> None:
     """The URL leads to the page without the token; scripts and other sites do not get it."""
 
     async def act(browser: Browser) -> None:
-        answer = browser.server.security
+        response = browser.server.security
         async with browser._session.get(browser.server.url, allow_redirects=False) as first:
             assert first.status == 303
             assert first.headers["Location"] == "/"
             cookie = first.headers["Set-Cookie"]
-        assert answer.token not in cookie
+        assert response.token not in cookie
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
         status, text, _ = await browser.get("/")
         assert status == 200
-        assert answer.token not in text
+        assert response.token not in text
 
     browsing(of_files(), act)
 
@@ -92,7 +92,7 @@ def test_what_is_no_get_needs_its_own_origin() -> None:
     browsing(of_files(), act)
 
 
-def test_every_answer_has_the_headers() -> None:
+def test_every_response_has_the_headers() -> None:
     """Pages, assets, redirects, refusals and errors have the same strict policy."""
 
     async def act(browser: Browser) -> None:
@@ -114,8 +114,8 @@ def test_the_welcome_stays_at_home(path: str) -> None:
         token = browser.server.security.token
         async with browser._session.get(
             f"{address}?token={token}", allow_redirects=False
-        ) as answer:
-            return answer.headers["Location"]
+        ) as response:
+            return response.headers["Location"]
 
     found = browsing(of_files(), act)
     assert found.startswith("/")

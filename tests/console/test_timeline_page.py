@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def result(cluster: Path) -> TimelineResult:
     """The simulation of the cluster."""
     source = of_files([cluster])
-    return TimelineQuestion(source.store.current.plans, packed(source.objects())).answer()
+    return TimelineQuestion(source.store.current.plans, packed(source.objects())).result()
 
 
 def test_the_summary_is_that_of_simulate(

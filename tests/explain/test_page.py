@@ -1,4 +1,4 @@
-"""Pages of explanations: the answer first, and of every kind of explanation what there is."""
+"""Pages of explanations: the lead first, and of every kind of explanation what there is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def page_of(found: Explanation) -> Page:
 
 
 @pytest.mark.parametrize(
-    ("found", "tone", "answer"),
+    ("found", "tone", "lead"),
     [
         (Explanation("d/p", "x", ignored=True), "bad", "d/p is not scheduled here"),
         (
@@ -52,12 +52,12 @@ def page_of(found: Explanation) -> Page:
         ),
     ],
 )
-def test_the_answer_is_that_of_the_text(found: Explanation, tone: Tone, answer: str) -> None:
+def test_the_lead_is_that_of_the_text(found: Explanation, tone: Tone, lead: str) -> None:
     """The first line of the text is the sentence of the page; the colour says good or bad."""
     summary = explanation_page(found)
-    assert (summary.answer, summary.tone) == (answer, tone)
-    assert answer == next(iter(found.text_lines()))
-    assert answer in page_of(found).text
+    assert (summary.lead, summary.tone) == (lead, tone)
+    assert lead == next(iter(found.text_lines()))
+    assert lead in page_of(found).text
 
 
 def test_plugins_with_equal_scores_are_one_quiet_part() -> None:

@@ -18,7 +18,7 @@ SILENT_SECONDS = 30.0
 KNOWN = "Authorization: Bearer known"
 
 
-async def _answer(request: web.BaseRequest) -> web.StreamResponse:
+async def _handle(request: web.BaseRequest) -> web.StreamResponse:
     """Write until the reader has gone, or say how long the body is."""
     if "Authorization" in request.headers:
         recognized(request)
@@ -34,7 +34,7 @@ async def _answer(request: web.BaseRequest) -> web.StreamResponse:
 async def listening(most: int = 3) -> AsyncIterator[tuple[Connections, int]]:
     """Listen on loopback."""
     bounds = Bounds(most, 8192, 64, 1 << 20, SILENT_SECONDS, 300.0)
-    connections = Connections(_answer, bounds)
+    connections = Connections(_handle, bounds)
     connections.most = most
     async with Site(connections, ("127.0.0.1", 0), None, grace=0.1) as site:
         yield connections, site.port

@@ -49,18 +49,18 @@ class Faulty(ApiServer):
         self._seed = seed
         self._number = 0
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/chaos":
             self.rate = float(request.query["rate"])
             return web.json_response({})
         if CALM in request.headers or not self.rate:
-            return await super()._answer(request)
+            return await super()._handle(request)
         self._number += 1
         chance = Random(f"{self._seed}/{self._number}")
         if request.query.get("watch"):
             return await self._watched(request, chance)
         if chance.random() >= self.rate:
-            return await super()._answer(request)
+            return await super()._handle(request)
         return await self._fail(request, chance.choice(FAULTS))
 
     async def _watched(self, request: web.Request, chance: Random) -> web.StreamResponse:
@@ -68,12 +68,12 @@ class Faulty(ApiServer):
         loop, transport = asyncio.get_running_loop(), request.transport
         if chance.random() < CUT and transport is not None:
             loop.call_later(chance.random() * LONGEST, transport.abort)
-        return await super()._answer(request)
+        return await super()._handle(request)
 
     async def _fail(self, request: web.Request, fault: str) -> web.StreamResponse:
         what, _, after = fault.partition(" ")
         if after:
-            await super()._answer(request)
+            await super()._handle(request)
         if what == "silence":
             await asyncio.sleep(HANGS)
         if what in ("reset", "silence"):

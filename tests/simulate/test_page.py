@@ -37,9 +37,9 @@ def test_pods_are_grouped_by_their_first_reason() -> None:
 def test_the_answer_names_the_reason_of_most_pods() -> None:
     """The sentence below the heading says why, before any number."""
     some = run_page(run_of(lost("a", "cpu"), lost("b", "taint"), lost("c", "taint")), [])
-    assert some.answer == "Most often a pod has no node for this reason: taint"
+    assert some.lead == "Most often a pod has no node for this reason: taint"
     one = run_page(run_of(lost("a", "cpu")), [])
-    assert one.answer == "The pod that has no node has one reason on most nodes: cpu"
+    assert one.lead == "The pod that has no node has one reason on most nodes: cpu"
 
 
 def test_a_run_over_nothing_has_a_page() -> None:

@@ -101,7 +101,7 @@ def sections(report: SweepReport) -> list[Section]:
     """Return the report of `sweep`, with curves and bars that can be pointed at."""
     page = sweep_page(report, (), "")
     parts = [one for one in page.sections if one.title != EXPERIMENT]
-    head: list[Block] = [Prose([page.answer]), *([] if page.facts is None else [page.facts])]
+    head: list[Block] = [Prose([page.lead]), *([] if page.facts is None else [page.facts])]
     number = sum(one.title != MEASURES for one in parts)
     return [Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
 

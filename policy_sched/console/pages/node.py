@@ -47,7 +47,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     pending, parts = _waiting(source, query)
     return {
         "heading": name,
-        "answer": _answer(node, pods),
+        "lead": _lead(node, pods),
         "remark": remark(node),
         "sections": [
             _use(source, node),
@@ -60,7 +60,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def _answer(node: Node, pods: Sequence[PodInfo]) -> str:
+def _lead(node: Node, pods: Sequence[PodInfo]) -> str:
     """Return the state of a node in a sentence."""
     known = any(one.type == "Ready" for one in node.status.conditions)
     state = "ready" if node.ready else "not ready" if known else "of unknown readiness"

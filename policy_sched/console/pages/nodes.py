@@ -41,7 +41,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     one = "node" if len(found) == 1 and not of else "nodes"
     return {
         "heading": "Nodes",
-        "answer": f"{len(found):,}{of} {one}",
+        "lead": f"{len(found):,}{of} {one}",
         "text": query.get("q"),
         "label": query.get("label"),
         "orders": ["name", "pods", *resources],

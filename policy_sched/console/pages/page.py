@@ -16,10 +16,10 @@ from policy_sched.web import Link, Pager
 View: TypeAlias = Mapping[str, Any]
 """The values of a template."""
 Action: TypeAlias = Callable[[Source | None, web.Request], Awaitable[web.StreamResponse]]
-"""Answers a request that is no page: a form, or a fragment."""
+"""Handles a request that is no page: a form, or a fragment."""
 
 
-class Missing(PolicySchedError):  # noqa: N818 - an answer
+class Missing(PolicySchedError):  # noqa: N818 - a response
     """There is nothing at the address."""
 
 

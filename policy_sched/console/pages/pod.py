@@ -44,7 +44,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     page = explanation_page(explained)
     reasons = explanation_sections(explained, node_href)
     rejected = [reasons.pop()] if explained.rejections else []  # the longest one comes last
-    lead = f"It has a node: {node}. Without one, now: {page.answer}" if node else page.answer
+    lead = f"It has a node: {node}. Without one, now: {page.lead}" if node else page.lead
     remarks = [remark.partition("; --after-queue")[0] for remark in page.remarks]
     if waiting is not None and not explained.after_queue:
         remarks += _in_turn(waiting, explained.best)

@@ -103,7 +103,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     start, parts = pager(query, len(found), SIZE)
     return {
         "heading": "Pods",
-        "answer": _answer(everything, found),
+        "lead": _lead(everything, found),
         "states": STATES,
         "state": query.get("state", "all"),
         "by_choices": BY,
@@ -120,7 +120,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def _answer(everything: Sequence[Row], found: Sequence[Row]) -> str:
+def _lead(everything: Sequence[Row], found: Sequence[Row]) -> str:
     """Return what is listed, in a sentence."""
     states = Counter(row.state for row in found)
     parts = [

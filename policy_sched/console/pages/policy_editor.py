@@ -30,7 +30,7 @@ from policy_sched.console.trials import (
     source_texts,
 )
 from policy_sched.errors import PolicySchedError
-from policy_sched.profiles.reload import NoAnswerError
+from policy_sched.profiles.reload import NoResultError
 from policy_sched.source import MAX_POLICY_BYTES
 from policy_sched.web import Prose, Section, Text, Value, environment
 
@@ -72,7 +72,7 @@ def fragment(found: list[Section]) -> web.Response:
 def refused(error: PolicySchedError) -> web.Response:
     """Return why there is no result, as a part of a page."""
     texts: list[Value] = [Text(str(error), tone="bad")]
-    if isinstance(error, NoAnswerError):
+    if isinstance(error, NoResultError):
         texts.append(Text("Try one seed, a shorter time or a part of the cluster.", tone="dim"))
     return fragment([Section("No result", [Prose(texts)])])
 
@@ -115,7 +115,7 @@ def _edits(source: Source, found: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def ask(source: Source | None, request: web.Request) -> web.Response:
-    """Answer a question of the editor: check, complete or hover."""
+    """Return the result of a question of the editor: check, complete or hover."""
     del source
     found = await body(request)
     asked = next((one for one in ASKED if one == found.get("asked")), None)

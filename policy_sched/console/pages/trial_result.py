@@ -15,7 +15,7 @@ def sections(trial: Trial, href: str) -> list[Section]:
         text = "The edited policies have errors, so nothing was decided."
         return [Section("Problems", [Prose([Text(text, tone="bad")]), *problems])]
     page = diff_page(trial.found)
-    texts: list[Value] = [page.answer]
+    texts: list[Value] = [page.lead]
     if not trial.pending:
         text = "The cluster has no pending pods: there is nothing to decide, with either set."
         texts.append(Text(text, tone="warn"))

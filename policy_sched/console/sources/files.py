@@ -55,7 +55,7 @@ STDIN: Final = "-"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
 _BREATH: Final = 0.0005
-"""Seconds that a simulation sleeps now and then, so that pages are answered meanwhile."""
+"""Seconds that a simulation sleeps now and then, so that pages are served meanwhile."""
 
 
 class Cluster(Protocol):

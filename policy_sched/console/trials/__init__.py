@@ -1,6 +1,6 @@
 """Questions about policies that are edited: checks, trials, simulations, patches.
 
-Processes with limits of time and memory answer them (questions, processes), with the functions of
+Processes with limits of time and memory compute them (questions, processes), with the functions of
 the language server (editor) and of `diff` and `simulate` (trial). Edits are copies beside the files
 (edits); nothing is applied.
 """

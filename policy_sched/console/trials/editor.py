@@ -33,7 +33,7 @@ class EditorQuestion(Question[Data]):
     line: int = 0
     character: int = 0
 
-    def answer(self) -> Data:
+    def result(self) -> Data:
         """Return problems, completions or the description of a word."""
         if self.asked == "check":
             return {"problems": problems(self.path, self.text)}

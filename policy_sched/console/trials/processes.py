@@ -1,4 +1,4 @@
-"""The processes of one console that answer questions, and the cluster as they get it."""
+"""The processes in which a console computes, and the cluster as they get it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from policy_sched.console.sources import Source
-from policy_sched.console.trials.questions import EDITOR, TRIALS, Answering
+from policy_sched.console.trials.questions import EDITOR, TRIALS, QuestionProcess
 from policy_sched.console.trials.trial import packed
 from policy_sched.simulate import TimelineResult
 
@@ -24,8 +24,8 @@ class PackedCluster:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-EDITOR_PROCESS: Final = web.AppKey("EDITOR_PROCESS", Answering)
-TRIAL_PROCESS: Final = web.AppKey("TRIAL_PROCESS", Answering)
+EDITOR_PROCESS: Final = web.AppKey("EDITOR_PROCESS", QuestionProcess)
+TRIAL_PROCESS: Final = web.AppKey("TRIAL_PROCESS", QuestionProcess)
 TIMELINES: Final = web.AppKey("TIMELINES", dict[object, TimelineResult])
 """The last results of simulations over time."""
 _CLUSTER: Final = web.AppKey("_CLUSTER", PackedCluster)
@@ -33,7 +33,7 @@ _CLUSTER: Final = web.AppKey("_CLUSTER", PackedCluster)
 
 async def processes(app: web.Application) -> AsyncIterator[None]:
     """Have the processes while the application runs; they start with their first question."""
-    app[EDITOR_PROCESS], app[TRIAL_PROCESS] = Answering(EDITOR), Answering(TRIALS)
+    app[EDITOR_PROCESS], app[TRIAL_PROCESS] = QuestionProcess(EDITOR), QuestionProcess(TRIALS)
     app[_CLUSTER], app[TIMELINES] = PackedCluster(), {}
     yield
     app[EDITOR_PROCESS].close()

@@ -1,8 +1,8 @@
-"""Questions that other processes answer: what hostile text must not do to the server.
+"""Questions that other processes compute: what hostile text must not do to the server.
 
 Theory of operation. Policy text from an editor is checked, compiled and run by two processes, one
 for the editor's short questions and one for trials and simulations, each within limits of time and
-memory. They start with the first question. A question without an answer is a problem that the page
+memory. They start with the first question. A question without a result is a problem that the page
 shows; the next question finds a fresh process.
 """
 
@@ -14,45 +14,45 @@ from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
-from policy_sched.profiles.reload import LimitedProcess, Limits, NoAnswerError
+from policy_sched.profiles.reload import LimitedProcess, Limits, NoResultError
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 EDITOR: Final = Limits(10, 2**30)
 TRIALS: Final = Limits(60, 2**31)
 """The limits of the two processes: seconds of processor time, bytes of memory."""
 
 
-class Question(Generic[Answer]):
-    """Something that a process can answer; it and the answer are pickled."""
+class Question(Generic[Result]):
+    """Something that a process ca result; it and the result are pickled."""
 
     __slots__ = ()
 
-    def answer(self) -> Answer:
-        """Return the answer. Raises PolicySchedError if there is none."""
+    def result(self) -> Result:
+        """Return the result. Raises PolicySchedError if there is none."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why a question has no answer: the text of an error, and its diagnostics."""
+    """Why a question has no result: the text of an error, and its diagnostics."""
 
     message: str
     diagnostics: tuple[Diagnostic, ...] | None
 
 
-def answered(question: Question[Any]) -> Any:
-    """Return the answer to a question, or why there is none: what the processes do."""
+def computed(question: Question[Any]) -> Any:
+    """Return the result to a question, or why there is none: what the processes do."""
     try:
-        return question.answer()
+        return question.result()
     except PolicyError as error:
         return _Refusal(str(error), error.diagnostics)
     except PolicySchedError as error:
         return _Refusal(str(error), None)
 
 
-class Answering:
-    """One process that answers, started with the first question; questions wait for each other."""
+class QuestionProcess:
+    """One process that computes, started with the first question; questions wait for each other."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -60,28 +60,28 @@ class Answering:
         self._process: LimitedProcess[Question[Any], Any] | None = None
         self._closed = False
 
-    async def ask(self, question: Question[Answer]) -> Answer:
-        """Return the answer to a question. Raises PolicySchedError if there is none."""
+    async def ask(self, question: Question[Result]) -> Result:
+        """Return the result to a question. Raises PolicySchedError if there is none."""
         return await asyncio.to_thread(self.wait_for, question)
 
-    def wait_for(self, question: Question[Answer]) -> Answer:
-        """Return the answer to a question, as `ask` does, in this thread."""
+    def wait_for(self, question: Question[Result]) -> Result:
+        """Return the result to a question, as `ask` does, in this thread."""
         with self._lock:
             if self._closed:
-                raise NoAnswerError("the console ends")
+                raise NoResultError("the console ends")
             if self._process is None:
-                self._process = LimitedProcess(answered, self._limits)
+                self._process = LimitedProcess(computed, self._limits)
             self._process.begin(question)
-            found = self._process.answer()
+            found = self._process.result()
         if isinstance(found, _Refusal):
             if found.diagnostics is not None:
                 raise PolicyError(found.diagnostics)
             raise PolicySchedError(found.message)
-        answer: Answer = found
-        return answer
+        result: Result = found
+        return result
 
     def close(self) -> None:
-        """End the process; a question that waits has no answer."""
+        """End the process; a question that waits has no result."""
         self._closed = True
         if self._process is not None:
             self._process.interrupt()

@@ -77,7 +77,7 @@ class TrialQuestion(Question[Trial]):
     seeds: tuple[int, ...] = (0,)
     now: int = EPOCH
 
-    def answer(self) -> Trial:
+    def result(self) -> Trial:
         """Compile the edited files, decide with both sets, and compare."""
         objects = _unpacked(self.objects)
         pending = sum(map(waits, objects))
@@ -129,7 +129,7 @@ class HitsQuestion(Question[Hits]):
     seed: int = 0
     now: int = EPOCH
 
-    def answer(self) -> Hits:
+    def result(self) -> Hits:
         """Decide every pending pod as `policy-sched simulate` does, and count."""
         objects = _unpacked(self.objects)
         set_creation_times(objects, self.now)
@@ -153,7 +153,7 @@ class TimelineQuestion(Question[TimelineResult]):
     until: int | None = None
     retry: Retry = "Backoff"
 
-    def answer(self) -> TimelineResult:
+    def result(self) -> TimelineResult:
         """Simulate as `policy-sched simulate --timeline` does."""
         return play(
             _unpacked(self.objects),

@@ -1,9 +1,9 @@
 """Objects in an SQLite file: acknowledged changes survive a killed process.
 
 Theory of operation: every change is one transaction in the write-ahead log, written to the
-operating system before it is answered. A killed process loses nothing that way, since the system
-has the bytes; a machine that loses power may lose the last transactions, but never half of one
-(``synchronous=NORMAL``; FULL would wait for the disk at every change). The file belongs to one
+operating system before the response is sent. A killed process loses nothing that way, since the
+system has the bytes; a machine that loses power may lose the last transactions, but never half of
+one (``synchronous=NORMAL``; FULL would wait for the disk at every change). The file belongs to one
 process at a time.
 
 A file that is damaged is refused when it is opened, with what can be done. While changes cannot be

@@ -22,7 +22,7 @@ from policy_sched.profiles.reload.store import PolicyStore, Reload, Result, Stor
 
 if TYPE_CHECKING:
     from policy_sched.profiles.reload.compiler_process import CompilerProcess
-    from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoAnswerError
+    from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoResultError
     from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "Config",
     "LimitedProcess",
     "Limits",
-    "NoAnswerError",
+    "NoResultError",
     "PolicyFiles",
     "PolicySet",
     "PolicyStore",
@@ -50,7 +50,7 @@ _LATER: Final = {
     "CompilerProcess": "compiler_process",
     "LimitedProcess": "limited_process",
     "Limits": "limited_process",
-    "NoAnswerError": "limited_process",
+    "NoResultError": "limited_process",
     "Watched": "watch",
     "changes": "watch",
     "frozen_mounts": "watch",

@@ -17,7 +17,7 @@ from typing import Final
 
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
-from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoAnswerError
+from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoResultError
 
 _TOO_COSTLY: Final = "PS503"
 
@@ -51,8 +51,8 @@ class CompilerProcess(LimitedProcess[PolicyFiles, Compilation]):
     def result(self) -> Compilation:
         """Wait for the compilation and return it, or why there is none as its problem."""
         try:
-            return self.answer()
-        except NoAnswerError as error:
+            return super().result()
+        except NoResultError as error:
             return failed(self._files, str(error))
 
 

@@ -1,9 +1,9 @@
-"""A process that answers questions one after the other, within limits of time and memory.
+"""A process that computes one result after the other, within limits of time and memory.
 
 Theory of operation. What a hostile file does to a compiler or to a rule, it does to the process
-that reads it. So a spawned process reads it, and sends the answer. It has so much processor time
+that reads it. So a spawned process reads it, and sends the result. It has so much processor time
 for each question, and so much memory. If it goes beyond, or ends for any other reason, the question
-has no answer, and the next one starts another process. A thread in it waits for the end of the
+has no result, and the next one starts another process. A thread in it waits for the end of the
 process that started it, and then ends it, whatever it is at.
 
 Everything that goes through the pipe is pickled as it is.
@@ -25,38 +25,39 @@ import msgspec
 
 from policy_sched.errors import PolicySchedError
 
-#: Seconds that an answer may take altogether.
+#: Seconds that a result may take altogether.
 LONGEST: Final = 120.0
 #: Seconds that the process has to end by itself.
 PATIENCE: Final = 2.0
 _SPAWN: Final = get_context("spawn")
 
 Question = TypeVar("Question")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Limits(NamedTuple):
-    """Seconds of processor time for one answer, and bytes beyond those at the start."""
+    """Seconds of processor time for one result, and bytes beyond those at the start."""
 
     processor_time: int = 30
     memory: int = 2**30
 
 
-class NoAnswerError(PolicySchedError):
-    """A question has no answer: its process went beyond a limit, or ended."""
+class NoResultError(PolicySchedError):
+    """A question has no result: its process went beyond a limit, or ended."""
 
 
 class _Failed(msgspec.Struct, frozen=True):
-    """What the process sends instead of an answer: why there is none."""
+    """What the process sends instead of a result: why there is none."""
 
     why: str
 
 
-class LimitedProcess(Generic[Question, Answer]):
-    """Answers questions in one process; a context that ends the process when it is left.
+class LimitedProcess(Generic[Question, Result]):
+    """Computes results in one process; a context that ends the process when it is left.
 
-    ``work`` answers a question. ``first``, unless it is None, is answered at the start, so that the
-    process is warm. Calls come one at a time, from any thread; `interrupt` may come from another.
+    ``work`` returns the result of a question. ``first``, unless it is None, is computed at the
+    start, so that the process is warm. Calls come one at a time, from any thread; `interrupt` may
+    come from another.
     """
 
     name = "the process"
@@ -64,7 +65,7 @@ class LimitedProcess(Generic[Question, Answer]):
 
     def __init__(
         self,
-        work: Callable[[Question], Answer],
+        work: Callable[[Question], Result],
         limits: Limits | None = None,
         first: Question | None = None,
     ) -> None:
@@ -96,7 +97,7 @@ class LimitedProcess(Generic[Question, Answer]):
 
     @property
     def pid(self) -> int:
-        """The process that answers."""
+        """The process that computes."""
         return self._process.pid or 0
 
     @property
@@ -105,34 +106,34 @@ class LimitedProcess(Generic[Question, Answer]):
         return self._process.is_alive()
 
     def begin(self, question: Question) -> None:
-        """Send a question; `answer` must be taken before the next call."""
+        """Send a question; `result` must be taken before the next call."""
         if not self.alive and not self._ended:
             self._close()
             self._start()
-        with suppress(OSError):  # `answer` reports what went wrong
+        with suppress(OSError):  # `result` reports what went wrong
             self._pipe.send(question)
 
     def done(self) -> bool:
-        """Return whether there is an answer already."""
+        """Return whether there is a result already."""
         return self._pipe.poll(0)
 
-    def answer(self) -> Answer:
-        """Wait for the answer and return it. Raises NoAnswerError if there is none."""
+    def result(self) -> Result:
+        """Wait for the result and return it. Raises NoResultError if there is none."""
         why = f"it takes more than {LONGEST:.0f} seconds"
         try:
             if self._pipe.poll(LONGEST):
                 found: Any = self._pipe.recv()
                 if isinstance(found, _Failed):
-                    raise NoAnswerError(found.why)
-                answer: Answer = found
-                return answer
+                    raise NoResultError(found.why)
+                result: Result = found
+                return result
         except (EOFError, OSError):
             why = self._end()
         self._process.kill()
-        raise NoAnswerError(why)
+        raise NoResultError(why)
 
     def interrupt(self) -> None:
-        """End the process; an `answer` that waits fails, and no other process starts."""
+        """End the process; an `result` that waits fails, and no other process starts."""
         self._ended = True
         self._process.kill()
 
@@ -141,7 +142,7 @@ class LimitedProcess(Generic[Question, Answer]):
         self._process.join(PATIENCE)
         code = self._process.exitcode
         if code is None:
-            return f"{self.name} does not answer"
+            return f"{self.name} does not respond"
         if code == -signal.SIGXCPU:
             return f"it takes more than {self._limits.processor_time} seconds of processor time"
         return f"{self.name} ended with {_words(code)}"
@@ -156,9 +157,9 @@ def _words(code: int) -> str:
 
 
 def serve(
-    pipe: Connection, first: Question | None, limits: Limits, work: Callable[[Question], Answer]
+    pipe: Connection, first: Question | None, limits: Limits, work: Callable[[Question], Result]
 ) -> None:
-    """Answer what comes through the pipe until it closes: what the process does."""
+    """Compute what comes through the pipe until it closes: what the process does."""
     os.setsid()  # signals from a terminal are the parent's alone
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     Thread(target=_end_with_parent, daemon=True).start()

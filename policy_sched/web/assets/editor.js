@@ -10,9 +10,9 @@
   let current = "";
 
   async function post(address, body) {
-    const answer = await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-    if (!answer.ok) throw new Error(await answer.text());
-    return answer;
+    const response = await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(await response.text());
+    return response;
   }
 
   function element(name, text, kind) {

@@ -54,7 +54,7 @@ class Wire:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(self, status: int = 200, body: Any = None, **headers: str) -> None:
+    async def respond(self, status: int = 200, body: Any = None, **headers: str) -> None:
         """Write a whole answer; ``body`` is bytes or plain data."""
         data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
         named = "".join(f"{k.replace('_', '-')}: {v}\r\n" for k, v in headers.items())

@@ -32,7 +32,7 @@ def test_a_conflict_is_no_binding_if_the_pod_cannot_be_read() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         code = 409 if asked.method == "POST" else 404
-        await wire.answer(code, status(code, "Why", f"code {code}"))
+        await wire.respond(code, status(code, "Why", f"code {code}"))
 
     _, told = written(script, bind)
     assert [str(error) for error in told.bound] == ["code 409"]
@@ -49,17 +49,17 @@ def test_a_binding_of_unknown_fate_holds_until_the_pod_can_be_read(how: str) -> 
         if asked.method == "POST":
             posted.append(how)
             if len(posted) > 1:
-                return await wire.answer(409, status(409, "Conflict", "is already assigned"))
+                return await wire.respond(409, status(409, "Conflict", "is already assigned"))
             if how == "cut":
                 return wire.cut()
             if how == "html":
-                return await wire.answer(200, b"<html>log in</html>", Content_Type="text/html")
-            return await wire.answer(int(how), status(int(how), "InternalError"))
+                return await wire.respond(200, b"<html>log in</html>", Content_Type="text/html")
+            return await wire.respond(int(how), status(int(how), "InternalError"))
         reads += 1
         if reads < 8:
             return wire.cut()
         bound = {"nodeName": "node-a"} if len(posted) > 1 else {}
-        return await wire.answer(200, pod("web", 7, uid="u1", **bound))
+        return await wire.respond(200, pod("web", 7, uid="u1", **bound))
 
     _, told = written(script, bind)
     assert told.bound == [None]
@@ -81,7 +81,7 @@ def test_a_former_leader_does_not_retry_a_binding() -> None:
         if asked.method == "POST":
             wire.cut()
         else:
-            await wire.answer(200, pod("web", 7, uid="u1"))
+            await wire.respond(200, pod("web", 7, uid="u1"))
 
     here, told = written(script, bind, leads=lambda: leads.pop(0))
     assert [asked.method for asked in here.asked] == ["POST", "GET"]
@@ -95,7 +95,7 @@ def test_a_binding_whose_answer_was_lost_is_settled_by_reading_the_pod() -> None
         if asked.method == "POST":
             wire.cut()
         else:
-            await wire.answer(200, pod("web", 7, uid="u1", nodeName="node-a"))
+            await wire.respond(200, pod("web", 7, uid="u1", nodeName="node-a"))
 
     here, told = written(script, bind)
     assert told.bound == [None]

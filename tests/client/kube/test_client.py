@@ -69,7 +69,7 @@ def after_earlier(script: Script) -> Script:
 
     async def both(asked: Asked, wire: Wire) -> None:
         if asked.path == EARLIER:
-            await wire.answer(200, {})
+            await wire.respond(200, {})
         else:
             await script(asked, wire)
 
@@ -101,7 +101,7 @@ def written(
 
 async def yes(asked: Asked, wire: Wire) -> None:
     """Accept everything."""
-    await wire.answer(201, {"kind": "Status", "status": "Success"})
+    await wire.respond(201, {"kind": "Status", "status": "Success"})
 
 
 def refusing(
@@ -111,9 +111,9 @@ def refusing(
 
     async def script(asked: Asked, wire: Wire) -> None:
         if asked.method == "GET" and found is not None:
-            await wire.answer(200, found)
+            await wire.respond(200, found)
         else:
-            await wire.answer(code, status(code, "Conflict", why, **details))
+            await wire.respond(code, status(code, "Conflict", why, **details))
 
     return script
 
@@ -252,10 +252,10 @@ def test_a_patch_that_others_overtook_is_sent_again() -> None:
 
         async def script(asked: Asked, wire: Wire, left: list[str] = left) -> None:
             if not left:
-                return await wire.answer(200, {})
+                return await wire.respond(200, {})
             left.pop()
             why = "the object has been modified; please apply your changes to the latest version"
-            return await wire.answer(409, status(409, "Conflict", why))
+            return await wire.respond(409, status(409, "Conflict", why))
 
         here, told = written(script, lambda client, _: client.nominate(POD, "n"))
         assert len(here.asked) == min(conflicts + 1, 5)
@@ -272,7 +272,7 @@ def test_calls_for_one_pod_arrive_in_order_and_others_do_not_wait() -> None:
         while "/web/" in asked.path and not meanwhile <= set(order):
             await _moment()
         order.append(asked.path.rpartition("/pods/")[2].replace("/", " "))
-        await wire.answer(200, {})
+        await wire.respond(200, {})
 
     def act(client: KubeClient, told: Told) -> None:
         client.nominate(POD, "n")
@@ -384,7 +384,7 @@ def test_events_that_cannot_be_written_are_lost_and_counted() -> None:
 
         async def forgetful(asked: Asked, wire: Wire) -> None:
             code = 404 if asked.method == "PATCH" else 201
-            await wire.answer(code, status(code, "NotFound"))
+            await wire.respond(code, status(code, "NotFound"))
 
         async with stage(forgetful) as here, here.api() as api:
             await _say(api, ["x", "x"])

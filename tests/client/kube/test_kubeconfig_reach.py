@@ -28,7 +28,7 @@ ROTATED = 301.0
 
 async def yes(asked: Asked, wire: Wire) -> None:
     """Answer, and let the next request come on a connection of its own."""
-    await wire.answer(200, {"ok": True}, Connection="close")
+    await wire.respond(200, {"ok": True}, Connection="close")
     wire.writer.close()
 
 

@@ -27,7 +27,7 @@ def body(data: bytes, code: int = 200, **headers: str) -> Odd:
     """Answer with these bytes."""
 
     async def odd(wire: Wire) -> None:
-        await wire.answer(code, data, **headers)
+        await wire.respond(code, data, **headers)
 
     return odd
 
@@ -82,7 +82,7 @@ def test_a_malformed_list_is_retried(odd: Odd) -> None:
         if len(tries) == 1:
             await odd(wire)
         else:
-            await wire.answer(200, GOOD)
+            await wire.respond(200, GOOD)
 
     follower, _ = followed(script, 2, streaming=False)
     assert follower.words == ["ADDED a@1", "ADDED b@2"]
@@ -97,7 +97,7 @@ def test_compressed_lists_are_read() -> None:
             await quiet()
         assert "gzip" in asked.headers["accept-encoding"]
         data = gzip.compress(GOOD)
-        await wire.answer(200, data, Content_Encoding="gzip", Content_Type="application/json")
+        await wire.respond(200, data, Content_Encoding="gzip", Content_Type="application/json")
 
     follower, _ = followed(script, 2, streaming=False)
     assert follower.words == ["ADDED a@1", "ADDED b@2"]
@@ -107,7 +107,7 @@ def test_a_compressed_response_has_the_limit_of_others() -> None:
     """What comes out counts, not what came in."""
 
     async def script(asked: Asked, wire: Wire) -> None:
-        await wire.answer(200, gzip.compress(b" " * 10_000_000), Content_Encoding="gzip")
+        await wire.respond(200, gzip.compress(b" " * 10_000_000), Content_Encoding="gzip")
 
     async def play() -> None:
         limits = Settings(longest_answer=1_000_000, retry_policy=RetryPolicy(tries=1))
@@ -123,7 +123,7 @@ def test_compression_can_be_switched_off() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         assert asked.headers["accept-encoding"] == "identity"
-        await wire.answer(200, {})
+        await wire.respond(200, {})
 
     async def play() -> None:
         async with stage(script) as here:
@@ -159,7 +159,7 @@ def test_a_malformed_line_loses_no_change(line: bytes) -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         if not asked.query.get("watch"):
-            return await wire.answer(200, GOOD)
+            return await wire.respond(200, GOOD)
         watches.append(asked.query["resourceVersion"])
         await wire.begin()
         if len(watches) == 1:
@@ -192,7 +192,7 @@ def test_a_response_that_is_no_watch_is_retried(odd: Odd, *, streaming: bool) ->
 
     async def script(asked: Asked, wire: Wire) -> None:
         if not asked.query.get("watch"):
-            return await wire.answer(200, GOOD)
+            return await wire.respond(200, GOOD)
         tries.append(asked.query)
         if len(tries) == 1:
             return await odd(wire)
@@ -240,9 +240,9 @@ def test_a_server_that_expires_every_version_is_not_asked_endlessly() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         if asked.query.get("watch"):
-            return await wire.answer(410, status(410, "Gone"))
+            return await wire.respond(410, status(410, "Gone"))
         lists.append("")
-        return await wire.answer(200, listed(5, pod(f"p{len(lists)}", len(lists))))
+        return await wire.respond(200, listed(5, pod(f"p{len(lists)}", len(lists))))
 
     _, here = followed(script, 9, streaming=False)
     assert len(lists) >= 5
@@ -279,8 +279,8 @@ def test_a_kind_that_is_not_served_is_empty_and_retried() -> None:
             return await quiet()
         lists.append("")
         if len(lists) < 3:
-            return await wire.answer(404, b"404 page not found\n", Content_Type="text/plain")
-        return await wire.answer(200, GOOD)
+            return await wire.respond(404, b"404 page not found\n", Content_Type="text/plain")
+        return await wire.respond(200, GOOD)
 
     follower, here = followed(script, 2, streaming=False)
     assert follower.reflector.synced.is_set()
@@ -298,10 +298,10 @@ def test_pages_that_keep_expiring_are_replaced_by_one_list() -> None:
             return await quiet()
         asks.append((asked.query.get("limit", ""), asked.query.get("continue", "")))
         if "continue" in asked.query or len(asks) == 7:
-            return await wire.answer(410, status(410, "Expired"))
+            return await wire.respond(410, status(410, "Expired"))
         if "limit" in asked.query and len(asks) < 8:
-            return await wire.answer(200, listed(5, pod("a", 1), token="more"))
-        return await wire.answer(200, GOOD)
+            return await wire.respond(200, listed(5, pod("a", 1), token="more"))
+        return await wire.respond(200, GOOD)
 
     followed(script, 2, streaming=False, page=1)
     assert asks[:7] == [("1", ""), ("1", "more")] * 3 + [("", "")]
@@ -317,12 +317,12 @@ def test_unreadable_objects_are_left_out_and_reported() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         tries.append("")
         if asked.query.get("watch"):
-            return await wire.answer(410, status(410, "Expired"))
+            return await wire.respond(410, status(410, "Expired"))
         if len(tries) == 1:
-            return await wire.answer(200, GOOD)
+            return await wire.respond(200, GOOD)
         if len(tries) == 3:
-            return await wire.answer(200, {**listed(7), "items": [nameless]})
-        return await wire.answer(200, listed(8, bad, pod("c", 8)))
+            return await wire.respond(200, {**listed(7), "items": [nameless]})
+        return await wire.respond(200, listed(8, bad, pod("c", 8)))
 
     follower, _ = followed(script, 5, streaming=False)
     assert follower.words == [

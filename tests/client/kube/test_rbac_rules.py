@@ -79,7 +79,7 @@ def asked_by_all_calls() -> list[Attributes]:
 
     async def answer(asked: Asked, wire: Wire) -> None:
         found.append(attributes_of(asked.method, asked.path, asked.query))
-        await wire.answer(201, {"kind": "Status", "status": "Success"})
+        await wire.respond(201, {"kind": "Status", "status": "Success"})
 
     async def play() -> None:
         async with stage(answer) as here, here.api() as api:

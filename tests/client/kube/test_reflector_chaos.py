@@ -87,17 +87,17 @@ class Server:
         if how == 0:
             return wire.cut()
         if how == 1:
-            return await wire.answer(500, b"<html>")
+            return await wire.respond(500, b"<html>")
         if how == 2:
-            return await wire.answer(429, status(429, "TooManyRequests"), Retry_After="1")
+            return await wire.respond(429, status(429, "TooManyRequests"), Retry_After="1")
         if how == 3:
-            return await wire.answer(200, b"<html>", Content_Type="text/html")
-        return await wire.answer(410, status(410, "Expired"))
+            return await wire.respond(200, b"<html>", Content_Type="text/html")
+        return await wire.respond(410, status(410, "Expired"))
 
     async def _list(self, asked: Asked, wire: Wire) -> None:
         token, limit = asked.query.get("continue", ""), int(asked.query.get("limit", "0"))
         if token and token not in self._pages:
-            return await wire.answer(410, status(410, "Expired"))
+            return await wire.respond(410, status(410, "Expired"))
         version, rest = self._pages.pop(token, (0, []))
         if not token:
             version, rest = self._truth.version, list(self._truth.pods.values())
@@ -108,14 +108,14 @@ class Server:
             self._pages[more] = version, rest
             if not self.calm and self._random.random() < 0.2:
                 self._pages.clear()
-        return await wire.answer(200, listed(version, *here, token=more))
+        return await wire.respond(200, listed(version, *here, token=more))
 
     async def _watch(self, asked: Asked, wire: Wire) -> None:
         truth = self._truth
         since = int(asked.query.get("resourceVersion", "0"))
         initial = "sendInitialEvents" in asked.query
         if since and since < truth.floor:
-            return await wire.answer(410, status(410, "Expired"))
+            return await wire.respond(410, status(410, "Expired"))
         lines: list[bytes] = []
         if initial:
             since = truth.version

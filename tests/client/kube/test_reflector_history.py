@@ -15,7 +15,7 @@ def test_a_version_that_lies_ahead_is_left_after_a_silence() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         if not asked.query.get("watch"):
             again = listed(3, pod("b", 2, uid="new")) if watched else listed(5, pod("a", 1))
-            return await wire.answer(200, again)
+            return await wire.respond(200, again)
         watched.append(asked.query["resourceVersion"])
         await wire.begin()
         if len(watched) == 1:
@@ -37,7 +37,7 @@ def test_a_stream_that_sent_something_is_resumed_after_a_timeout() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         if not asked.query.get("watch"):
             assert not watched
-            return await wire.answer(200, listed(5, pod("a", 1)))
+            return await wire.respond(200, listed(5, pod("a", 1)))
         watched.append(asked.query["resourceVersion"])
         await wire.begin()
         await wire.line("MODIFIED", pod("a", 5 + len(watched)))
@@ -59,12 +59,12 @@ def back(version: int) -> tuple[list[str], list[str]]:
         since = asked.query.get("resourceVersion", "")
         asked_for.append(f"watch {since}" if watch else f"list {limit}")
         if limit == "1":
-            return await wire.answer(200, listed(version, pod("b", 2, uid="new"), token="more"))
+            return await wire.respond(200, listed(version, pod("b", 2, uid="new"), token="more"))
         if not watch:
             one = pod("b", 2, uid="new") if len(asked_for) > 1 else pod("a", 1)
-            return await wire.answer(200, listed(version if len(asked_for) > 1 else 5, one))
+            return await wire.respond(200, listed(version if len(asked_for) > 1 else 5, one))
         if len(asked_for) == 2:
-            return await wire.answer(503, b"it is about to start")
+            return await wire.respond(503, b"it is about to start")
         await wire.begin()
         if since == "5":
             await wire.line("MODIFIED", pod("a", 6))

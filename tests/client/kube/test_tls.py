@@ -23,7 +23,7 @@ from tests.client.kube.stage import Asked, Wire, acted, stage
 
 async def yes(asked: Asked, wire: Wire) -> None:
     """Answer."""
-    await wire.answer(200, {"ok": True})
+    await wire.respond(200, {"ok": True})
 
 
 def reach(tls: ssl.SSLContext, trust: Trust, grant: Grant | None = None) -> None:

@@ -22,7 +22,7 @@ def test_problems_are_those_of_check(tmp_path: Path) -> None:
     """Place, code, message and hint are what `policy-sched check` says of the file."""
     path = tmp_path / "policy.yaml"
     put(path, keeping("Mine", '"\U0001f600ä" == node.nam'))
-    (shown,) = EditorQuestion("check", str(path), path.read_text()).answer()["problems"]
+    (shown,) = EditorQuestion("check", str(path), path.read_text()).result()["problems"]
     (found,) = check_files([str(path)])
     line = path.read_text().split("\n")[shown["line"]]
     assert shown["line"] == found.line - 1
@@ -34,7 +34,7 @@ def test_problems_are_those_of_check(tmp_path: Path) -> None:
 
 def test_a_sound_text_has_no_problem() -> None:
     """The list is empty."""
-    assert EditorQuestion("check", "x.yaml", SOUND).answer() == {"problems": []}
+    assert EditorQuestion("check", "x.yaml", SOUND).result() == {"problems": []}
 
 
 def test_completions_are_the_language_servers() -> None:
@@ -42,7 +42,7 @@ def test_completions_are_the_language_servers() -> None:
     line = TEXT.split("\n").index(next(one for one in TEXT.split("\n") if "&& node." in one))
     shown = TEXT.split("\n")[line]
     end = shown.index("&& node.") + len("&& node.")
-    found = EditorQuestion("complete", "x.yaml", TEXT, line, end).answer()
+    found = EditorQuestion("complete", "x.yaml", TEXT, line, end).result()
     expected = suggestions("x.yaml", TEXT, line, end)
     assert [one["label"] for one in found["suggestions"]] == [one.label for one in expected]
     assert "allocatable" in [one.label for one in expected]
@@ -53,20 +53,20 @@ def test_a_hover_describes_the_word() -> None:
     """Title and text are those of the manual; an unknown word has none."""
     line = next(i for i, one in enumerate(TEXT.split("\n")) if "allocatable" in one)
     at = TEXT.split("\n")[line].index("allocatable") + 2
-    entry = EditorQuestion("hover", "x.yaml", TEXT, line, at).answer()["entry"]
+    entry = EditorQuestion("hover", "x.yaml", TEXT, line, at).result()["entry"]
     assert "allocatable" in entry["title"]
     assert entry["text"]
-    assert EditorQuestion("hover", "x.yaml", TEXT, 9999, 9999).answer() == {"entry": None}
+    assert EditorQuestion("hover", "x.yaml", TEXT, 9999, 9999).result() == {"entry": None}
 
 
 @pytest.mark.parametrize("asked", ["check", "complete", "hover"])
 @pytest.mark.parametrize(
     "text", ["", "\n" * 5000, "[" * 5000, "a: &a [*a]", "\ud800", "x" * 100_000, "---\n" * 600]
 )
-def test_odd_texts_are_answered(asked: str, text: str) -> None:
-    """Whatever the text and the position, the answer is data."""
+def test_odd_texts_have_results(asked: str, text: str) -> None:
+    """Whatever the text and the position, the result is data."""
     for line, character in ((0, 0), (-5, -5), (10**9, 10**9)):
-        found = EditorQuestion(asked, "x.yaml", text, line, character).answer()  # type: ignore[arg-type]
+        found = EditorQuestion(asked, "x.yaml", text, line, character).result()  # type: ignore[arg-type]
         assert isinstance(found, dict)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.console.trials.edits import source_texts
-from policy_sched.console.trials.questions import Answering, Question
+from policy_sched.console.trials.questions import Question, QuestionProcess
 from policy_sched.console.trials.trial import (
     HitsQuestion,
     TimelineQuestion,
@@ -66,7 +66,7 @@ def test_a_trial_is_what_diff_prints(
     put(tmp_path / "new" / "policy.yaml", *edits.values())
     words = ["diff", str(tmp_path / "old"), str(tmp_path / "new"), "--cluster", CLUSTER]
     words += ["--seed", str(seeds[0]), "--seeds", str(len(seeds)), "--workers", "1"]
-    trial = TrialQuestion(files, edits, cluster(), seeds=seeds).answer()
+    trial = TrialQuestion(files, edits, cluster(), seeds=seeds).result()
     assert trial.found is not None
     assert json.loads(json.dumps(trial.found.document())) == printed(capsys, *words)
     assert trial.problems == ()
@@ -76,7 +76,7 @@ def test_hits_are_what_simulate_counts(
     files: PolicyFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Matched pods and rejected nodes are those of `simulate`; rules come in their order."""
-    hits = HitsQuestion(files.compile().plans, cluster()).answer()
+    hits = HitsQuestion(files.compile().plans, cluster()).result()
     (one,) = hits.policies
     summary = printed(capsys, "simulate", CLUSTER, "--policies", str(files.policies[0]))["summary"]
     assert isinstance(summary, dict)
@@ -96,7 +96,7 @@ def test_each_rule_is_counted_as_if_it_were_alone(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     text = keeping("Mine", 'node.name == "nowhere"')
     put(path, text.replace("  filter:\n", "  filter:\n  - expression: 'false'\n"))
-    hits = HitsQuestion(PolicyFiles(None, (str(path),)).compile().plans, cluster()).answer()
+    hits = HitsQuestion(PolicyFiles(None, (str(path),)).compile().plans, cluster()).result()
     (one,) = hits.policies
     assert [(rule.pods, rule.nodes) for rule in one.rules] == 2 * [(one.pods, one.nodes)]
 
@@ -105,7 +105,7 @@ def test_a_timeline_is_what_simulate_plays(
     files: PolicyFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The result is that of `simulate --timeline`."""
-    result = TimelineQuestion(files.compile().plans, cluster(), seed=2).answer()
+    result = TimelineQuestion(files.compile().plans, cluster(), seed=2).result()
     words = ["simulate", CLUSTER, "--policies", str(files.policies[0]), "--timeline", "--seed", "2"]
     assert json.loads(json.dumps(result.document())) == printed(capsys, *words)
 
@@ -114,7 +114,7 @@ def test_problems_of_an_edit_are_those_of_check(files: PolicyFiles) -> None:
     """A broken policy is not decided; its problems have line, column and source."""
     (one,) = source_texts(files)
     broken = one.text.replace("variables.wanted.size()", "variables.wantd.size()")
-    trial = TrialQuestion(files, {one.path: broken}, cluster()).answer()
+    trial = TrialQuestion(files, {one.path: broken}, cluster()).result()
     assert trial.found is None
     assert {found.file for found in trial.problems} == {one.path}
     assert all(found.source_line and found.line > 1 for found in trial.problems)
@@ -124,21 +124,21 @@ def test_a_broken_file_on_disk_is_compared_with_the_set_in_force(files: PolicyFi
     """After a refused reload an edit is tried against what decides, not against the file."""
     plans, edits = files.compile().plans, stricter(files)
     (path,) = edits
-    expected = TrialQuestion(files, edits, cluster()).answer()
+    expected = TrialQuestion(files, edits, cluster()).result()
     put(Path(path), keeping("Mine", "nod"))
-    trial = TrialQuestion(files, edits, cluster(), plans).answer()
+    trial = TrialQuestion(files, edits, cluster(), plans).result()
     assert trial.found is not None
     assert expected.found is not None
     assert trial.found.document() == expected.found.document()
     with pytest.raises(PolicyError):
-        TrialQuestion(files, edits, cluster()).answer()
+        TrialQuestion(files, edits, cluster()).result()
 
 
 @dataclass(frozen=True)
 class Endless(Question[Trial]):
-    """A question whose answer never comes."""
+    """A question whose result never comes."""
 
-    def answer(self) -> Trial:
+    def result(self) -> Trial:
         """Go on for ever."""
         while True:
             pass
@@ -146,32 +146,34 @@ class Endless(Question[Trial]):
 
 @dataclass(frozen=True)
 class Huge(Question[Trial]):
-    """A question whose answer needs too much memory."""
+    """A question whose result needs too much memory."""
 
-    def answer(self) -> Trial:
+    def result(self) -> Trial:
         """Ask for a terabyte."""
         bytes(1 << 40)
         return Trial(())
 
 
 @pytest.fixture(scope="module")
-def answering() -> Iterator[Answering]:
+def process() -> Iterator[QuestionProcess]:
     """A process with narrow limits."""
-    found = Answering(Limits(3, 2**30))
+    found = QuestionProcess(Limits(3, 2**30))
     yield found
     found.close()
 
 
-def test_another_process_gives_the_same_answer(files: PolicyFiles, answering: Answering) -> None:
+def test_another_process_gives_the_same_result(
+    files: PolicyFiles, process: QuestionProcess
+) -> None:
     """A trial in the process has every number of one in this process, and refusals come back."""
     question = TrialQuestion(files, stricter(files), cluster())
-    here, there = question.answer(), asyncio.run(answering.ask(question))
+    here, there = question.result(), asyncio.run(process.ask(question))
     assert here.found is not None
     assert there.found is not None
     assert there.found.document() == here.found.document()
     put(Path(source_texts(files)[0].path), keeping("Mine", "nod"))
     with pytest.raises(PolicyError, match="nod"):
-        answering.wait_for(question)
+        process.wait_for(question)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +183,12 @@ def test_another_process_gives_the_same_answer(files: PolicyFiles, answering: An
         (Huge(), "more than 1024 MiB of memory"),
     ],
 )
-def test_what_goes_beyond_a_limit_is_said_and_the_next_question_is_answered(
-    files: PolicyFiles, answering: Answering, question: Question[Trial], words: str
+def test_what_goes_beyond_a_limit_is_said_and_the_next_question_has_a_result(
+    files: PolicyFiles, process: QuestionProcess, question: Question[Trial], words: str
 ) -> None:
     """Hostile text ends at most the process that reads it."""
     with pytest.raises(PolicySchedError, match=words):
-        answering.wait_for(question)
-    trial = answering.wait_for(TrialQuestion(files, {}, cluster()))
+        process.wait_for(question)
+    trial = process.wait_for(TrialQuestion(files, {}, cluster()))
     assert trial.found is not None
     assert not trial.found.differences

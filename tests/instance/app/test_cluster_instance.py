@@ -44,13 +44,13 @@ class Meddled(ApiServer):
     before: Callable[[str, str], Awaitable[None]] | None = None
     after: Callable[[str, str], Awaitable[None]] | None = None
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self.before is not None:
             await self.before(request.method, request.path)
-        answer = await super()._answer(request)
+        response = await super()._handle(request)
         if self.after is not None:
             await self.after(request.method, request.path)
-        return answer
+        return response
 
 
 class World:

@@ -173,7 +173,7 @@ class _Token(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The answer to a list request; ``version`` is the list's."""
+    """The response to a list request; ``version`` is the list's."""
 
     version: int
     items: Sequence[Stored]

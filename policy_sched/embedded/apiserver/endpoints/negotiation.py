@@ -145,7 +145,7 @@ _JSON_TYPES: Final = frozenset({JSON, "application/*", "*/*"})
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """One form of an answer: "" for the object itself, else what it is shown as."""
+    """One form of a response: "" for the object itself, else what it is shown as."""
 
     shown_as: str = ""
     group: str = ""
@@ -153,7 +153,7 @@ class Accepted:
 
     @property
     def content_type(self) -> str:
-        """The media type of an answer in this form."""
+        """The media type of a response in this form."""
         if self.shown_as != DISCOVERY:
             return JSON
         return f"{JSON};g={self.group};v={self.version};as={self.shown_as}"

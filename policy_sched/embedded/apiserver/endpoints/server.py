@@ -1,8 +1,8 @@
-"""The server: sockets, authentication, and which part answers which request.
+"""The server: sockets, authentication, and which part handles which request.
 
 Theory of operation: the object store belongs to one event loop, and so does the server. A request
 is read to its end first; what it does to the store happens in one go, with nothing else in
-between. Only answers are written bit by bit: lists in pieces, watches as long as they last.
+between. Only responses are written bit by bit: lists in pieces, watches as long as they last.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ from policy_sched.manifests import Plain
 BODY_SECONDS: Final = 60.0
 """How long a client may take to send a body (the API server's limit of most requests)."""
 WARNINGS: Final = 32
-"""Warnings that an answer carries, as headers."""
+"""Warnings that a response carries, as headers."""
 WARNING_BYTES: Final = 4096
-"""Bytes of the warnings that an answer carries (the API server's limit)."""
+"""Bytes of the warnings that a response carries (the API server's limit)."""
 SMALL: Final = 50
 """Objects of a list that is written as a whole."""
 _LOG: Final = logging.getLogger("policy_sched.embedded.apiserver")
@@ -95,8 +95,8 @@ class Parts:
     reviews: Reviews
 
 
-class Answers:
-    """Answers the requests that are let in."""
+class RequestHandler:
+    """Handles the requests that are let in."""
 
     def __init__(self, store: ObjectStore, wakening: Wakening, parts: Parts) -> None:
         self._store = store
@@ -105,8 +105,8 @@ class Answers:
         self._places = Places()
         self._parts = parts
 
-    async def answer(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
-        """Answer a request. Raises ApiError, or NoSuchPage."""
+    async def handle(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
+        """Handle a request. Raises ApiError, or NoSuchPage."""
         accept = ", ".join(request.headers.getall("Accept", []))
         path = request.rel_url.raw_path
         verbose = "verbose" in request.query
@@ -219,8 +219,8 @@ class Answers:
     def _review(self, sent: Sent) -> web.Response:
         target = sent.target
         data = object_of(sent.body, sent.content_type, target.served)
-        answer = self._parts.reviews.answer(target.served.kind, data, sent.user, target.namespace)
-        return _json(201, answer)
+        reviewed = self._parts.reviews.review(target.served.kind, data, sent.user, target.namespace)
+        return _json(201, reviewed)
 
     def _write(self, sent: Sent, verb: str, accept: str) -> web.Response:
         accepted(accept, (TABLE, METADATA))
@@ -264,7 +264,7 @@ class Answers:
     def _object(
         self, status: int, target: Target, stored: Stored, accept: str, included: str = ""
     ) -> web.Response:
-        """Answer with one object in the accepted form."""
+        """Return one object in the accepted form."""
         form = accepted(accept, (TABLE, METADATA))
         served = target.served
         if form.shown_as == TABLE:
@@ -287,7 +287,7 @@ async def _body(request: web.BaseRequest) -> bytes:
 
 
 def headers_of(content_type: str) -> dict[str, str]:
-    """Return the headers of an answer of a media type."""
+    """Return the headers of a response of a media type."""
     return {"Content-Type": content_type, "Cache-Control": "no-cache, private"}
 
 
@@ -301,7 +301,7 @@ def _document(found: Document) -> web.Response:
 
 
 def refused(error: ApiError) -> web.Response:
-    """Return the answer that refuses a request."""
+    """Return the response that refuses a request."""
     response = _json(error.code, error.status())
     after = error.details.get("retryAfterSeconds")
     if after:
@@ -318,7 +318,7 @@ _MISTAKES: Final = (
     LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
     RecursionError, msgspec.MsgspecError,
 )  # fmt: skip
-"""What an unexpected body could raise; answered as an internal error."""
+"""What an unexpected body could raise; reported as an internal error."""
 
 
 class ApiServer:
@@ -343,7 +343,7 @@ class ApiServer:
         self._wakening = Wakening(store)
         subresources = Subresources(store, writing, accounts)
         parts = Parts(writing, subresources, Reviews(authenticator, rbac))
-        self._answers = Answers(store, self._wakening, parts)
+        self._requests = RequestHandler(store, self._wakening, parts)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -352,7 +352,7 @@ class ApiServer:
             install(self._store)
         publish(self._store, self._access.clients)
         host, port = self._requested.host, self._requested.port
-        site = Site(Connections(self._answer, BOUNDS), (host, port), self._context)
+        site = Site(Connections(self._handle, BOUNDS), (host, port), self._context)
         try:
             await self._stack.enter_async_context(site)
         except OSError as error:
@@ -378,13 +378,13 @@ class ApiServer:
         """Where the server is."""
         return f"{'https' if self._context else 'http'}://{self.address.text}"
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Handle one request."""
         try:
             user = self._gate.admit(request)
             if user is not ANONYMOUS:
                 recognized(request)
-            return await self._answers.answer(request, user)
+            return await self._requests.handle(request, user)
         except NoSuchPage:
             return refused(no_such_resource())
         except ApiError as error:

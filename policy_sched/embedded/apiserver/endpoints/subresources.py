@@ -3,7 +3,7 @@
 What needs a kubelet: logs, commands in containers, ports. There is none to be reached here.
 
 Requests are checked as far as the API server does that itself; then they fail as they do on a
-cluster whose kubelet does not answer.
+cluster whose kubelet does not respond.
 
 Evictions: deletions of pods that disruption budgets have a say in.
 
@@ -197,7 +197,7 @@ class Subresources:
             raise bad_request(f"{what} ({target.name})")
         wrong = _wrong_target(binding.get("target") or {})
         if wrong:
-            # kube-apiserver answers these with code 500, although they are the client's mistakes.
+            # kube-apiserver reports these with code 500, although they are the client's mistakes.
             raise ApiError(422, "Invalid", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
         with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.bind(target.namespace, name, binding)

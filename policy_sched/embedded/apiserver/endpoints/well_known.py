@@ -1,4 +1,4 @@
-"""Answers that are no objects: discovery, health, version, the API's description."""
+"""Responses that are no objects: discovery, health, version, the API's description."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECKS: Final = ("ping", "log", _STORAGE)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The body of an answer, and its media type."""
+    """The body of a response, and its media type."""
 
     body: bytes
     content_type: str = JSON
@@ -80,7 +80,7 @@ def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> Do
 
 
 def _health(name: str, rest: list[str], trouble: Callable[[], str], *, verbose: bool) -> Document:
-    """Answer a health path. A server that cannot write is not ready, and lives on."""
+    """Report at a health path. A server that cannot write is not ready, and lives on."""
     if rest and rest[0] not in _CHECKS:
         raise NoSuchPage
     failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(trouble())

@@ -50,7 +50,7 @@ _RETURNED: Final = frozenset({
     "Pod", "Service", "PersistentVolume", "PersistentVolumeClaim", "PodTemplate", "ResourceQuota",
     "ServiceAccount", "CSINode", "CSIDriver", "StorageClass", "VolumeAttachment",
 })  # fmt: skip
-"""Kinds of which a deletion returns the object; of others the answer is a Status."""
+"""Kinds of which a deletion returns the object; of others the response is a Status."""
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that stay."""
 _POLICIES: Final = ("Background", "Foreground", "Orphan")

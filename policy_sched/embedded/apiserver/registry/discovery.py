@@ -27,7 +27,7 @@ VERSION: Plain = {
     "compiler": "",
     "platform": "",
 }
-"""The API of this version of Kubernetes is the one that is answered."""
+"""The API of this version of Kubernetes is the one that is reported."""
 
 
 def api_versions(address: str) -> Plain:

@@ -22,7 +22,7 @@ def quoted(text: str) -> str:
 
 
 class DetailedError(ApiError):
-    """A refusal whose answer always has details, if only empty ones."""
+    """A refusal whose response always has details, if only empty ones."""
 
     def status(self) -> dict[str, Any]:
         """Return the body of the response."""
@@ -52,7 +52,7 @@ def unauthorized() -> ApiError:
 
 
 def not_acceptable() -> ApiError:
-    """Return the refusal of an answer in another encoding than JSON."""
+    """Return the refusal of a response in another encoding than JSON."""
     message = f"only the following media types are accepted: {JSON}"
     return ApiError(406, "NotAcceptable", message)
 

@@ -104,7 +104,7 @@ class Served:
     subresources: tuple[Subresource, ...]
     verbs: tuple[str, ...] = ALL_VERBS
     review: bool = False
-    """Whether its objects are questions, which are answered and not stored."""
+    """Whether its objects are reviews, which are completed and not stored."""
 
     @property
     def name(self) -> str:

@@ -219,7 +219,7 @@ class Sent:
     user: User
     agent: str = ""
     warnings: list[str] = field(default_factory=list)
-    """What the answer warns of."""
+    """What the response warns of."""
 
     @property
     def manager(self) -> str:

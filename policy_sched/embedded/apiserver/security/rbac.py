@@ -1,7 +1,7 @@
 """RBAC: which rules apply to a user, and whether they allow a request.
 
 Theory of operation: roles and bindings are read from the store and kept as they were decoded for
-as long as none of them changes. A question is answered by going through the bindings that name
+as long as none of them changes. A request is authorized by going through the bindings that name
 the user, those of the cluster first; rules only ever allow.
 
 The attributes of a request that are authorized.
@@ -332,7 +332,7 @@ def _covers_path(url: str, path: str) -> bool:
 
 
 class Rbac:
-    """Answers from the roles and bindings of a store."""
+    """Authorizes by the roles and bindings of a store."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -61,12 +61,12 @@ class _Review(ApiValue, frozen=True):
 
 
 class Reviews:
-    """Answers reviews. ``rbac`` is None if everything is allowed."""
+    """Completes reviews. ``rbac`` is None if everything is allowed."""
 
     def __init__(self, authenticator: Authenticator, rbac: Rbac | None) -> None:
         self._authenticator = authenticator
         self._rbac = rbac
-        self._answers: dict[str, Callable[[_Spec, User, str], Plain]] = {
+        self._reviewers: dict[str, Callable[[_Spec, User, str], Plain]] = {
             "TokenReview": self._token,
             "SelfSubjectReview": _self,
             "SubjectAccessReview": self._access,
@@ -75,13 +75,13 @@ class Reviews:
             "SelfSubjectRulesReview": self._rules,
         }
 
-    def answer(self, kind: str, data: Plain, user: User, namespace: str) -> Plain:
+    def review(self, kind: str, data: Plain, user: User, namespace: str) -> Plain:
         """Return a review with its status; ``namespace`` is the path's. Raises ApiError."""
         try:
             spec = msgspec.convert(data, _Review).spec or _Spec()
         except msgspec.ValidationError as error:
             raise unreadable(kind, f"json: cannot unmarshal: {error}", b"") from None
-        status = self._answers[kind](spec, user, namespace)
+        status = self._reviewers[kind](spec, user, namespace)
         given = data.get("metadata") or {}
         head = {"kind": kind, "apiVersion": data["apiVersion"], "metadata": given}
         shown = {} if kind == "SelfSubjectReview" else {"spec": data.get("spec") or {}}

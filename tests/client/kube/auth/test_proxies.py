@@ -101,7 +101,7 @@ async def relayed(relay: Relay) -> AsyncIterator[Relay]:
 
 async def ok(asked: Asked, wire: Wire) -> None:
     """Answer."""
-    await wire.answer(200, {"host": asked.headers["host"]})
+    await wire.respond(200, {"host": asked.headers["host"]})
 
 
 def fetched(
@@ -132,7 +132,7 @@ def test_requests_go_through_a_proxy_with_the_whole_url() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         targets.append(asked.headers["host"])
-        await wire.answer(200, {})
+        await wire.respond(200, {})
 
     async def play() -> None:
         async with stage(script) as here:

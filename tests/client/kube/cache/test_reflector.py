@@ -126,11 +126,11 @@ def test_servers_without_streaming_lists_are_listed_in_pages() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         if "sendInitialEvents" in asked.query:
-            await wire.answer(422, status(422, "Invalid"))
+            await wire.respond(422, status(422, "Invalid"))
         elif "continue" in asked.query:
-            await wire.answer(200, listed(9, pod("b", 2)))
+            await wire.respond(200, listed(9, pod("b", 2)))
         elif "limit" in asked.query:
-            await wire.answer(200, listed(9, pod("a", 1), token="next"))
+            await wire.respond(200, listed(9, pod("a", 1), token="next"))
         else:
             assert asked.query["resourceVersion"] == "9"
             await wire.begin()
@@ -152,12 +152,12 @@ def test_pages_that_expire_begin_again() -> None:
             await quiet()
         elif "continue" in asked.query:
             if len(begun) == 1:
-                await wire.answer(410, status(410, "Expired"))
+                await wire.respond(410, status(410, "Expired"))
             else:
-                await wire.answer(200, listed(9, pod("b", 2)))
+                await wire.respond(200, listed(9, pod("b", 2)))
         else:
             begun.append("")
-            await wire.answer(200, listed(9, pod("a", 1), token="next"))
+            await wire.respond(200, listed(9, pod("a", 1), token="next"))
 
     follower, _ = followed(script, 2, streaming=False)
     assert follower.words == ["ADDED a@1", "ADDED b@2"]
@@ -170,7 +170,7 @@ def test_a_cut_watch_resumes_at_its_last_version() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         version = asked.query.get("resourceVersion")
         if not asked.query.get("watch"):
-            await wire.answer(200, listed(5, pod("a", 1)))
+            await wire.respond(200, listed(5, pod("a", 1)))
         elif version == "5":
             await wire.begin()
             await wire.line("MODIFIED", pod("a", 6))
@@ -198,14 +198,14 @@ def test_a_version_that_is_too_old_is_listed_again_and_compared() -> None:
             lists.append(0)
             first = [pod("a", 1), pod("b", 2), pod("c", 3)]
             later = [pod("a", 1), pod("b", 7), pod("d", 8), pod("c", 9, uid="other")]
-            await wire.answer(200, listed(5, *first) if len(lists) == 1 else listed(10, *later))
+            await wire.respond(200, listed(5, *first) if len(lists) == 1 else listed(10, *later))
         elif asked.query["resourceVersion"] == "5":
             await wire.begin()
             await wire.line("ERROR", status(410, "Expired", "too old resource version: 5 (9)"))
             await wire.end()
         elif len(lists) == 2:
             lists.append(0)
-            await wire.answer(410, status(410, "Gone"))
+            await wire.respond(410, status(410, "Gone"))
         else:
             await wire.begin()
             await wire.line("MODIFIED", pod("a", 12))
@@ -225,7 +225,7 @@ def test_unreadable_lines_resume_the_watch_then_list_again() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         if not asked.query.get("watch"):
-            await wire.answer(200, listed(5 if not watches else 9, pod("a", len(watches) + 1)))
+            await wire.respond(200, listed(5 if not watches else 9, pod("a", len(watches) + 1)))
             return
         watches.append(asked.query["resourceVersion"])
         await wire.begin()
@@ -271,7 +271,7 @@ def test_a_server_that_falls_silent_is_left() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         if not asked.query.get("watch"):
-            await wire.answer(200, listed(5, pod("a", 1)))
+            await wire.respond(200, listed(5, pod("a", 1)))
         elif len(here) == 0:
             here.append("")
             await wire.begin()
@@ -314,9 +314,9 @@ def test_failures_are_followed_by_growing_pauses_and_retry_after_is_kept() -> No
     async def script(asked: Asked, wire: Wire) -> None:
         tries.append("")
         if len(tries) < 5:
-            await wire.answer(503, b"upstream is away")
+            await wire.respond(503, b"upstream is away")
         elif len(tries) == 5:
-            await wire.answer(429, status(429, "TooManyRequests"), Retry_After="17")
+            await wire.respond(429, status(429, "TooManyRequests"), Retry_After="17")
         else:
             await wire.begin()
             await wire.line("ADDED", pod("a", 1))
@@ -336,9 +336,9 @@ def test_an_old_version_after_an_outage_does_not_wait_as_long_as_the_outage_has_
     async def script(asked: Asked, wire: Wire) -> None:
         tries.append("")
         if 3 <= len(tries) <= 5:
-            return await wire.answer(503, b"upstream is away")
+            return await wire.respond(503, b"upstream is away")
         if len(tries) == 6:
-            return await wire.answer(410, status(410, "Expired"))
+            return await wire.respond(410, status(410, "Expired"))
         await wire.begin()
         await wire.line("BOOKMARK", bookmark(4 + len(tries), end=True))
         if len(tries) == 1:

@@ -64,21 +64,21 @@ def test_a_namespace_without_a_controller_is_finalized() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         if asked.method == "DELETE":
-            await wire.answer(404, STATUS)
+            await wire.respond(404, STATUS)
             return
         if asked.method == "PUT":
             assert asked.path == "/api/v1/namespaces/bare/finalize"
             ended.append(asked.json)
-            await wire.answer(200, asked.json)
+            await wire.respond(200, asked.json)
             return
         name = asked.path.split("/")[4]
         slow = name == "slow"
         if play.monotonic() > 60 * SECOND if slow else ended:
-            await wire.answer(404, STATUS)
+            await wire.respond(404, STATUS)
             return
         status: Plain = {"phase": "Terminating", "conditions": [{"type": "x"}] if slow else None}
         spec = {"finalizers": ["kubernetes"]}
-        await wire.answer(200, {"metadata": {"name": name}, "spec": spec, "status": status})
+        await wire.respond(200, {"metadata": {"name": name}, "spec": spec, "status": status})
 
     async def run() -> None:
         nonlocal play

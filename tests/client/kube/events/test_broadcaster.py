@@ -58,7 +58,7 @@ def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
 
 async def yes(asked: Asked, wire: Wire) -> None:
     """Accept."""
-    await wire.answer(201, {})
+    await wire.respond(201, {})
 
 
 def counts(here: Stage) -> list[tuple[str, int]]:
@@ -148,7 +148,7 @@ def test_a_failed_write_is_reported_with_its_object() -> None:
     told: list[tuple[str, Any]] = []
 
     async def refuse(asked: Asked, wire: Wire) -> None:
-        await wire.answer(403, {"kind": "Status", "code": 403, "message": "not you"})
+        await wire.respond(403, {"kind": "Status", "code": 403, "message": "not you"})
 
     async def play() -> None:
         async with stage(refuse) as here, here.api() as api:

@@ -43,19 +43,19 @@ class Kept:
             await asyncio.Event().wait()
         if asked.method == "GET":
             if not self.lease:
-                return await wire.answer(404, status(404, "NotFound"))
-            return await wire.answer(200, self.lease)
+                return await wire.respond(404, status(404, "NotFound"))
+            return await wire.respond(200, self.lease)
         body = asked.json
         if asked.method == "POST":
             assert asked.path == PATH
             if self.lease:
-                return await wire.answer(409, status(409, "AlreadyExists"))
+                return await wire.respond(409, status(409, "AlreadyExists"))
         elif body["metadata"]["resourceVersion"] != str(self.version):
-            return await wire.answer(409, status(409, "Conflict"))
+            return await wire.respond(409, status(409, "Conflict"))
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self.lease = body
-        await wire.answer(200, body)
+        await wire.respond(200, body)
         for watch in self.watches:
             await watch.line("MODIFIED", body)
         return None
@@ -214,7 +214,7 @@ def test_an_answer_that_is_no_lease_is_a_failure() -> None:
     """A spec of another form, or no JSON at all, is not believed."""
 
     async def script(asked: Asked, wire: Wire) -> None:
-        await wire.answer(200, b"<html>" if asked.method == "GET" else {"spec": [1]})
+        await wire.respond(200, b"<html>" if asked.method == "GET" else {"spec": [1]})
 
     async def play() -> None:
         async with stage(script) as here, here.api(ONCE) as api:
@@ -233,7 +233,7 @@ def test_failures_to_acquire_are_reported() -> None:
         code = codes.pop(0)
         if not code:
             return wire.cut()
-        return await wire.answer(code, status(code, "", f"no {code}"))
+        return await wire.respond(code, status(code, "", f"no {code}"))
 
     async def play() -> None:
         told: list[str] = []

@@ -75,7 +75,7 @@ def test_a_request_that_waits_is_sent_when_another_is_answered() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         if not back:
             return wire.cut()
-        return await wire.answer(200, {"path": asked.path})
+        return await wire.respond(200, {"path": asked.path})
 
     async def play() -> None:
         async with stage(script) as here, here.api() as api:

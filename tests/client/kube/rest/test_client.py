@@ -41,9 +41,9 @@ def after(refusals: list[tuple[int, dict[str, str]]]) -> Script:
     async def script(asked: Asked, wire: Wire) -> None:
         if left:
             code, headers = left.pop(0)
-            await wire.answer(code, status(code, "Why"), **headers)
+            await wire.respond(code, status(code, "Why"), **headers)
         else:
-            await wire.answer(200, {"ok": True})
+            await wire.respond(200, {"ok": True})
 
     return script
 
@@ -53,7 +53,7 @@ def test_a_refusal_is_an_error_with_code_reason_and_message() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         details = {"name": "web-1", "kind": "pods"}
-        await wire.answer(404, status(404, "NotFound", 'pods "web-1" not found', **details))
+        await wire.respond(404, status(404, "NotFound", 'pods "web-1" not found', **details))
 
     error, _ = asked_once(script)
     assert isinstance(error, ApiError)
@@ -61,7 +61,7 @@ def test_a_refusal_is_an_error_with_code_reason_and_message() -> None:
     assert error.details["name"] == "web-1"
 
     async def proxy(asked: Asked, wire: Wire) -> None:
-        await wire.answer(403, b"<html>" + b"no entry " * 1000)
+        await wire.respond(403, b"<html>" + b"no entry " * 1000)
 
     error, _ = asked_once(proxy)
     assert isinstance(error, ApiError)
@@ -150,7 +150,7 @@ def test_an_answer_without_end_is_not_held() -> None:
     """An answer beyond the limit is Malformed."""
 
     async def script(asked: Asked, wire: Wire) -> None:
-        await wire.answer(200, b"x" * 1000)
+        await wire.respond(200, b"x" * 1000)
 
     error, _ = asked_once(script, settings=Settings(longest_answer=999))
     assert isinstance(error, Malformed)
@@ -160,7 +160,7 @@ def test_redirects_are_not_followed() -> None:
     """A redirect is an error: credentials go to no other server."""
 
     async def script(asked: Asked, wire: Wire) -> None:
-        await wire.answer(302, b"", Location="http://127.0.0.1:1/")
+        await wire.respond(302, b"", Location="http://127.0.0.1:1/")
 
     error, here = asked_once(script)
     assert isinstance(error, ApiError)
@@ -202,7 +202,7 @@ def test_a_401_refreshes_the_credentials_once() -> None:
 
     async def script(asked: Asked, wire: Wire) -> None:
         good = asked.headers["authorization"] == "Bearer t2"
-        await wire.answer(200 if good else 401, {} if good else status(401, "Unauthorized"))
+        await wire.respond(200 if good else 401, {} if good else status(401, "Unauthorized"))
 
     async def play() -> None:
         async with stage(script) as here, here.api(credentials=Renewing()) as api:

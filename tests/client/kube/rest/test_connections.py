@@ -86,7 +86,7 @@ def test_an_answer_has_at_most_so_many_bytes() -> None:
     """A longer one is given up while it comes."""
 
     async def script(asked: Asked, wire: Wire) -> None:
-        await wire.answer(200, b" " * 5000)
+        await wire.respond(200, b" " * 5000)
 
     async def play() -> None:
         async with stage(script) as here, here.api(Settings(longest_answer=4999)) as api:
@@ -149,7 +149,7 @@ def test_a_server_that_closes_after_an_answer_gets_a_new_connection() -> None:
     """Connection: close is respected."""
 
     async def script(asked: Asked, wire: Wire) -> None:
-        await wire.answer(200, {}, Connection="close")
+        await wire.respond(200, {}, Connection="close")
 
     async def play(api: Api, here: Stage) -> None:
         for _ in range(2):
@@ -385,9 +385,9 @@ def test_a_request_goes_on_after_a_first_try_that_failed(failure: str) -> None:
         elif failure == "cut":
             wire.cut()
         elif failure == "html":
-            await wire.answer(200, b"<html>", Content_Type="text/html")
+            await wire.respond(200, b"<html>", Content_Type="text/html")
         else:
-            await wire.answer(int(failure), {}, Retry_After="3")
+            await wire.respond(int(failure), {}, Retry_After="3")
 
     async def play() -> None:
         settings = Settings(retry_policy=RetryPolicy(tries=2))

@@ -28,7 +28,7 @@ def test_a_failing_server_gets_eleven_requests() -> None:
     """As client-go does, which tries ten times again."""
 
     async def fails(_asked: Asked, wire: Wire) -> None:
-        await wire.answer(500, {})
+        await wire.respond(500, {})
 
     async def play() -> None:
         async with stage(fails) as here, here.api() as api:
@@ -52,7 +52,7 @@ def test_events_do_not_wait_for_other_requests_nor_others_for_them() -> None:
     """They have a limit of their own, whether they are new or counted."""
 
     async def yes(_asked: Asked, wire: Wire) -> None:
-        await wire.answer(201, {})
+        await wire.respond(201, {})
 
     async def play() -> None:
         settings = Settings(qps=1, burst=2)
