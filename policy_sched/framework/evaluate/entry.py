@@ -137,11 +137,10 @@ class Entry:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take, at most."""
-        n = len(self.fixed)
-        filters = 2 * n * (2 + sum(codes is not None for codes in self.codes))
         scoring = self.result.scoring
-        scores = 0 if scoring is None else 8 * n * (2 * len(scoring.plugins) + 1)
-        return filters + scores + self.ranking.nbytes
+        numbers = 0 if scoring is None else 2 * len(scoring.plugins) + 1
+        each = 2 * (2 + len(self.codes)) + 8 * numbers
+        return each * len(self.fixed) + self.ranking.nbytes
 
     def publish(
         self,

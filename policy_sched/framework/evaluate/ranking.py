@@ -61,7 +61,7 @@ class Ranking:
         self._searches += 1
         if self._searches == SEARCHES:
             self._group()
-        found: NDArray[np.intp] = (total == np.maximum.reduce(total)).nonzero()[0]
+        found: NDArray[np.intp] = (total == total.item(total.argmax())).nonzero()[0]
         return found
 
     def changed(self, rows: Sequence[int] | None) -> None:

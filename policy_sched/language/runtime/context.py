@@ -390,11 +390,12 @@ def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> b
 def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet) -> Mask:
     """Do as `fits_row` for many rows."""
     mask: npt.NDArray[np.bool_] | None = None
+    column, served = rt.table.lookup, rt.table.table.device_resources
     for name, amount in wanted.items():
         if amount > 0:
-            fits = rt.table.lookup((family, name)).values[rows] >= amount
-            if name in rt.table.table.device_resources:
-                fits |= rt.table.lookup(("allocatable", name)).values[rows] == 0
+            fits = column((family, name)).values[rows] >= amount
+            if name in served:
+                fits |= column(("allocatable", name)).values[rows] == 0
             if mask is None:
                 mask = fits
             else:

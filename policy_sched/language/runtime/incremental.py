@@ -39,17 +39,21 @@ _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
 class MaterializedColumn:
-    """One column. ``limit``: doubles of greater magnitude are no longer exact."""
+    """One column. ``limit``: doubles of greater magnitude are no longer exact.
 
-    __slots__ = ("_live", "_set", "_values", "limit", "rep", "shown", "within")
+    ``flags``: the values are bools or errors, which may be the same for all live rows.
+    """
+
+    __slots__ = ("_live", "_set", "flags", "limit", "rep", "shown", "values", "within")
 
     def __init__(self, rep: str, limit: float | None) -> None:
         self.rep = rep
+        self.flags = rep in "be"
         self.limit = limit
         self.within = True
         self.shown: Any = None
         """What readers get: a read-only array, or one value for all live rows."""
-        self._values: Values = np.empty(0)
+        self.values: Values = np.empty(0)
         self._live = 0
         self._set = 0
 
@@ -58,36 +62,38 @@ class MaterializedColumn:
         wide = isinstance(values, np.ndarray) and values.dtype.kind == "O"
         whole: Values = np.empty(len(live), np.object_ if wide else _DTYPES[self.rep])
         whole[:] = values
-        self._values = whole
+        self.values = whole
         if self.limit is not None:
             sizes = np.abs(whole)
             sizes = sizes[np.isfinite(sizes)]
             self.within = not sizes.size or bool(sizes.max() < self.limit)
-        if self.rep in "be":
+        if self.flags:
             self._live = int(np.count_nonzero(live))
             self._set = int(np.count_nonzero(whole[live]))
         self._show()
 
-    def put(self, row: int, value: Any) -> None:
-        """Change the value of a live row."""
-        if self.rep in "be":
-            before = self._set
-            self._set += bool(value) - bool(self._values[row])
-            self._values[row] = value
+    def put(self, row: int, value: Any) -> bool:
+        """Change a live row's value; return whether readers get something else than the array."""
+        if self.flags:
+            before, shown = self._set, self.shown
+            self._set += bool(value) - bool(self.values[row])
+            self.values[row] = value
             if before != self._set:
                 self._show()
-            return
-        self._values[row] = value
-        if self.limit is not None and self.limit <= abs(value) < np.inf:
-            self.within = False
+            return self.shown is not shown
+        self.values[row] = value
+        if self.limit is None or not self.limit <= abs(value) < np.inf:
+            return False
+        self.within = False
+        return True
 
     def _show(self) -> None:
         if self.rep == "b" and self._set == self._live:
             self.shown = True
         elif self.rep in "be" and not self._set:
             self.shown = False if self.rep == "b" else 0
-        elif not isinstance(self.shown, np.ndarray) or self.shown.base is not self._values:
-            self.shown = self._values.view()
+        elif not isinstance(self.shown, np.ndarray) or self.shown.base is not self.values:
+            self.shown = self.values.view()
             self.shown.flags.writeable = False
 
 
@@ -111,10 +117,15 @@ class ColumnGroup:
             for column, values in zip(self.columns, self._all_rows(slice(0, n), n), strict=True):
                 column.fill(values, live)
 
-    def put(self, row: int) -> None:
-        """Compute one row."""
+    def put(self, row: int) -> bool:
+        """Compute one row; return whether readers get something else than the same arrays."""
+        changed = False
         for column, value in zip(self.columns, self._one_row(row), strict=True):
-            column.put(row, value)
+            if column.flags or column.limit is not None:
+                changed |= column.put(row, value)
+            else:
+                column.values[row] = value
+        return changed
 
 
 class MaterializedColumns:
@@ -146,41 +157,42 @@ class MaterializedColumns:
     def _renew(self) -> None:
         """Update the columns; drop them if that takes too much work."""
         table = self._table
-        journal = table.journal
-        changes = journal.since(self._version) if self._n == table.n else None
-        self._version, self._n = journal.version, table.n
-        self._shown = None
+        journal, n = table.journal, table.n
+        changes = journal.since(self._version) if self._n == n else None
+        self._version, self._n = journal.version, n
         try:
-            self._work_out(changes)
+            if self._work_out(changes):
+                within = all(column.within for column in self._columns)
+                self._shown = tuple([one.shown for one in self._columns]) if within else None
         except LimitError:
-            self._n = -1
+            self._n, self._shown = -1, None
 
-    def _work_out(self, changes: Changes | None) -> None:
-        table = self._table
+    def _work_out(self, changes: Changes | None) -> bool:
+        """Compute what changed; return whether readers get something else than the same arrays."""
         if changes is None or changes.kind & STRUCTURE or len(changes.rows) > FEW_CHANGES:
-            live = table.live.values[: table.n]
+            live = self._table.live.values[: self._n]
             if changes is None or changes.kind != DYNAMIC:
                 self._static.fill(live)
             self._moving.fill(live)
-        else:
-            self._put(changes.rows, changes.kinds)
-        within = all(column.within for column in self._columns)
-        self._shown = tuple([column.shown for column in self._columns]) if within else None
+            return True
+        return self._put(changes.rows, changes.kinds)
 
-    def _put(self, rows: list[int], kinds: list[int]) -> None:
-        alive = self._table.live.view
+    def _put(self, rows: list[int], kinds: list[int]) -> bool:
+        alive, changed = self._table.live.view, False
         try:
             for row, kind in zip(rows, kinds, strict=True):
                 if not alive[row]:
                     continue
                 if kind != DYNAMIC and self._static.columns:
-                    self._static.put(row)
-                if self._moving.columns:
-                    self._moving.put(row)
+                    changed |= self._static.put(row)
+                if self._moves:
+                    changed |= self._moving.put(row)
         except OverflowError:  # a sum that int64 arrays wrap and that a single row does not
             live = self._table.live.values[: self._n]
             self._static.fill(live)
             self._moving.fill(live)
+            return True
+        return changed
 
 
 #: Counts of one program that are kept.

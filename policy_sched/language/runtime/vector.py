@@ -262,6 +262,8 @@ def sign_rows(numbers: Rows) -> Rows:
 
 def truncate_rows(numbers: Rows) -> Rows:
     """Return doubles without their fraction; any int where int64 cannot hold them."""
+    if isinstance(numbers, np.ndarray) and numbers.dtype == np.float64:
+        return numbers.astype(np.int64)
     return np.asarray(numbers, dtype=np.float64).astype(np.int64)
 
 
@@ -285,7 +287,9 @@ def round_rows(numbers: Rows) -> Rows:
 
 def _always(mask: Rows) -> bool:
     """Return whether a mask holds for every row."""
-    return bool(mask.all()) if isinstance(mask, np.ndarray) else bool(mask)
+    if isinstance(mask, np.ndarray):
+        return int(np.count_nonzero(mask)) == mask.size
+    return bool(mask)
 
 
 def count_masked_rows(*masks: Rows) -> Rows:
@@ -318,15 +322,11 @@ def mean_masked_rows(*pairs: Rows) -> Rows:
 
 def deviation_masked_rows(*pairs: Rows) -> Rows:
     """Return the population standard deviation of the values whose mask is true."""
+    if len(pairs) == 4:
+        return _half_of_difference(*pairs)
     masks, values, count = _split(pairs)
     if len(values) < 2:
         return 0.0
-    if len(values) == 2:
-        half = np.abs(np.subtract(values[0], values[1]))
-        half *= 0.5
-        if masks[0] is True and masks[1] is True:
-            return half
-        return np.where(np.logical_and(masks[0], masks[1]), half, 0.0)
     middle = np.true_divide(_sum(masks, values), count)
     squares = []
     for value in values:
@@ -337,6 +337,19 @@ def deviation_masked_rows(*pairs: Rows) -> Rows:
         return result
     pair = np.abs(_pick(masks, values) - _pick(masks[::-1], values[::-1])) / 2
     return np.where(count < 2, 0.0, np.where(count == 2, pair, result))
+
+
+def _half_of_difference(mask: Rows, value: Rows, other_mask: Rows, other: Rows) -> Rows:
+    """Return the deviation of two values; 0 unless both masks are true."""
+    half = np.subtract(value, other)
+    if half.ndim:
+        np.abs(half, out=half)
+        half *= 0.5
+    else:
+        half = np.abs(half) * 0.5
+    if _always(mask) and _always(other_mask):
+        return half
+    return np.where(np.logical_and(mask, other_mask), half, 0.0)
 
 
 def _pick(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
