@@ -20,6 +20,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.passes import Passes, of_all_rows
 from policy_sched.framework.evaluate.plugin_sets import NONE
+from policy_sched.framework.evaluate.ranking import MANY
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
     PluginScores,
@@ -112,8 +113,14 @@ class Patches(Passes):
         if before is None or after is None:
             return False
         if after is not before:
-            entry.total += after - before
-            entry.ranking.forget()
+            gain = after - before
+            (rows,) = (gain != 0).nonzero()
+            if rows.size > MANY:
+                entry.total += gain
+                entry.ranking.forget()
+            else:
+                entry.total[rows] += gain[rows]
+                entry.ranking.changed(rows.tolist())
         return True
 
     def _normalize_few(

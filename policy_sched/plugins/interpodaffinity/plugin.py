@@ -14,7 +14,6 @@ select the pod, and hardPodAffinityWeight for each required affinity term that d
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -136,8 +135,7 @@ Totals: TypeAlias = dict[str, NDArray[np.int64]]
 Tables: TypeAlias = tuple[tuple[Domain, Codes], ...]
 
 
-@dataclass(slots=True)
-class TopologyPairCounts:
+class TopologyPairCounts(msgspec.Struct, eq=False):
     """The counts for the filter of this attempt.
 
     ``existing``: pods with anti-affinity that selects the pod. ``anti_affinity`` and

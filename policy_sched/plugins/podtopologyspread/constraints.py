@@ -130,11 +130,6 @@ class ConstraintCache:
             found = self._default[key] = self._of_workload(pod)
         return found
 
-    @property
-    def version(self) -> int:
-        """Rises when an object changes by which pods may get default constraints."""
-        return self._objects.version
-
     def may_hold(self, pod: PodInfo) -> bool:
         """Return quickly whether constraints may apply to the pod."""
         if pod.pod.spec.topology_spread_constraints:

@@ -7,9 +7,9 @@ every hard constraint in order (kube-scheduler's podtopologyspread/filtering.go)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from policy_sched.cluster.counts import Domain
@@ -38,8 +38,7 @@ _NO_MINIMUM: Final = 2**31 - 1
 Tables: TypeAlias = tuple[tuple[Domain, Codes], ...]
 
 
-@dataclass(slots=True)
-class HardSpread:
+class HardSpread(msgspec.Struct, eq=False):
     """The pod's hard constraints and their counts, for the filter of this attempt.
 
     ``version``: the counter's. ``itself``: whether the pod counts for a constraint, 1 or 0.
@@ -143,7 +142,7 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
     if not changed:
         return state
     tables = _tables(state.constraints, spreads, state.itself)
-    return replace(state, spreads=tuple(spreads), tables=tables, result=None)
+    return msgspec.structs.replace(state, spreads=tuple(spreads), tables=tables, result=None)
 
 
 def _tables(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
@@ -53,22 +54,22 @@ from policy_sched.plugins.podtopologyspread.scoring import (
 
 NAME: Final = "PodTopologySpread"
 
-#: The fields that a pod's constraints depend on, its own and those of its workload.
-_read: Final = attrgetter(
+#: The fields that a pod's own constraints depend on, and those that its workload's do.
+_OWN: Final = (
     "topology_spread",
     "namespace",
     "labels_key",
     "node_selector_key",
     "node_affinity",
     "tolerations",
-    "owner_key",
 )
+_read_own: Final = attrgetter(*_OWN)
+_read: Final = attrgetter(*_OWN, "owner_key")
 _SKIP_FILTER: Final = PreFilterResult(SKIP)
 _ASK_FILTER: Final = PreFilterResult()
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True, eq=False):
     """The constraints of a pod, and the version of the objects that they were found in."""
 
     constraints: Constraints
@@ -80,6 +81,7 @@ class PodTopologySpread:
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
         self._table = handle.nodes
+        self._objects = handle.objects
         self._book = ConstraintCache(args, handle.objects)
         self._counter = SpreadCounter(handle.nodes, handle.cache.counts)
 
@@ -153,12 +155,14 @@ class PodTopologySpread:
     def _constraints(self, state: CycleState, pod: PodInfo) -> Constraints:
         """Return the pod's constraints, which the state keeps for equal pods."""
         known = state.read(_Known)
-        if known is None or known.version != self._book.version:
-            known = _Known(self._book.of(pod), self._book.version)
+        if known is None or known.version != self._objects.version:
+            known = _Known(self._book.of(pod), self._objects.version)
             state.write(known)
         return known.constraints
 
     def _key(self, pod: PodInfo) -> Hashable:
+        if pod.pod.spec.topology_spread_constraints:
+            return _read_own(pod)
         return _read(pod) if self._book.may_hold(pod) else None
 
     @hookimpl

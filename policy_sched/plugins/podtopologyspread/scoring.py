@@ -7,10 +7,10 @@ are those of podtopologyspread/scoring.go, in its order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,8 +33,7 @@ BEST: Final = 100
 Floats: TypeAlias = NDArray[np.float64]
 
 
-@dataclass(slots=True)
-class SoftSpread:
+class SoftSpread(msgspec.Struct, eq=False):
     """The input of scoring in this attempt.
 
     ``version``: the counter's. ``spreads``: the counts by domain, None of constraints over hosts,
