@@ -248,7 +248,9 @@ class Evaluator:
         passes = self._passes
         if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
             return False
-        done = self._few_rows.patch(entry, pod, rows)
+        few = self._few_rows
+        patch = few.patch if nominated is None else few.patch_with_nominated_pods
+        done = patch(entry, pod, rows)
         if not (passes.patch(entry, pod, rows) if done is None else done):
             return False
         entry.version = journal.version

@@ -55,20 +55,12 @@ class FewRows:
 
         None if that is up to `Patches.patch`.
         """
-        functions, runner = entry.row_functions, self._runner
+        functions, runner, passes = entry.row_functions, self._runner, self._passes
         if functions is UNKNOWN:
             functions = entry.row_functions = self._functions_of(entry)
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
             return None
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
-        if entry.nominated is not None and _concern_nominated_pods(entry, rows):
-            return self._patch_rejected(entry, pod, functions, rows, start)
-        return self._patch(entry, pod, functions, rows, start)
-
-    def _patch(
-        self, entry: Entry, pod: PodInfo, functions: RowFunctions, rows: list[int], start: float
-    ) -> bool | None:
-        runner, passes = self._runner, self._passes
         answers = functions.rejections(pod, rows, entry.first)
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
@@ -112,18 +104,27 @@ class FewRows:
             self._functions[key] = self._made.of(moving, scores)
         return self._functions[key]
 
-    def _patch_rejected(
-        self, entry: Entry, pod: PodInfo, functions: RowFunctions, rows: list[int], start: float
-    ) -> bool | None:
-        """Do as `patch` for rows with nominated pods; None unless no row at all was feasible."""
+    def patch_with_nominated_pods(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
+        """Do as `patch` where there are nominated pods.
+
+        If they concern one of the rows, that is done only if no row at all was feasible.
+        """
+        if not _concern_nominated_pods(entry, rows):
+            return self.patch(entry, pod, rows)
+        functions, runner = entry.row_functions, self._runner
+        if functions is UNKNOWN:
+            functions = entry.row_functions = self._functions_of(entry)
+        if functions is None or len(rows) > FEW_ROWS or runner.sampling:
+            return None
         if entry.result.scoring is not None:
             return None
+        start = runner.began()
         entry.override({}, rows)
         answers = functions.rejections(pod, rows, entry.first)
         if answers is None or (answers and entry.put_rejections(rows, answers) is None):
             return None
         self._passes.override(entry, pod, rows)
-        self._runner.ended("filter", Code.SUCCESS, start)
+        runner.ended("filter", Code.SUCCESS, start)
         if entry.result.filtering.any_feasible():
             self._passes.score_all(entry, pod)
         return entry.result.broken is None
