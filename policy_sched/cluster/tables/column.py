@@ -98,8 +98,8 @@ class Column:
 
 def sum_of(amounts: Values) -> int:
     """Return the sum of many amounts, no further from zero than MAX_SUM."""
-    if abs(float(amounts.sum(dtype=np.float64))) < MAX_SUM:
-        return int(amounts.sum())
+    if abs(np.add.reduce(amounts, dtype=np.float64)) < MAX_SUM:
+        return int(np.add.reduce(amounts))
     total: int = sum(amounts.tolist())
     return min(max(total, -MAX_SUM), MAX_SUM)
 

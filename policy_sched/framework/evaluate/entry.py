@@ -368,10 +368,8 @@ class Entry:
                 total += plugin.weighted()
         if first:
             total[:] = 0
-        if feasible.size < len(self.total):
-            closed = np.ones(len(self.total), np.bool_)
-            closed[feasible] = False
-            self.total[closed] = -1
+        if feasible.size < len(total):
+            np.copyto(total, -1, where=self.first != FEASIBLE)
         self.ranking.forget()
 
 

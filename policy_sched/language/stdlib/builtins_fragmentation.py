@@ -37,12 +37,13 @@ class _Sorted:
 
     ``elsewhere``: weights of those that want another model; ``none`` and ``none_short``: of those
     that want no device, where the cpu is enough and where it is not; ``wanting``: of all others how
-    many devices, how much of each, the weight, and whether the cpu is enough.
+    many devices, which of ``amounts`` of each, the weight, and whether the cpu is enough.
     """
 
     elsewhere: list[float] = field(default_factory=list)
     none: list[float] = field(default_factory=list)
     none_short: list[float] = field(default_factory=list)
+    amounts: list[int] = field(default_factory=list)
     wanting: list[tuple[int, int, float, bool]] = field(default_factory=list)
 
 
@@ -50,7 +51,7 @@ class UsualPods:
     """The usual pods, and the fragmentation of the states of nodes that were asked for."""
 
     def __init__(self, kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> None:
-        self._given = kinds, models, weights
+        self.given = kinds, models, weights
         if not len(kinds) == len(models) == len(weights) or any(len(k) != _KIND for k in kinds):
             raise Fault(OUT_OF_RANGE)
         self._rows = [
@@ -61,11 +62,6 @@ class UsualPods:
         self._sorted: dict[tuple[str, int], _Sorted] = {}
         self._kept: dict[tuple[str, int, _State], float] = {}
         self._after: dict[tuple[str, int, _State, int, int], list[float]] = {}
-
-    def are(self, kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> bool:
-        """Return whether they were made of these lists."""
-        given = self._given
-        return given[0] is kinds and given[1] is models and given[2] is weights
 
     def before(self, cpu: int, devices: Sequence[int], model: str) -> float:
         """Return the fragmentation of a node with free cpu and free devices."""
@@ -109,7 +105,10 @@ class UsualPods:
             if models and model not in models:
                 found.elsewhere.append(weight)
             elif count > 0:
-                found.wanting.append((count, amount, weight, cpu in enough))
+                if amount not in found.amounts:
+                    found.amounts.append(amount)
+                kind = found.amounts.index(amount)
+                found.wanting.append((count, kind, weight, cpu in enough))
             else:
                 (found.none if cpu in enough else found.none_short).append(weight)
         return found
@@ -119,19 +118,14 @@ class UsualPods:
         pods, number = self._sorted_for(step, model), len(devices)
         below = [0, *accumulate(devices)]
         free = below[number]
-        small: dict[int, int] = {}
+        small = [bisect_left(devices, amount) for amount in pods.amounts]
         lack_both = lack_devices = lack_cpu = 0.0
-        for count, amount, weight, enough in pods.wanting:
-            place = small.get(amount)
-            if place is None:
-                place = small[amount] = bisect_left(devices, amount)
-            if number - place < count:
-                if enough:
-                    lack_devices += weight * free
-                else:
-                    lack_both += weight * free
-            elif enough:
-                lack_devices += weight * below[place]
+        for count, kind, weight, enough in pods.wanting:
+            place = small[kind]
+            if enough:
+                lack_devices += weight * (free if number - place < count else below[place])
+            elif number - place < count:
+                lack_both += weight * free
             else:
                 lack_cpu += weight * free
         none, none_short, elsewhere = (
@@ -149,16 +143,22 @@ def _total(weights: Sequence[float], free: int) -> float:
     return found
 
 
-_TABLES: Final[dict[int, UsualPods]] = {}
+_TABLES: Final[dict[int, tuple[Kinds, Sequence[str], Sequence[float], UsualPods]]] = {}
+"""The lists of rules, by the first of them, and what is kept for them; equal lists share it."""
 
 
 def _table(kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> UsualPods:
     """Return what is kept for some usual pods."""
-    found = _TABLES.get(id(kinds))
-    if found is None or not found.are(kinds, models, weights):
-        if len(_TABLES) >= _KEPT_TABLES:
-            _TABLES.clear()
-        found = _TABLES[id(kinds)] = UsualPods(kinds, models, weights)
+    known = _TABLES.get(id(kinds))
+    if known is not None and known[0] is kinds and known[1] is models and known[2] is weights:
+        return known[3]
+    given = kinds, models, weights
+    found = next((one[3] for one in _TABLES.values() if one[3].given == given), None)
+    if found is None:
+        found = UsualPods(kinds, models, weights)
+    if len(_TABLES) >= _KEPT_TABLES:
+        _TABLES.clear()
+    _TABLES[id(kinds)] = kinds, models, weights, found
     return found
 
 

@@ -44,6 +44,19 @@ def test_kept_values_are_those_of_the_definition(
         )
 
 
+@given(st.lists(st.tuples(NODES, st.integers(0, 2)), max_size=20))
+def test_rules_with_equal_lists_share_values_and_others_do_not(
+    asked: list[tuple[tuple[int, list[int], str], int]],
+) -> None:
+    """Each call has the value of its own lists, whichever lists were given before."""
+    lists = [(KINDS, MODELS, WEIGHTS), ([*KINDS], [*MODELS], [*WEIGHTS])]
+    lists.append(([*KINDS], [*MODELS], WEIGHTS[::-1]))
+    for (cpu, devices, model), number in asked:
+        usual = lists[number]
+        wanted = oracle.fragmentation(cpu, devices, model, *usual)
+        assert fragmentation(cpu, devices, model, *usual) == wanted
+
+
 def test_lists_of_different_lengths_are_an_error() -> None:
     """Every pod has a kind, models and a weight, and a kind has three numbers."""
     for usual in ((KINDS, MODELS, [1.0]), (KINDS, [""], WEIGHTS), ([[1, 2]], [""], [1.0])):
