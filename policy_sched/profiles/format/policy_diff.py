@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, fields
 from typing import Final
 
 import msgspec
@@ -197,8 +196,8 @@ def _settings(value: ExtenderSettings | TlsSettings) -> str:
     """Return the settings of an extender that are not upstream's defaults."""
     given = (
         f"{_camel(part.name)}: {_text(getattr(value, part.name))}"
-        for part in fields(value)
-        if part.default is MISSING or getattr(value, part.name) != part.default
+        for part in msgspec.structs.fields(value)
+        if part.default is msgspec.NODEFAULT or getattr(value, part.name) != part.default
     )
     return "{" + ", ".join(given) + "}"
 
