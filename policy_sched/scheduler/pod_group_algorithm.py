@@ -39,6 +39,7 @@ from policy_sched.scheduler.scheduling_cycle import (
     diagnosed,
     no_node_fits,
     rejected,
+    select_host,
 )
 
 #: Upstream's words for a group of which too few pods find a node.
@@ -162,7 +163,7 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: Trial) -> Decision:
         attempt.state.write(PodGroupCycle(trial.no_preemption))
         best = evaluation.best()
         if best.size:
-            row = evaluation.select_host(trial.rng) if trial.rng else _first(best, table.names)
+            row = select_host(evaluation, trial.rng) if trial.rng else _first(best, table.names)
             assert row is not None, "a node is feasible"
             if pod.uid not in trial.watched:
                 return Bind(table.names[row], row, evaluation.summary(row))

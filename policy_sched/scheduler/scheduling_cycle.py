@@ -40,7 +40,7 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         if rejection is not None and rejection.code is Code.ERROR:
             return broken(rejection.message())
         attempt.state = evaluation.state
-        row = evaluation.select_host(rng)
+        row = select_host(evaluation, rng)
         if row is not None:
             return Bind(table.names[row], row, evaluation)
         return no_node_fits(attempt, evaluation, table.live_count)
@@ -61,11 +61,22 @@ def decide_without_reasons(attempt: Attempt, table: NodeTable, rng: Random) -> D
         evaluation = attempt.profile.evaluator.evaluate(pod)
     except PluginError as error:
         return broken(str(error))
-    row = evaluation.select_host(rng)
+    row = select_host(evaluation, rng)
     if row is None:
         return Reject(Status(Code.UNSCHEDULABLE, (_NO_ROOM,)), _NO_ROOM, None)
     attempt.state = evaluation.state
     return Bind(table.names[row], row, evaluation)
+
+
+def select_host(evaluation: Evaluation, rng: Random) -> int | None:
+    """Return one of the best rows, each with the same chance; None if no node is feasible."""
+    scoring = evaluation.scoring
+    if scoring is None:
+        return None
+    ranking = scoring.ranking
+    best = evaluation.best() if ranking is None else ranking.best()
+    count = len(best)
+    return int(best[0 if count == 1 else rng.randrange(count)])
 
 
 def diagnosed(evaluation: Evaluation, nodes: int) -> Diagnosis:

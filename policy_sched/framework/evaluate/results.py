@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from random import Random
 from typing import Final, TypeAlias
 
 import msgspec
@@ -484,19 +483,6 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         total = self.scoring.total
         rows: NDArray[np.intp] = (total == np.maximum.reduce(total)).nonzero()[0]
         return rows
-
-    def select_host(self, rng: Random) -> int | None:
-        """Return one of the `best` rows, each with the same chance; None if there is none.
-
-        ``rng`` is read only where there is more than one.
-        """
-        scoring = self.scoring
-        if scoring is None:
-            return None
-        ranking = scoring.ranking
-        best = self.best() if ranking is None else ranking.best()
-        count = len(best)
-        return int(best[0 if count == 1 else rng.randrange(count)])
 
     def snapshot(self) -> Evaluation:
         """Return a copy that later changes of the table do not affect."""
