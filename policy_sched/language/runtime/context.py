@@ -378,9 +378,10 @@ def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> b
 
     What device classes serve fits where the node itself has none of it to allocate.
     """
-    column, served = rt.table.lookup, rt.table.table.device_resources
+    column = rt.table.lookup
     for name, amount in wanted.items():
         if amount > 0 and amount > column((family, name)).view[row]:
+            served = rt.table.table.device_resources
             if name in served and not column(("allocatable", name)).view[row]:
                 continue
             return False
