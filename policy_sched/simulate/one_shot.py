@@ -15,14 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from policy_sched.client import Done, MemoryClient
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.explain import Explanation, explain
 from policy_sched.framework import Handle, WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
 from policy_sched.model import (
@@ -53,6 +52,9 @@ from policy_sched.simulate.report import (
     Preemption,
     Run,
 )
+
+if TYPE_CHECKING:
+    from policy_sched.explain import Explanation
 
 _DISRUPTED: Final = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
 
@@ -338,6 +340,8 @@ def explain_now(scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: i
 
 def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
     """Explain a pod as `explain_now` does; the pods of the cluster are in the queue already."""
+    from policy_sched.explain import explain  # noqa: PLC0415  few commands explain
+
     found = explain(scheduler, pod, top=top)
     if not pod.pod.spec.node_name:
         order = [queued.info.uid for queued in scheduler.queue.active()]
@@ -366,6 +370,8 @@ def explain_after_queue(
 
     The explanation has the final result of the pod: its node, or why it has none.
     """
+    from policy_sched.explain import explain  # noqa: PLC0415  as above
+
     pod = next(info for info in infos if info.uid == uid)
     turn = _Turn(scheduler, pod, top)
     scheduler.decide, scheduler.schedule_group = turn.decide, turn.schedule_group
@@ -412,6 +418,8 @@ class _Turn:
 
     def _explained(self) -> Explanation:
         """Explain the pod; the state of random choices is restored afterwards."""
+        from policy_sched.explain import explain  # noqa: PLC0415  as above
+
         random = self._scheduler.handle.random
         state = random.getstate()
         found = explain(self._scheduler, self._pod, top=self._top)

@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity, one_line
@@ -67,6 +66,8 @@ def cases_of(
 def as_junit(cases: Iterable[CaseResult]) -> str:
     """Return JUnit XML: a suite per file."""
     every = list(cases)
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  few commands write XML
+
     root = ET.Element("testsuites", _counts(every))
     for file, group in groupby(every, key=lambda case: case.file):
         of_file = list(group)

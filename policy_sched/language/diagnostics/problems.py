@@ -173,15 +173,10 @@ class VariableSource(msgspec.Struct, frozen=True):
 
 
 E = TypeVar("E")
-"""The form of expressions: `Text` as read, or with a typed tree once checked.
-
-The classes below have no slots: Python 3.11 cannot call an alias such as ``Rule[Text]`` of frozen
-dataclasses with slots.
-"""
+"""The form of expressions: `Text` as read, or with a typed tree once checked."""
 
 
-@dataclass(frozen=True)
-class Rule(Generic[E]):
+class Rule(msgspec.Struct, Generic[E], frozen=True):
     """A rule of ``filter`` or ``preEnqueue``; at most one of the message forms is given."""
 
     expression: E
@@ -192,24 +187,21 @@ class Rule(Generic[E]):
     on_error: str | None = None
 
 
-@dataclass(frozen=True)
-class OrderKey(Generic[E]):
+class OrderKey(msgspec.Struct, Generic[E], frozen=True):
     """A key of an order, such as ``queueSort``; ``order`` is Ascending or Descending."""
 
     expression: E
     order: str = "Ascending"
 
 
-@dataclass(frozen=True)
-class PreFilterRule(Generic[E]):
+class PreFilterRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``preFilter`` section: the node names to look at, and why a pod with none fails."""
 
     node_names: E | None = None
     message: str = ""
 
 
-@dataclass(frozen=True)
-class ScoreRule(Generic[E]):
+class ScoreRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``score`` section; ``normalize`` is the name of a normaliser or an expression."""
 
     expression: E
@@ -218,8 +210,7 @@ class ScoreRule(Generic[E]):
     match_conditions: tuple[E, ...] = ()
 
 
-@dataclass(frozen=True)
-class StepRule(Generic[E]):
+class StepRule(msgspec.Struct, Generic[E], frozen=True):
     """A section that is one rule: ``reserve``, ``preBind``, ``bind``, ``postBind``.
 
     ``permit`` has its ``allow`` as the expression, and a time-out beside it.
@@ -232,16 +223,14 @@ class StepRule(Generic[E]):
     timeout: E | None = None
 
 
-@dataclass(frozen=True)
-class RequeueRule(Generic[E]):
+class RequeueRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``requeue`` section."""
 
     hint: E | None = None
     every: E | None = None
 
 
-@dataclass(frozen=True)
-class PreemptionRules(Generic[E]):
+class PreemptionRules(msgspec.Struct, Generic[E], frozen=True):
     """The ``preemption`` section, complete: what a policy leaves open is as upstream does it."""
 
     eligible: E
@@ -250,8 +239,7 @@ class PreemptionRules(Generic[E]):
     node_order: tuple[OrderKey[E], ...]
 
 
-@dataclass(frozen=True)
-class PlacementRule(Generic[E]):
+class PlacementRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``placement`` section: the domain of a node, and how good a domain is for a group."""
 
     domain: E | None = None
@@ -259,8 +247,7 @@ class PlacementRule(Generic[E]):
     on_error: str | None = None
 
 
-@dataclass(frozen=True)
-class DeviceRule(Generic[E]):
+class DeviceRule(msgspec.Struct, Generic[E], frozen=True):
     """A filter rule of the ``devices`` section, and the reason that explanations give."""
 
     expression: E
@@ -268,8 +255,7 @@ class DeviceRule(Generic[E]):
     on_error: str | None = None
 
 
-@dataclass(frozen=True)
-class DeviceRules(Generic[E]):
+class DeviceRules(msgspec.Struct, Generic[E], frozen=True):
     """The ``devices`` section: which devices may be considered, and which is the best."""
 
     filter: tuple[DeviceRule[E], ...] = ()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -14,7 +13,9 @@ from policy_sched.errors import PluginError
 from policy_sched.framework import NamedVictims, NodeVictims, Passed, Skips
 from policy_sched.model import EVERYTHING, Node, PodInfo, Selector
 from policy_sched.plugins.extenders import wire
-from policy_sched.plugins.extenders.connection import Connection
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
@@ -59,6 +60,8 @@ def client_context(tls: TlsSettings | None, *, enable_https: bool) -> ssl.SSLCon
     address without enableHTTPS is verified against the system's roots. Raises OSError if
     `tls_faults` yields a problem.
     """
+    import ssl  # noqa: PLC0415  most schedulers have no extenders
+
     tls = tls or TlsSettings()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.ca_data:
@@ -161,6 +164,8 @@ class HttpExtender:
     """
 
     def __init__(self, settings: ExtenderSettings) -> None:
+        from policy_sched.plugins.extenders.connection import Connection  # noqa: PLC0415  as above
+
         self.skips = Skips()
         self._settings = settings
         https = settings.url_prefix.startswith("https:")

@@ -8,11 +8,11 @@ depends on the rest of the file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import CompiledPolicy, compile_policy
@@ -76,16 +76,14 @@ def _without_problems(form: _Form, *, kept: bool) -> CompiledPolicy:
 
 def policy_hash(source: PolicySource) -> PluginHash:
     """Return the hashes of a policy; scores and the order of the queue reject no pod."""
-    source = structs.replace(source, measures=())  # they decide nothing
+    source = replace(source, measures=())  # they decide nothing
     placement = source.placement
     if placement is not None:
         placement = replace(placement, score=None, on_error=None)
     devices = source.devices
     if devices is not None:
         devices = replace(devices, score=None, score_on_error=None)
-    rejecting = structs.replace(
-        source, score=None, queue_sort=(), placement=placement, devices=devices
-    )
+    rejecting = replace(source, score=None, queue_sort=(), placement=placement, devices=devices)
     return PluginHash(content_hash(source), content_hash(rejecting))
 
 

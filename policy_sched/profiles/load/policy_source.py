@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from policy_sched.errors import PolicyError
 from policy_sched.language.diagnostics import (
@@ -193,7 +194,7 @@ def _preemption(text: _Texts, given: Preemption) -> PreemptionSource:
     default = next(one for one in shipped if one.name == DEFAULT_PREEMPTION)
     other = _Texts(default).section(PreemptionSource, default.model.spec.preemption, "preemption")
     assert own is not None, "the section is given"
-    open_fields = [one.name for one in fields(own) if not getattr(own, one.name)]
+    open_fields = [name for name in own.__struct_fields__ if not getattr(own, name)]
     return replace(own, **{name: getattr(other, name) for name in open_fields})
 
 
