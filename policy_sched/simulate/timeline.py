@@ -1,6 +1,6 @@
 """Simulates a cluster over virtual time: pods arrive, wait, run for their duration and end.
 
-Theory of operation. One heap holds the known future events: nodes and pods that arrive, pods that
+Theory of operation. `FutureEvents` are those that are known: nodes and pods that arrive, pods that
 complete, evicted pods whose grace period ends. The clock jumps to the first of these, or to the
 next deadline of the scheduler (the end of a backoff, a timeout), whichever is earlier; then the
 scheduler decides until no pod is ready. Deciding, binding and starting take no time. At one
