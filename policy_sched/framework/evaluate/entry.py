@@ -53,18 +53,18 @@ _NO_STAMPS: Final = array("q")
 class Entry:
     """An evaluation, and the arrays behind it, which only the Evaluator writes.
 
-    ``fixed``: int16, shape (n,), rows that no filter looks at. ``filters``: those that
-    take part, None where they are not known. ``moving``: the filters that read
-    more than static fields; ``wide``: those of them that read more than the row. ``moving_scores``:
-    the score plugins of scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and
-    ``wide_pre_score``: the plugins whose answer there may depend on the whole cluster.
-    ``row_functions``: what runs for a row in place of the plugins that read no more than the row,
-    None where plugins run one by one, UNKNOWN before the first change; it writes no ``codes`` of
-    filters after the first that rejects a row, so ``first`` says whose code of a row counts.
-    ``borrowed``: whether scores may belong to a static part. ``outdated``: rows for which the raw
-    scores of scope NODE are not up to date, None if all are. ``ranking``: of ``total``, and told of
-    each change. ``version``: the journal's when it was up to date, and ``stamps`` those of the rows
-    then. Without nominated pods ``by_plugins`` is the same array as ``first``.
+    ``fixed``: int16, shape (n,), rows that no filter looks at. ``filters``: those that take part,
+    None where they are not known. ``moving``: the filters that read more than static fields;
+    ``wide``: those of them that read more than the row. ``moving_scores``: the score plugins of
+    scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and ``wide_pre_score``:
+    the plugins whose answer there may depend on the whole cluster. ``row_functions``: what runs for
+    a row in place of the plugins that read no more than the row, None where plugins run one by one,
+    UNKNOWN before the first change; it writes no ``codes`` of filters after the first that rejects
+    a row, so ``first`` says whose code of a row counts. ``borrowed``: whether scores may belong to
+    a static part. ``rejects``: False only while all rows are feasible. ``outdated``: rows for which
+    the raw scores of scope NODE are not up to date, None if all are. ``ranking``: of ``total``, and
+    told of each change. ``version``: the journal's when it was up to date, and ``stamps`` those of
+    the rows then. Without nominated pods ``by_plugins`` is the same array as ``first``.
     """
 
     __slots__ = (
@@ -83,6 +83,7 @@ class Entry:
         "outdated",
         "overrides",
         "ranking",
+        "rejects",
         "result",
         "row_functions",
         "scopes",
@@ -104,6 +105,7 @@ class Entry:
     ) -> None:
         self.fixed = fixed
         self.borrowed = first is not None
+        self.rejects = True
         self.first: Codes = fixed.copy() if first is None else first
         self.by_plugins: Codes = self.first if nominated is None else self.first.copy()
         self.codes: list[Codes | None] = []
@@ -177,6 +179,7 @@ class Entry:
     def reject(self, index: int, codes: Codes, last: int) -> None:
         """Add the codes of a filter to what those up to number ``last`` and earlier ones found."""
         self.codes[index] = codes
+        self.rejects = True
         number, first = np.int16(index + 1), self.first
         rejects = codes != 0
         if last <= index:
@@ -303,6 +306,7 @@ class Entry:
         for row in before:
             self.overrides.pop(row, None)
             self.first[row] = self.by_plugins[row]
+        self.rejects = True
         for row, found in rejections.items():
             if not self.fixed[row]:
                 self.overrides[row] = found

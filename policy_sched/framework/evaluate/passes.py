@@ -113,6 +113,7 @@ class Passes:
         if part is not None and not rejected and found.node_names is None:
             base = part.base(filters.plugins)
             entry = Entry(part.fixed, nominated, version, base.first.copy())
+            entry.rejects = base.rejects
             entry.codes, entry.describes = base.codes.copy(), base.describes.copy()
             if base.fatal:
                 entry.fatal = base.fatal.copy()
@@ -213,7 +214,8 @@ class Passes:
         As upstream does not score where there is no choice, a plugin that fails then does no harm.
         """
         result = entry.result
-        feasible = self._feasible(entry.first)
+        feasible = self._feasible(entry)
+        entry.rejects = True  # rows may be shut from now on
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)
         entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], UNKNOWN
@@ -230,9 +232,10 @@ class Passes:
             else:
                 entry.result = replace(result, scoring=None, broken=error)
 
-    def _feasible(self, first: Codes) -> NDArray[np.intp]:
+    def _feasible(self, entry: Entry) -> NDArray[np.intp]:
         """Return the feasible rows, which may be shared by evaluations."""
-        if np.count_nonzero(first):
+        first = entry.first
+        if entry.rejects and np.count_nonzero(first):
             return np.flatnonzero(first == FEASIBLE)
         if self._everywhere.size != first.size:
             self._everywhere = np.arange(first.size)

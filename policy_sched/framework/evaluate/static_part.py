@@ -59,7 +59,7 @@ class StaticFilters(msgspec.Struct, frozen=True, eq=False):
     """The answers of static filters, in the places that they have among filters.
 
     ``first``: the plugin that rejects each row, as in FilteredNodes. ``last``: the number of the
-    last of them that rejects a row.
+    last of them that rejects a row. ``rejects``: whether any row is not feasible.
     """
 
     codes: list[Codes | None]
@@ -67,6 +67,7 @@ class StaticFilters(msgspec.Struct, frozen=True, eq=False):
     fatal: dict[int, tuple[frozenset[int], bool]]
     first: Codes
     last: int
+    rejects: bool
 
 
 class _Extremes:
@@ -141,7 +142,7 @@ class StaticPart(msgspec.Struct, eq=False):
             if verdict.codes is not None and verdict.codes.any():
                 first[(verdict.codes != 0) & (first == FEASIBLE)] = number
                 last = number
-        return StaticFilters(codes, describes, fatal, first, last)
+        return StaticFilters(codes, describes, fatal, first, last, bool(first.any()))
 
     def skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
         """Return the skipped plugins that PreFilter runs before one; all if it is not there."""

@@ -115,8 +115,24 @@ _MAX_NESTING = 80
 """Parentheses in each other; Python compiles at most 200."""
 
 
+#: Ops whose text takes an array for its result as a last argument: the places of the arguments
+#: whose array it may be.
+OVERWRITES: Final = {
+    **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL, ops.FADD, ops.FSUB, ops.FMUL, ops.FDIV), (0, 1)),
+    **dict.fromkeys((ops.SHIFT, ops.SHARE_DOUBLE, ops.SHARE_OF_REST_DOUBLE), (0,)),
+    ops.MIN: (1,),
+}
+#: Ops that make a new array where one of their arguments is an array.
+MAKES_ARRAY: Final = frozenset(
+    {*OVERWRITES, ops.TO_DOUBLE, ops.TRUNCATE, ops.MASKED_DEVIATION_OF_TWO}
+)
+
+
 class Emitter:
-    """Writes one function's body; ``bound`` are ops that already have a text."""
+    """Writes one function's body; ``bound`` are ops that already have a text.
+
+    ``in_place``: an array that is read once may be overwritten by what is made of it.
+    """
 
     def __init__(
         self,
@@ -124,12 +140,16 @@ class Emitter:
         slots: ConstantPool,
         bound: Mapping[Op, str],
         sub: tuple[Shapes, str] | None = None,
+        *,
+        in_place: bool = False,
     ) -> None:
         self.placement = placement
         self.slots = slots
         self.prefix = sub[1] if sub else "v"
+        self.in_place = in_place
         self.steps = 0
         self.refills = False
+        self._bound = bound
         self._texts: dict[Op, str] = dict(bound)
 
     def root(self, op: Op) -> str:
@@ -224,7 +244,34 @@ class Emitter:
             return self.slots.call(op.data, arguments, op.rep[0] == "t", counted=counted)
         if op.kind is ops.MASKED and all(a.kind is ops.CONST and a.data for a in op.args[::2]):
             return f"[{', '.join(arguments[1::2])}]"
-        return self._fill(template, op, arguments)
+        return self._over_rows(op, arguments) if over else self._fill(template, op, arguments)
+
+    def _over_rows(self, op: Op, arguments: list[str]) -> str:
+        """Return the text of an op over rows; its array may be that of an argument."""
+        spare = self.in_place and next(
+            (
+                place
+                for place in OVERWRITES.get(op.kind, ())
+                if op.args[place].rep == op.rep
+                and not _NAME.match(arguments[place])
+                and self._makes_array(op.args[place])
+            ),
+            None,
+        )
+        if spare is None or spare is False:
+            return self._fill(op.kind.vector, op, arguments)
+        name = f"t{op.serial}"
+        arguments[spare] = f"({name} := {arguments[spare]})"
+        return f"{self._fill(op.kind.vector, op, arguments)[:-1]}, {name})"
+
+    def _makes_array(self, op: Op) -> bool:
+        """Return whether the text of an op surely makes an array that nothing else refers to."""
+        return op.kind in MAKES_ARRAY and any(self._is_array(a) for a in op.args)
+
+    def _is_array(self, op: Op) -> bool:
+        if op.rep not in ("i", "f") or not self.placement.over_rows(op):
+            return False
+        return op in self._bound or op.kind is ops.COLUMN or self._makes_array(op)
 
     def _fill(self, template: str, op: Op, arguments: list[str]) -> str:
         def part(match: re.Match[str]) -> str:

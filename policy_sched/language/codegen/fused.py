@@ -32,6 +32,7 @@ from policy_sched.language.ir import (
     Reassociation,
     Recording,
     find_pod_invariants,
+    reached,
     rebuilt,
 )
 from policy_sched.language.runtime import MaterializedColumns, Runtime
@@ -86,7 +87,7 @@ class FusedProgram(msgspec.Struct, frozen=True):
 
 def fuse(filters: Sequence[Recording], scores: Sequence[Recording]) -> FusedProgram:
     """Return the program of some filters and scores."""
-    build, writer = Builder(), Writer()
+    build, writer = Builder(), Writer(in_place=True)
     of_filters = [op for one in filters for op in rebuilt(one, build)]
     roots: list[Op] = [*of_filters, *(op for one in scores for op in rebuilt(one, build))]
     invariance = PodInvariance()
@@ -100,7 +101,9 @@ def fuse(filters: Sequence[Recording], scores: Sequence[Recording]) -> FusedProg
         ("filters", rearranged.roots[: len(of_filters)]),
         ("scores", rearranged.roots[len(of_filters) :]),
     ):
-        writer.function(name, arguments, own, rows=True, bound=kept, guards=guards)
+        needed = reached(own)
+        checked = [guard for guard in guards if guard[0] in needed]
+        writer.function(name, arguments, own, rows=True, bound=kept, guards=checked)
     static, dynamic = writer.kept(invariants, rearranged.limits)
     text = writer.text()
     return FusedProgram(text, compiled(text), writer.slots, static, dynamic)

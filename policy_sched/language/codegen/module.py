@@ -205,9 +205,11 @@ class Writer:
     """Writes functions, one after the other, into the text of their factory.
 
     ``joint``: a function over rows may compute several roots by one function of a row.
+    ``in_place``: see `Emitter`.
     """
 
-    def __init__(self, *, code: bool = True, joint: bool = False) -> None:
+    def __init__(self, *, code: bool = True, joint: bool = False, in_place: bool = False) -> None:
+        self._in_place = in_place
         self._joint = joint
         self._code = code
         self.slots = ConstantPool()
@@ -241,7 +243,7 @@ class Writer:
         self.costs[name] = cost_of(motion)
         if not self._code:
             return
-        emitter = Emitter(motion, self.slots, known)
+        emitter = Emitter(motion, self.slots, known, in_place=self._in_place and rows)
         for op, test, otherwise in guards:
             emitter.guard(op, test, otherwise)
         values = [emitter.root(op) for op in roots]

@@ -196,12 +196,12 @@ def divisors(wholes: Rows) -> Rows:
     return np.where(np.greater(wholes, 0), to_double(wholes), np.inf)
 
 
-def shares(parts: Rows, wholes: Rows, part_of_it: bool) -> Rows:
+def shares(parts: Rows, wholes: Rows, part_of_it: bool, out: Rows = None) -> Rows:
     """Return part / whole within 0..100, truncated, as doubles.
 
-    ``part_of_it``: no part is above 100 wholes.
+    ``part_of_it``: no part is above 100 wholes. ``out``: an array for the result.
     """
-    found = np.true_divide(parts, wholes)
+    found = np.true_divide(parts, wholes, out)
     if not isinstance(found, np.ndarray) or not found.ndim:
         return math.trunc(min(max(float(found), 0.0), 100.0))
     if part_of_it:
@@ -226,13 +226,13 @@ def _same(number: float, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     return found
 
 
-def least_rows(a: Rows, b: Rows) -> Rows:
-    """Return b where b < a, else a."""
+def least_rows(a: Rows, b: Rows, out: Rows = None) -> Rows:
+    """Return b where b < a, else a; ``out``: an array for the result, which may not be used."""
     if _is_int(a) and _is_int(b):
         return np.minimum(a, b)
     if isinstance(a, float) and a > 0:
         if isinstance(b, np.ndarray) and b.ndim:
-            return np.fmin(_same(a, b.shape), b)  # a, too, where b is NaN
+            return np.fmin(_same(a, b.shape), b, out=out)  # a, too, where b is NaN
         return np.fmin(a, b)
     return np.where(np.less(b, a), b, a)
 
