@@ -4,7 +4,8 @@ Theory of operation. Evaluations are kept by the 2Q policy (Johnson and Shasha, 
 a Deployment repeat their signature; pods that are all different never do, and caching their arrays
 would only evict useful entries. So a new evaluation enters a small probation queue. It moves to the
 main cache when its signature is seen a second time, either while it is on probation or later, if
-the ghost list still has the signature.
+the ghost list still has the signature. While no signature is seen again, most evaluations are not
+kept at all.
 
 Two pods with different requests may have equal values in all fields that ImageLocality reads. The
 result of such a plugin over all rows is kept by the values of its fields, until a node, the set of
@@ -30,6 +31,10 @@ from policy_sched.model import PodInfo
 #: Limits in bytes of the main cache and of the probation queue, for one profile.
 MAIN_BYTES: Final = 256 * 1024 * 1024
 PROBATION_BYTES: Final = 4 * 1024 * 1024
+#: After so many pods of which nothing was known, only one in `PROBE` is looked up, or kept: they
+#: are all different, and memory that is used again at once is faster.
+MISSES: Final = 32
+PROBE: Final = 8
 #: Signatures in the ghost list, which has no evaluations.
 GHOST_KEYS: Final = 4096
 
@@ -52,6 +57,7 @@ class EvaluationCache(Generic[T]):
         self._main: OrderedDict[Key, T] = OrderedDict()
         self._probation: OrderedDict[Key, T] = OrderedDict()
         self._ghost: OrderedDict[Key, None] = OrderedDict()
+        self._misses = 0
 
     def get(self, key: Key) -> T | None:
         """Return the evaluation of a signature; one on probation moves to the main cache."""
@@ -64,16 +70,20 @@ class EvaluationCache(Generic[T]):
             self._keep(key, found)
         return found
 
-    def put(self, key: Key, evaluation: T) -> None:
-        """Add an evaluation, replacing an older one of the same signature."""
+    def put(self, key: Key, evaluation: T) -> bool:
+        """Add an evaluation, replacing an older one of the signature; return whether it is kept."""
         if key in self._main or key in self._ghost:
             self._keep(key, evaluation)
-            return
+            return True
+        self._misses += 1
         self._ghost[key] = None
         if len(self._ghost) > GHOST_KEYS:
             self._ghost.popitem(last=False)
+        if self._misses > MISSES and self._misses % PROBE:
+            return False
         self._probation[key] = evaluation
         _trim(self._probation, PROBATION_BYTES, evaluation.nbytes)
+        return True
 
     def drop(self, key: Key) -> None:
         """Remove the evaluation of a signature."""
@@ -81,6 +91,7 @@ class EvaluationCache(Generic[T]):
         self._probation.pop(key, None)
 
     def _keep(self, key: Key, evaluation: T) -> None:
+        self._misses = 0
         self._main[key] = evaluation
         self._main.move_to_end(key)
         _trim(self._main, MAIN_BYTES, evaluation.nbytes)
@@ -95,10 +106,6 @@ def _trim(entries: OrderedDict[Key, T], limit: int, each: int) -> None:
 
 #: Results cached per plugin and extension point: arrays of one element per node.
 LIMIT: Final = 64
-#: After so many pods of which no result was known, the next ones are not looked up, but for one in
-#: `PROBE`: hashing the fields of pods that are all different may cost more than the plugin does.
-MISSES: Final = 32
-PROBE: Final = 8
 
 
 class _Results:

@@ -196,7 +196,8 @@ class Evaluator:
         fresh = self._passes.fresh(pod, key, self._nominated_pods(lowest))
         self._note(NO_HINT if kept is None else HINT_NOT_USED, fresh)
         if fresh.result.broken is None:
-            self._kept.put(place, fresh)
+            if self._kept.put(place, fresh):
+                fresh.stamps = self._table.journal.stamps[:]
         else:
             self._kept.drop(place)
         return fresh
@@ -270,7 +271,7 @@ class Evaluator:
         found = entry.result
         state = found.state.clone()
         copy = Entry(entry.fixed.copy(), entry.nominated, entry.version)
-        copy.stamps = entry.stamps[:]
+        copy.stamps = self._table.journal.stamps[:]  # the entry is up to date
         copy.first, copy.by_plugins = entry.first.copy(), entry.by_plugins.copy()
         copy.codes = [None if codes is None else codes.copy() for codes in entry.codes]
         copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)

@@ -120,7 +120,6 @@ class Passes:
         else:
             rows = _named(table, found.node_names)
             entry = Entry(self._fixed(rows, rejected=rejected), nominated, version)
-        entry.stamps = table.journal.stamps[:]
         entry.publish(state, found, filters.dry_run, key, table.names, busy.hooks)
         entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score
         entry.scopes, entry.moving, entry.wide = filters.scopes, filters.moving, filters.wide

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate.caches import StaticResultCache
+from policy_sched.framework.evaluate.caches import (
+    MISSES,
+    PROBE,
+    EvaluationCache,
+    StaticResultCache,
+)
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import Rows, Scope, Scores, Signature
 from policy_sched.framework.runtime.pipeline import Hook, freeze, plugin_manager
@@ -120,3 +125,22 @@ def test_pods_that_recur_are_found_again_after_many_that_are_all_different() -> 
         pod = PodInfo.of(make_pod("p", labels={"app": "same"}))
         assert answers.call("score", hook, CycleState(), pod).tolist() == [1]
     assert plugin.asked < 1000 + 20
+
+
+class Sized:
+    """An evaluation of one byte."""
+
+    nbytes = 1
+
+
+def test_most_evaluations_of_pods_that_are_all_different_are_not_kept() -> None:
+    """One in eight is; a signature that comes again is kept, and so are new ones after it."""
+    cache: EvaluationCache[Sized] = EvaluationCache()
+    kept = [cache.put((number,), Sized()) for number in range(MISSES + 4 * PROBE)]
+    assert all(kept[:MISSES])
+    assert kept[MISSES:].count(True) == 4
+    again = (kept.index(False),)
+    assert cache.get(again) is None
+    assert cache.put(again, Sized())
+    assert cache.get(again) is not None
+    assert cache.put(("new",), Sized())
