@@ -333,22 +333,6 @@ class Entry:
             self.result = replace(self.result, scoring=replace(scoring, plugins=plugins))
             self.borrowed = False
 
-    def put_row_scores(self, rows: Sequence[int], fresh: Sequence[tuple[int, ...]]) -> None:
-        """Write the raw scores of ``moving_scores`` of some rows, and the totals of feasible ones.
-
-        Without filters of the whole cluster all rows are feasible.
-        """
-        first, total, wide = self.first, self.total, bool(self.wide)
-        for row, scores in zip(rows, fresh, strict=True):
-            totalled = not wide or first[row] == FEASIBLE
-            for plugin, value in zip(self.moving_scores, scores, strict=True):
-                if plugin.shared:
-                    plugin.raw, plugin.shared = plugin.raw.copy(), False
-                if totalled:
-                    total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight
-                plugin.raw[row] = value
-        self.ranking.changed(rows)
-
     def put_scores(
         self, plugin: PluginScores, rows: NDArray[np.intp], fresh: RawScores
     ) -> RawScores:

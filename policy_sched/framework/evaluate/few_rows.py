@@ -83,7 +83,15 @@ class FewRows:
             return None if entry.wide else self._rescore(entry, pod, moves)
         if entry.wide_pre_score and not passes.pre_score_unchanged(entry, pod):
             return False
-        entry.put_row_scores(feasible, fresh)
+        first, total, wide = entry.first, entry.total, bool(entry.wide)
+        for row, scores in zip(feasible, fresh, strict=True):
+            counts = not wide or first.item(row) == FEASIBLE  # what a wide filter shut has none
+            for plugin, value in zip(entry.moving_scores, scores, strict=True):
+                if plugin.shared:
+                    plugin.raw, plugin.shared = plugin.raw.copy(), False
+                total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight * counts
+                plugin.raw[row] = value
+        entry.ranking.changed(feasible)
         if entry.wide_scores and not self._score_wide(entry, pod, shut):
             return None
         if runner.recorder is not None:

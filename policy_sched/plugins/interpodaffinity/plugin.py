@@ -288,7 +288,9 @@ def _tables(state: TopologyPairCounts) -> Tables:
 
     Keys by which no node is rejected are left out.
     """
-    first = state.alone and not any(bool(t[:-1].any()) for t in state.affinity.values())
+    first = state.alone
+    for totals in state.affinity.values():
+        first = first and not np.logical_or.reduce(totals[:-1])
     tables = []
     for key, domain in state.domains.items():
         # Bytes, which a fraction of the time is enough for: True is 1, the code _EXISTING.
@@ -354,10 +356,10 @@ def preferred_terms(
         return None
     for _, table in tables.values():
         table[-1] = 0  # a node without the label is in no domain
-    if len(tables) > 1 or not DomainScores.pays(domain):
-        return PreferredTerms(tuple(tables.values()))
     known = None if before is None else before.by_domain
-    if known is None or known.domain is not domain:
+    if len(tables) > 1 or known is None or known.domain is not domain:
+        if len(tables) > 1 or not DomainScores.pays(domain):
+            return PreferredTerms(tuple(tables.values()))
         return PreferredTerms((), DomainScores(domain, table))
     by_domain = known.changed(table)
     return before if by_domain is known else PreferredTerms((), by_domain)
@@ -401,7 +403,7 @@ def normalized(scores: Scores) -> Scores:
     """Scale the raw scores of all feasible nodes to 0..100, truncating as Go does."""
     fewest, most = int(np.minimum.reduce(scores)), int(np.maximum.reduce(scores))
     if most == fewest:
-        return np.zeros_like(scores)
+        return np.zeros(scores.size, np.int64)
     share: NDArray[np.float64] = np.subtract(scores, fewest, dtype=np.float64)
     share /= most - fewest
     share *= BEST
