@@ -28,12 +28,12 @@ class DefaultBinder:
     @hookimpl
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:  # noqa: ARG002 - all of the hook's arguments: every pod comes here
         """Send the binding; an immediate rejection is raised, a later one is an error status."""
-        answer = Answer()
-        self._client.bind(pod, node, answer.done)
-        return answer.given or answer
+        pending = PendingBinding()
+        self._client.bind(pod, node, pending.done)
+        return pending.given or pending
 
 
-class Answer(PendingStatus):
+class PendingBinding(PendingStatus):
     """The API server's response to a binding."""
 
     def done(self, error: ClusterError | None) -> None:

@@ -391,7 +391,7 @@ class TestPreempting:
         ("answer", "words"),
         [
             (500, "code 500"),
-            (b"garbage", "cannot read the answer"),
+            (b"garbage", "cannot read the response"),
             ({"NodeNameToMetaVictims": {"zz": {}}}, 'nodeinfo not found for node name "zz"'),
             (
                 {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "u"}]}}},

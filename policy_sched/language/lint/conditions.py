@@ -59,7 +59,7 @@ class Trees:
         """What `expressions` yields."""
         # The policy keeps its trees alive, so that their ids are names of them.
         self._reads: dict[int, frozenset[str]] = {}
-        self._answers: dict[int, AbstractResult] = {}
+        self._results: dict[int, AbstractResult] = {}
 
     def reads(self, tree: ast.Core) -> frozenset[str]:
         """Return what a tree reads, by itself and through variables and functions.
@@ -108,9 +108,9 @@ class Trees:
 
     def analyze(self, tree: ast.Core) -> AbstractResult:
         """Return the compiler's result for a closed tree; nothing if it rejects it."""
-        known = self._answers.get(id(tree))
+        known = self._results.get(id(tree))
         if known is None:
-            known = self._answers[id(tree)] = self._evaluated(tree)
+            known = self._results[id(tree)] = self._evaluated(tree)
         return known
 
     def _evaluated(self, tree: ast.Core) -> AbstractResult:

@@ -68,12 +68,12 @@ class Connection:
         url = f"{self._prefix}/{verb}"
         until = time.monotonic() + self._timeout
         try:
-            status, answer = self._exchange(url.removeprefix(self._root), body, until)
+            status, reply = self._exchange(url.removeprefix(self._root), body, until)
         except (OSError, HTTPException) as error:
             raise PluginError(f'Post "{url}": {self._why(error)}') from error
         if status != HTTPStatus.OK:
             raise PluginError(f"failed {verb} with extender at URL {url}, code {status}")
-        return answer
+        return reply
 
     def close(self) -> None:
         """Close open sockets once they are not in use; the next call opens another."""
@@ -85,7 +85,7 @@ class Connection:
         closed = self._closed
         connected = self._kept() or self._open(until)
         try:
-            status, answer, over = self._call(connected, target, body, until)
+            status, reply, over = self._call(connected, target, body, until)
         except BaseException:
             connected.close()
             raise
@@ -93,7 +93,7 @@ class Connection:
             connected.close()
         else:
             self._idle.append(connected)
-        return status, answer
+        return status, reply
 
     def _kept(self) -> socket.socket | None:
         """Take the socket that was used last and that the server has not closed."""
@@ -125,10 +125,10 @@ class Connection:
         response = HTTPResponse(cast("socket.socket", _Incoming(connected, until)), method="POST")
         try:
             response.begin()
-            answer = _read(response)
+            reply = _read(response)
         finally:
             response.close()
-        return response.status, answer, response.will_close
+        return response.status, reply, response.will_close
 
     def _open(self, until: float) -> socket.socket:
         plain = socket.create_connection((self._host, self._port), timeout=_left(until))
@@ -146,9 +146,7 @@ class Connection:
         """Return the error in the words of Go's HTTP client."""
         match error:
             case TimeoutError():
-                return (
-                    "context deadline exceeded (Client.Timeout exceeded while awaiting the answer)"
-                )
+                return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             case ConnectionRefusedError():
                 return f"dial tcp {self._host}:{self._port}: connect: connection refused"
             case socket.gaierror():

@@ -231,9 +231,9 @@ class HttpExtender:
         """Return the nodes that pass; PluginError if the call fails or names another node."""
         verb = self._settings.filter_verb
         by_name = self._settings.node_cache_capable
-        answer = self._connection.post(verb, *self._arguments(pod, nodes))
+        response = self._connection.post(verb, *self._arguments(pod, nodes))
         passed, error = self._read(
-            verb, lambda body: wire.filter_result(body, by_name=by_name), answer
+            verb, lambda body: wire.filter_result(body, by_name=by_name), response
         )
         if error:
             raise PluginError(error)
@@ -248,8 +248,8 @@ class HttpExtender:
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
         """Return the scores; PluginError if the call fails."""
         verb = self._settings.prioritize_verb
-        answer = self._connection.post(verb, *self._arguments(pod, nodes))
-        return self._read(verb, wire.host_priorities, answer)
+        response = self._connection.post(verb, *self._arguments(pod, nodes))
+        return self._read(verb, wire.host_priorities, response)
 
     def preempt(
         self, pod: PodInfo, victims: Mapping[str, NodeVictims]
@@ -258,14 +258,14 @@ class HttpExtender:
         verb = self._settings.preempt_verb
         names_only = self._settings.node_cache_capable
         arguments = wire.preemption_args(pod, victims, names_only=names_only)
-        answer = self._connection.post(verb, arguments)
-        return self._read(verb, wire.preemption_result, answer)
+        response = self._connection.post(verb, arguments)
+        return self._read(verb, wire.preemption_result, response)
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod through the extender; PluginError if the call fails."""
         verb = self._settings.bind_verb
-        answer = self._connection.post(verb, wire.binding_args(pod, node))
-        error = self._read(verb, wire.binding_error, answer)
+        response = self._connection.post(verb, wire.binding_args(pod, node))
+        error = self._read(verb, wire.binding_error, response)
         if error:
             raise PluginError(error)
 
@@ -287,10 +287,10 @@ class HttpExtender:
             kept = self._node_json[node.metadata.name] = node, wire.node_json(node)
         return kept[1]
 
-    def _read(self, verb: str, read: Callable[[wire.Body], T], answer: wire.Body) -> T:
+    def _read(self, verb: str, read: Callable[[wire.Body], T], response: wire.Body) -> T:
         try:
-            return read(answer)
+            return read(response)
         except (ValueError, RecursionError) as error:
             url = f"{self.name.rstrip('/')}/{verb}"
-            text = f"failed {verb} with extender at URL {url}, cannot read the answer: {error}"
+            text = f"failed {verb} with extender at URL {url}, cannot read the response: {error}"
             raise PluginError(text) from error

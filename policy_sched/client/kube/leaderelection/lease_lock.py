@@ -13,7 +13,6 @@ from policy_sched.client.apimachinery import ApiError, micro_timestamp, parsed
 from policy_sched.client.kube.cache import Change, Reflector
 from policy_sched.client.kube.events import Reference
 from policy_sched.client.kube.leaderelection.state_machine import (
-    Answer,
     Create,
     Election,
     Failed,
@@ -22,6 +21,7 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     LeaseRecord,
     NotThere,
     Request,
+    Response,
 )
 from policy_sched.client.kube.rest import (
     CONFLICT,
@@ -108,7 +108,7 @@ class Lease:
         uid, version = (str(meta.get(field) or "") for field in ("uid", "resourceVersion"))
         return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0], version)
 
-    async def answer(self, request: Request, timeout: float | None = None) -> Answer:
+    async def send(self, request: Request, timeout: float | None = None) -> Response:
         """Send the requests of an attempt. ``timeout``: seconds for each request."""
         try:
             if isinstance(request, Get):
@@ -218,11 +218,11 @@ class Elector:
     async def _sleep(self, seconds: float) -> None:
         await first_of(self._environment.sleep(seconds), self._hint.wait())
 
-    async def _drive(self, attempt: Generator[Request, Answer, bool], timeout: float) -> bool:
+    async def _drive(self, attempt: Generator[Request, Response, bool], timeout: float) -> bool:
         try:
             request = next(attempt)
             while True:
-                request = attempt.send(await self.lease.answer(request, timeout))
+                request = attempt.send(await self.lease.send(request, timeout))
         except StopIteration as end:
             return bool(end.value)
 

@@ -1,7 +1,7 @@
 """Leader election by a lease: client-go's algorithm as a state machine without any I/O.
 
 Theory of operation. An *attempt* is a generator: it yields what is to be sent to the server
-(`Get`, `Create`, `Update`), is sent the answer, and returns whether we hold the lease now. The
+(`Get`, `Create`, `Update`), is sent the response, and returns whether we hold the lease now. The
 caller starts the next attempt at `due`. Another holder keeps a lease as long as its record changes
 within its duration, measured by our own monotonic clock since we saw the last change: wall clocks
 are never compared, so clock jumps do no harm. A leader that has not renewed for `renew_deadline`
@@ -90,12 +90,12 @@ class NotThere:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The server refused (another client was faster) or did not answer."""
+    """The server refused (another client was faster) or did not respond."""
 
 
 Request: TypeAlias = Get | Create | Update
-Answer: TypeAlias = Found | NotThere | Failed
-Attempt: TypeAlias = Generator[Request, Answer, bool]
+Response: TypeAlias = Found | NotThere | Failed
+Attempt: TypeAlias = Generator[Request, Response, bool]
 
 
 class Election:
@@ -200,37 +200,37 @@ class Election:
         """client-go's tryAcquireOrRenew."""
         if self._is_ours() and self._valid() and (yield from self._write(Update(self._ours()))):
             return True
-        answer = yield from self._look()
-        if isinstance(answer, Failed):
+        response = yield from self._look()
+        if isinstance(response, Failed):
             return False
-        if isinstance(answer, NotThere):
+        if isinstance(response, NotThere):
             return (yield from self._write(Create(self._ours(fresh=True))))
-        if self._leading and answer.record.holder not in ("", self.identity):
+        if self._leading and response.record.holder not in ("", self.identity):
             self._leading = False
             return False
-        if answer.record.holder and self._valid() and not self._is_ours():
+        if response.record.holder and self._valid() and not self._is_ours():
             return False
         return (yield from self._write(Update(self._ours())))
 
-    def _look(self) -> Generator[Request, Answer, Answer]:
+    def _look(self) -> Generator[Request, Response, Response]:
         """Read the lease; when it was last seen to change counts for how long it is valid."""
-        answer = yield from self._ask(Get())
-        if isinstance(answer, Found) and answer.record != self._observed:
-            self._observe(answer.record)
-        return answer
+        response = yield from self._ask(Get())
+        if isinstance(response, Found) and response.record != self._observed:
+            self._observe(response.record)
+        return response
 
     def _write(self, request: Create | Update) -> Attempt:
         """Write the lease; return whether that was done, as far as we know."""
-        answer = yield from self._ask(request)
-        if isinstance(answer, Found):
-            self._observe(answer.record)
-        return isinstance(answer, Found)
+        response = yield from self._ask(request)
+        if isinstance(response, Found):
+            self._observe(response.record)
+        return isinstance(response, Found)
 
-    def _ask(self, request: Request) -> Generator[Request, Answer, Answer]:
-        self._failed = True  # until there is an answer: the attempt may be given up
-        answer = yield request
-        self._failed = isinstance(answer, Failed)
-        return answer
+    def _ask(self, request: Request) -> Generator[Request, Response, Response]:
+        self._failed = True  # until there is a response: the attempt may be given up
+        response = yield request
+        self._failed = isinstance(response, Failed)
+        return response
 
     def _runs_out(self, otherwise: int) -> int:
         """Return when another holder's lease runs out, if it has not yet."""

@@ -220,7 +220,7 @@ def test_an_answer_that_is_no_lease_is_a_failure() -> None:
         async with stage(script) as here, here.api(ONCE) as api:
             lease = Lease(api, "kube-system", "x")
             record = record_of({"spec": {"holderIdentity": "a"}})
-            assert isinstance(await lease.answer(Create(record)), Failed)
+            assert isinstance(await lease.send(Create(record)), Failed)
 
     acted(play())
 
@@ -239,8 +239,8 @@ def test_failures_to_acquire_are_reported() -> None:
         told: list[str] = []
         async with stage(script) as here, here.api(ONCE) as api:
             lease = Lease(api, "kube-system", "x", told.append)
-            answers = [type(await lease.answer(Get())).__name__ for _ in range(4)]
-        assert answers == ["Failed", "NotThere", "Failed", "Failed"]
+            responses = [type(await lease.send(Get())).__name__ for _ in range(4)]
+        assert responses == ["Failed", "NotThere", "Failed", "Failed"]
         path = "GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
         assert told == ["403: no 403", f"{path}: Server disconnected"]
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.client.kube.leaderelection.state_machine import (
-    Answer,
     Attempt,
     Create,
     Election,
@@ -21,6 +20,7 @@ from policy_sched.client.kube.leaderelection.state_machine import (
     LeaseRecord,
     NotThere,
     Request,
+    Response,
 )
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.testing import SECOND, FakeClock
@@ -47,7 +47,7 @@ class Candidate:
     election: Election
     seen: int = -1
 
-    def answer(self, request: Request) -> Answer:
+    def respond(self, request: Request) -> Response:
         """Ask the server."""
         server = self.server
         if server.down:
@@ -74,7 +74,7 @@ class Candidate:
         try:
             request = next(attempt)
             while True:
-                request = attempt.send(self.answer(request))
+                request = attempt.send(self.respond(request))
         except StopIteration as end:
             return bool(end.value)
 
