@@ -246,6 +246,15 @@ class DryRun:
         chosen, enough = clean_first(self._violations[candidates] > 0, wanted)
         return candidates[chosen], rows.size if enough else start
 
+    def needed(self, rows: NDArray[np.intp], wanted: int) -> int:
+        """Return where the last block ends without which the candidates cannot be enough.
+
+        They are not before as many rows as are wanted are candidates, or may be.
+        """
+        possible = np.cumsum(self._found[rows] <= CANDIDATE)
+        blocks = int(np.searchsorted(possible, wanted)) // wanted + 1
+        return min(blocks * wanted, rows.size)
+
     def key(self, number: int, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Return a key of the order of nodes for rows that are candidates."""
         search = self._search

@@ -173,7 +173,8 @@ class PreemptionSearch:
                 return found
             if start and not found.size:
                 _look_at_all(run, attempt, rows)
-            run.look(attempt, turned[start : start + wanted])
+            end = max(start + wanted, run.needed(turned, wanted))  # if all break a budget, one more
+            run.look(attempt, turned[start:end])
 
     def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:
         """Return the candidates among the rows, ascending, and why the others are none."""
