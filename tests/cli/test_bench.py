@@ -68,11 +68,13 @@ def test_a_dry_run_is_measured_in_milliseconds(capsys: pytest.CaptureFixture[str
     assert (result["nodes"], result["pods"], result["searches"]) == (20, 200, 5)
     assert result["disruption_budgets"] == 3
     assert 0 < result["median_ms"] <= result["p99_ms"] <= result["max_ms"]
+    assert result["scratch_median_ms"] > 0
     assert result["victims"] == 8
     assert run(["bench", "PreemptionDryRun", "--nodes", "20", "--pods", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("PreemptionDryRun: 20 nodes, 200 pods, 3 disruption budgets")
-    assert lines[1].startswith("  median ")
+    assert lines[1].startswith("  from scratch: median ")
+    assert lines[2].startswith("  after a change of one node's pods: median ")
 
 
 def test_evictions_and_churn_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
