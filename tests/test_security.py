@@ -18,6 +18,7 @@ from policy_sched.cli.main import run
 from policy_sched.client.kube.auth.credentials import Trust, tls_context
 from policy_sched.client.kube.rest import client as api
 from policy_sched.client.kube.rest import decoding as lines
+from policy_sched.client.kube.rest import retry
 from policy_sched.embedded.apiserver.endpoints import negotiation as bodies
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals
@@ -66,7 +67,7 @@ a0: &a0 [x, x, x]
         f"{api.Settings().longest_answer >> 20} MiB an answer",
         f"{lines.LONGEST >> 20} MiB a line of a watch",
         f"{api.ERROR_BYTES >> 20} MiB a refusal",
-        f"({api.QPS:.0f}, {api.BURST})",
+        f"({retry.QPS:.0f}, {retry.BURST})",
         f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
         f"objects of 1.5 MiB and {bodies.VALUES:,} values",
         f"headers of {BOUNDS.header >> 10} KiB, {BOUNDS.connections:,} connections",
