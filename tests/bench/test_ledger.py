@@ -44,7 +44,8 @@ def test_the_ledger_is_a_table_and_data(
     assert line.startswith("| `SchedulingBasic` | 30 | 20 | ")
     assert heading.count("|") == line.count("|")
     assert not empty
-    assert last == "PreemptionDryRun: 5,000 nodes, 50,000 pods, from scratch 2.500 ms, else 1.250 ms"
+    assert last.startswith("PreemptionDryRun: 5,000 nodes, 50,000 pods, from scratch 2.500 ms, ")
+    assert last.endswith(", else 1.250 ms")
 
 
 _DRY_RUN = {"nodes": 5000, "pods": 50_000, "median_ms": 1.25, "scratch_median_ms": 2.5}
