@@ -59,6 +59,22 @@ def test_the_package_runs_as_a_module() -> None:
     assert finished.stdout.strip() == "0.1.0"
 
 
+def test_the_end_of_a_command_does_not_look_for_cycles() -> None:
+    """What is alive at the end is not searched again, and files are closed all the same."""
+    script = (
+        "import gc, sys\n"
+        "from policy_sched.cli.main import main\n"
+        "sys.argv[1:] = ['check', 'policies/spot-nodes/policy.yaml']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n"
+        "    assert not end.code\n    print(gc.get_freeze_count() > len(gc.get_objects()))\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert finished.stdout == "no problems found\nTrue\n"
+    assert not finished.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
