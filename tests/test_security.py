@@ -64,7 +64,7 @@ a0: &a0 [x, x, x]
         f"{codes.MAX_FIELDS:,} parameters, a function {codes.MAX_FUNCTION_PARAMS}",
         f"above {codes.MAX_RULE_COST} units a rule and {codes.MAX_PROFILE_COST:,} a profile",
         f"patterns of at most {codes.MAX_PATTERN_BYTES} bytes",
-        f"{api.Settings().longest_answer >> 20} MiB an answer",
+        f"{api.Settings().longest_response >> 20} MiB an answer",
         f"{lines.LONGEST >> 20} MiB a line of a watch",
         f"{api.ERROR_BYTES >> 20} MiB a refusal",
         f"({retry.QPS:.0f}, {retry.BURST})",

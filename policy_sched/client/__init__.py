@@ -7,15 +7,15 @@ MemoryClient implements it for simulations, kube/ over HTTP. The embedded contro
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.protocol import Client, Done, begun
-from policy_sched.client.request import Answered, ObjectRequest
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.client.volume_controllers import complete_binding, provision
 
 __all__ = [
-    "Answered",
     "Client",
     "Done",
     "MemoryClient",
     "ObjectRequest",
+    "ObjectResponse",
     "begun",
     "complete_binding",
     "provision",

@@ -9,7 +9,7 @@ import msgspec
 
 from policy_sched.client.object_writes import WritableStore, carried_out
 from policy_sched.client.protocol import Done
-from policy_sched.client.request import Answered, ObjectRequest
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.client.volume_controllers import complete_binding, provision
 from policy_sched.errors import ClusterError
 from policy_sched.model import PersistentVolume, PersistentVolumeClaim, Pod, PodGroup, PodInfo
@@ -120,15 +120,15 @@ class MemoryClient:
         if self.objects is not None:
             provision(self.objects, claim)
 
-    def send(self, request: ObjectRequest, done: Answered) -> None:
-        """Carry the request out on ``objects``, and answer at once."""
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+        """Carry the request out on ``objects``, and respond at once."""
         if self.objects is None or request.kind is Pod:
             self.requests.append(request)
             done(None, None)
             return
         try:
-            answer = carried_out(self.objects, request)
+            response = carried_out(self.objects, request)
         except ClusterError as error:
             done(None, error)
             return
-        done(answer, None)
+        done(response, None)

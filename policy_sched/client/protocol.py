@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Protocol, TypeAlias, TypeVar
 
-from policy_sched.client.request import Answered, ObjectRequest
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
 
@@ -84,10 +84,10 @@ class Client(Protocol):
     def update_claim(self, claim: PersistentVolumeClaim) -> None:
         """Write a claim that now names the node for which a volume is to be provisioned."""
 
-    def send(self, request: ObjectRequest, done: Answered) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
         """Send a request about an object.
 
-        ``done`` is called once with the answer: at once, or later by the event loop of the
+        ``done`` is called once with the response: at once, or later by the event loop of the
         cluster. `send` itself does not raise.
         """
 
@@ -105,11 +105,11 @@ def begun(call: Callable[[], T]) -> Future[T]:
 
     def make() -> None:
         try:
-            answer = call()
+            response = call()
         except BaseException as error:  # noqa: BLE001 - raised to the caller that waits
             future.set_exception(error)
         else:
-            future.set_result(answer)
+            future.set_result(response)
 
     Thread(target=make, daemon=True).start()
     return future

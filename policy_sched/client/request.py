@@ -1,4 +1,4 @@
-"""A request about one API object, whose answer is the object: what plugins send by themselves."""
+"""A request about one API object, whose response is the object: what plugins send by themselves."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def _kinds() -> Mapping[type[ApiObject], Kind]:
     return {struct: kind for kind, struct in KINDS.items()}
 
 
-Answered: TypeAlias = Callable[[ApiObject | None, ClusterError | None], None]
+ObjectResponse: TypeAlias = Callable[[ApiObject | None, ClusterError | None], None]
 """Called with the object as it is now (None if it was deleted), or with the error."""

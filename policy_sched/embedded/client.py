@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from policy_sched.client import Answered, Done, ObjectRequest
+from policy_sched.client import Done, ObjectRequest, ObjectResponse
 from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, Stored, resource
 from policy_sched.embedded.admission import not_found, set_condition
 from policy_sched.embedded.cluster import EmbeddedCluster
@@ -183,7 +183,7 @@ class EmbeddedClient:
         key = Key(CLAIM, namespace, meta.name)
         self._patch(key, meta.resource_version, {"metadata": {"annotations": ours}})
 
-    def send(self, request: ObjectRequest, done: Answered) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
         """Carry the request out, and call `done` at once."""
         key = Key(request.api_kind, request.namespace, request.name)
         try:

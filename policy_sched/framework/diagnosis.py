@@ -237,7 +237,7 @@ class Diagnosis:
     narrowed_by: tuple[str, ...] = ()
 
     def rejectors(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the plugins that rejected the pod, and those of them that answered Pending.
+        """Return the plugins that rejected the pod, and those of them that returned Pending.
 
         PreFilter plugins that restricted the nodes are included. Without nodes there are none.
         """

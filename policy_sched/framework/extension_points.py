@@ -1,7 +1,7 @@
 """The extension points of the scheduling framework: which plugins run, how results combine.
 
-The runner (runtime/runner.py) reads this table: it combines answers, leaves out skipped plugins,
-undoes and measures by the row of a point. The evaluator combines Filter and Score, whose answers
+The runner (runtime/runner.py) reads this table: it combines results, leaves out skipped plugins,
+undoes and measures by the row of a point. The evaluator combines Filter and Score, whose results
 are arrays. Names are kube-scheduler's: ``hook`` is the Python spelling of the hook, ``name`` the
 label that metrics, messages and configuration use.
 """
@@ -17,7 +17,7 @@ from policy_sched.framework.status import Code
 
 
 class Combine(Enum):
-    """How the answers of a point's plugins become one answer."""
+    """How the results of a point's plugins become one."""
 
     NARROW = "narrow"
     """Each plugin removes nodes; a node's status is that of the first plugin that removed it.
@@ -31,9 +31,9 @@ class Combine(Enum):
     EVERYONE = "everyone"
     """All plugins run, also after one that failed; none can reject."""
     EXACTLY_ONE = "exactly one"
-    """One plugin answers for the profile."""
+    """One plugin decides for the profile."""
     UNION = "union"
-    """Answers of all plugins are put together, when the profile is built."""
+    """Results of all plugins are put together, when the profile is built."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -43,17 +43,17 @@ class Point(msgspec.Struct, frozen=True):
     name: str
     combine: Combine
     skipped_by: str = ""
-    """The hook whose plugins leave this point out by answering Skip."""
+    """The hook whose plugins leave this point out by returning Skip."""
     undone_by: str = ""
     """The hook that undoes this point when a later one fails."""
     proceeds: frozenset[Code] = frozenset({Code.SUCCESS})
-    """After these answers the next plugin runs; any other answer is the point's."""
+    """After these results the next plugin runs; any other result is the point's."""
     all_skip: Code = Code.SUCCESS
-    """The status where every plugin answers Skip, or there is none."""
+    """The status where every plugin returns Skip, or there is none."""
     pending: bool = False
     """Whether plugins may return PendingStatus; the binding cycle waits for it."""
     raises: bool = True
-    """Whether what a plugin raises ends the attempt; otherwise it is the answer Error."""
+    """Whether what a plugin raises ends the attempt; otherwise it is the result Error."""
     measured: bool = True
     """Whether calls of single plugins are measured; upstream measures some elsewhere."""
     config: str = ""

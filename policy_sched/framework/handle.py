@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Handle:
     """The scheduler as plugins see it.
 
-    ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter answers for.
+    ``cache`` is read-only for plugins; its ``nodes`` are the columns that a filter evaluates.
     ``objects`` are the other API objects, by kind.
     ``now`` returns nanoseconds since the epoch, from whatever clock drives the scheduler.
     ``extenders`` are the services that take part in filtering, scoring, preemption and binding,

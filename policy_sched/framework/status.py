@@ -1,4 +1,4 @@
-"""Status: what a plugin answers, and what follows from it.
+"""Status: what a plugin returns, and what follows from it.
 
 A PreBind or Bind plugin returns a PendingStatus instead if its work takes time: the attempt is
 suspended, other pods are decided, and it resumes when there is a result. The plugin calls
@@ -15,7 +15,7 @@ import msgspec
 
 
 class Code(StrEnum):
-    """The kind of an answer; each member names what happens next. Names are kube-scheduler's."""
+    """The kind of a status; each member names what happens next. Names are kube-scheduler's."""
 
     SUCCESS = "Success"
     """Go on."""
@@ -35,7 +35,7 @@ class Code(StrEnum):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A code, the reasons for people, and the plugin that answered (empty: the framework)."""
+    """A code, the reasons for people, and the plugin that returned it (empty: the framework)."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
@@ -43,12 +43,12 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the answer is Success."""
+        """Whether the status is Success."""
         return self.code is Code.SUCCESS
 
     @property
     def rejected(self) -> bool:
-        """Whether the answer means "not here": Unschedulable, its unresolvable form, or Pending."""
+        """Whether the status means "not here": Unschedulable, its unresolvable form, or Pending."""
         return self.code in _REJECTIONS
 
     def message(self) -> str:
@@ -68,7 +68,7 @@ SKIP: Final = Status(Code.SKIP)
 WAIT: Final = Status(Code.WAIT)
 
 
-#: Go's words for a deadline that has passed; kube-scheduler's plugins answer so.
+#: Go's words for a deadline that has passed; kube-scheduler's plugins say so.
 TOO_LATE: Final = "context deadline exceeded"
 
 
@@ -79,14 +79,14 @@ class Wait(Protocol):
 
     @property
     def deadline(self) -> int | None:
-        """When `answer` has one at the latest, in nanoseconds since 1970; None: whenever."""
+        """When `status_at` has one at the latest, in nanoseconds since 1970; None: whenever."""
 
     @property
     def polled(self) -> bool:
-        """Whether `answer` must be polled because `wake` is not called."""
+        """Whether `status_at` must be polled because `wake` is not called."""
 
-    def answer(self, now: int) -> Status | None:
-        """Return the answer at ``now`` (nanoseconds since 1970), None while there is none."""
+    def status_at(self, now: int) -> Status | None:
+        """Return the status at ``now`` (nanoseconds since 1970), None while there is none."""
 
 
 class PendingStatus(msgspec.Struct, eq=False):
@@ -94,7 +94,7 @@ class PendingStatus(msgspec.Struct, eq=False):
 
     ``poll`` is called whenever an API object has changed and at least once a second; it returns
     the status when the work is done and None before. ``deadline``: nanoseconds since 1970.
-    ``given`` is the answer, once there is one.
+    ``given`` is the status, once there is one.
     """
 
     poll: Callable[[], Status | None] | None = None
@@ -114,8 +114,8 @@ class PendingStatus(msgspec.Struct, eq=False):
             if self.wake is not None:
                 self.wake()
 
-    def answer(self, now: int) -> Status | None:
-        """Return the answer; Error after the deadline, None while there is none."""
+    def status_at(self, now: int) -> Status | None:
+        """Return the status; Error after the deadline, None while there is none."""
         if self.given is None and self.poll is not None:
             self.given = self.poll()
         if self.given is None and self.deadline is not None and now >= self.deadline:

@@ -83,7 +83,7 @@ class PermitRechecker:
                     continue
                 topic.version, alike = version, condition.alike
             for waiting, plugin, again in tuple(topic.pods.values()):
-                if waiting.answered or plugin not in waiting.pending_plugins:
+                if waiting.ended or plugin not in waiting.pending_plugins:
                     continue
                 try:
                     status = again()
@@ -146,7 +146,7 @@ class WaitingPod:
             plugin: now + round(min(timeout, MAX_TIMEOUT) * SECOND)
             for plugin, timeout in waits.items()
         }
-        self._answer: Status | None = None
+        self._status: Status | None = None
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
@@ -154,9 +154,9 @@ class WaitingPod:
         return tuple(sorted(self._deadlines))
 
     @property
-    def answered(self) -> bool:
+    def ended(self) -> bool:
         """Whether the pod was allowed or rejected."""
-        return self._answer is not None
+        return self._status is not None
 
     @property
     def deadline(self) -> int | None:
@@ -177,22 +177,22 @@ class WaitingPod:
         """Send the pod back to be tried anew, as nothing is wrong with it; see `reject`."""
         self._end(Status(Code.ERROR, (f"waiting on permit for pod: {message}",), plugin))
 
-    def _end(self, answer: Status) -> None:
-        if self._answer is None:
-            self._answer = answer
+    def _end(self, status: Status) -> None:
+        if self._status is None:
+            self._status = status
             if self.wake is not None:
                 self.wake()
 
-    def answer(self, now: int) -> Status | None:
+    def status_at(self, now: int) -> Status | None:
         """Return Success, the rejection, the rejection for lateness, or None: still waiting."""
-        if self._answer is None and self._deadlines:
+        if self._status is None and self._deadlines:
             deadline, plugin = min((end, name) for name, end in self._deadlines.items())
             if now >= deadline:
                 waited = seconds_text((deadline - self.started) / SECOND)
                 self.reject(
                     plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}"
                 )
-        return self._answer
+        return self._status
 
 
 class WaitingPods:

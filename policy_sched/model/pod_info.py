@@ -518,7 +518,7 @@ class QueuedPod(msgspec.Struct, eq=False):
     ``backoff_until`` (0: not worked out).
 
     ``rejected_by`` are the plugins that rejected the pod in its last attempt or keep it gated,
-    ``pending`` those of its last attempt that answered Pending, ``gated_by`` the PreEnqueue plugin
+    ``pending`` those of its last attempt that returned Pending, ``gated_by`` the PreEnqueue plugin
     that keeps it out. ``flushed``: it is tried again because it waited for too long; no event
     brought it back. ``newer`` is what the pod was changed to while it was in flight, and
     ``deleted``: it was deleted then: an attempt goes on with the pod that it began with.

@@ -247,7 +247,7 @@ class Observation:
                 continue
             status = runner.call("pre_bind", hook, *args)
             if isinstance(status, PendingStatus):
-                status = status.answer(self._scheduler.handle.now()) or Status(Code.WAIT)
+                status = status.status_at(self._scheduler.handle.now()) or Status(Code.WAIT)
             assert isinstance(status, Status), "the plugin returns a status"
             if not status.ok:
                 if status.code is Code.ERROR:
@@ -273,7 +273,7 @@ class Observation:
         self.outcome = replace(self.outcome, permit=plugin_outcome(status))
         handle.waiting_pods.ask_again()
         for waiting in handle.waiting_pods:
-            if waiting.answered:
+            if waiting.ended:
                 handle.waiting_pods.remove(waiting.pod.uid)
         return status
 

@@ -85,12 +85,12 @@ class Budgets:
 
     def _labelled(self, block: NDArray[np.intp], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which pods have labels at all: one without them is in no budget."""
-        answer = np.zeros(block.shape, np.bool_)
+        labelled = np.zeros(block.shape, np.bool_)
         infos = self._pods.infos
         for place in np.argwhere(chosen).tolist():
             info = infos[block.item(*place)]
-            answer[tuple(place)] = info is not None and bool(info.labels)
-        return answer
+            labelled[tuple(place)] = info is not None and bool(info.labels)
+        return labelled
 
     def _meets(self, requirement: Requirement, block: NDArray[np.intp]) -> NDArray[np.bool_]:
         key = ("label", requirement.key)

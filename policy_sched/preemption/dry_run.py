@@ -35,12 +35,12 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     for place, row in enumerate(victims.rows.tolist()):
         column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
         pods = [pod for pod in column if pod is not None]
-        answer = _OneNode(attempt, row, promised.get(row, ())).spare(pods)
-        if isinstance(answer, Status):
-            statuses[row] = answer
+        found = _OneNode(attempt, row, promised.get(row, ())).spare(pods)
+        if isinstance(found, Status):
+            statuses[row] = found
         else:
             fits[place] = True
-            gone[answer, place] = True
+            gone[found, place] = True
     return DryRunResult(fits, gone, statuses)
 
 

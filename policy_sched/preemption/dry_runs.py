@@ -5,7 +5,7 @@ the failed attempt), for the rules of preemption and in priority. It knows of ea
 is a candidate and with which victims; a row is evaluated when it is requested, and again after its
 pods or nominations changed. Other changes (a node's own fields, disruption budgets) start over.
 Where a filter looks beyond a node, or a plugin does not declare what it reads, the DryRun is made
-for one search only. The answers are the same, and a property test compares.
+for one search only. The results are the same, and a property test compares.
 """
 
 from __future__ import annotations

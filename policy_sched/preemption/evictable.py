@@ -43,7 +43,7 @@ class _Kind:
 class EvictableRows:
     """The rows with possible victims, by what the choice of victims reads of the preemptor.
 
-    Rows that changed are looked at when an answer depends on them: as long as one row is known to
+    Rows that changed are looked at when a result depends on them: as long as one row is known to
     have a possible victim, and did not change, there is one somewhere.
     """
 

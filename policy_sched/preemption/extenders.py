@@ -1,6 +1,6 @@
 """Extenders in preemption: which candidates stay, and which victims are evicted there.
 
-Extenders are called in order, each with the result of the one before. What the last one answers
+Extenders are called in order, each with the result of the one before. What the last one returns
 are the candidates: it may name other victims, even other nodes.
 """
 
@@ -31,8 +31,8 @@ def consulted(
         if not extender.preempts or not extender.interested(pod):
             continue
         try:
-            answer = extender.preempt(pod, victims)
-            victims = _accepted(extender, _resolved(extender, answer, cache))
+            response = extender.preempt(pod, victims)
+            victims = _accepted(extender, _resolved(extender, response, cache))
         except PluginError as error:
             if not extender.ignorable:
                 raise
@@ -55,11 +55,11 @@ def candidates_of(victims: Mapping[str, NodeVictims], cache: Cache) -> Candidate
 
 
 def _resolved(
-    extender: Extender, answer: Mapping[str, NamedVictims], cache: Cache
+    extender: Extender, response: Mapping[str, NamedVictims], cache: Cache
 ) -> dict[str, NodeVictims]:
     """Return the pods that the extender names."""
     found: dict[str, NodeVictims] = {}
-    for name, named in answer.items():
+    for name, named in response.items():
         row = cache.nodes.row_of.get(name)
         if row is None:
             raise PluginError(f'nodeinfo not found for node name "{name}"')

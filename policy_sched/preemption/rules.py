@@ -52,7 +52,7 @@ class PreemptionRules(msgspec.Struct, frozen=True):
     """The choices of one policy. Any of them may raise RuleError.
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict:
-    from the pod and rows of the pod table, any shape (-1 is no pod, the answer for it
+    from the pod and rows of the pod table, any shape (-1 is no pod, the value for it
     does not count), to bools of that shape. ``victim_order``: the most important pod has the
     smallest key; it is the first to be spared; ``order_reads_pod``: it is another one for each
     pod that evicts. ``node_order``: keys of candidates, the deciding one first; a later one is
@@ -78,7 +78,7 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
     def victim_order(pod: PodInfo | None) -> Keys:
         def keys(rows: Rows) -> tuple[NDArray[Any], ...]:
             # Upstream asks the clock for the start of pods that have none, at each comparison, and
-            # the later answer is the later start: of two such equals the later comer is first.
+            # the later value is the later start: of two such equals the later comer is first.
             arrival = pods.arrival[rows]
             last = np.where(started.values[rows] == 0, -arrival, arrival)
             return (*bound.victim_order(pod, rows), last)

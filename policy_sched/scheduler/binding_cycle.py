@@ -2,8 +2,8 @@
 
 Theory of operation. Assume, Reserve and Permit run at once, and so does Bind for a pod that neither
 Permit nor a PreBind plugin holds up. The rest is a generator that yields whatever the pod waits
-for: permission, a PreBind plugin, an answer of the cluster; other pods are decided meanwhile, and
-it is resumed when there may be an answer. Whatever fails after the pod was assumed is undone in
+for: permission, a PreBind plugin, a response of the cluster; other pods are decided meanwhile, and
+it is resumed when there may be a result. Whatever fails after the pod was assumed is undone in
 reverse: Unreserve of every Reserve plugin, then the cache forgets the pod.
 """
 
@@ -104,13 +104,13 @@ def begin_binding(
         found = runner.run("bind", attempt.state, attempt.queued.info, node)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
-    if isinstance(found.answer, PendingStatus):
+    if isinstance(found.returned, PendingStatus):
         return _awaited(found, attempt, node, handle)
     return _bound(found, attempt, node, handle)
 
 
 def _awaited(found: PointResult, attempt: Attempt, node: str, handle: Handle) -> Steps:
-    """Wait for the answer of Bind."""
+    """Wait for the result of Bind."""
     try:
         found = yield from _finished("bind", found, attempt, node, handle)
     except PluginError as error:
@@ -130,7 +130,7 @@ def _binding_cycle(
             if expected or waiting is not None:
                 _nominate(attempt, node, handle)
             if waiting is not None:
-                while (status := waiting.answer(handle.now())) is None:
+                while (status := waiting.status_at(handle.now())) is None:
                     yield waiting
                 runner.waited(status.code, (handle.now() - waiting.started) / 1e9)
                 if status.code is not Code.SUCCESS:
@@ -153,7 +153,7 @@ def _binding_cycle(
         found = PointResult()
         if bound.code is Code.SKIP:
             found = runner.run("bind", attempt.state, pod, node)
-            if isinstance(found.answer, PendingStatus):
+            if isinstance(found.returned, PendingStatus):
                 found = yield from _finished("bind", found, attempt, node, handle)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
@@ -165,9 +165,9 @@ def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle
     work = extending.bind(extenders, pod, node, handle.client)
     if work is None:
         return _SKIP
-    while (answer := work.answer(handle.now())) is None:
+    while (status := work.status_at(handle.now())) is None:
         yield work
-    return answer
+    return status
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:
@@ -208,7 +208,7 @@ def _pre_bind(working: tuple[Hook, ...], attempt: Attempt, node: str, handle: Ha
     """Run the PreBind plugins that have work to do."""
     runner = attempt.profile.runner
     found = runner.run("pre_bind", attempt.state, attempt.queued.info, node, hooks=working)
-    if isinstance(found.answer, PendingStatus):
+    if isinstance(found.returned, PendingStatus):
         found = yield from _finished("pre_bind", found, attempt, node, handle)
     if found.status.code is not Code.SUCCESS:
         return _worded("pre_bind", found.plugin, found.status)
@@ -227,14 +227,14 @@ def _nominate(attempt: Attempt, node: str, handle: Handle) -> None:
 def _finished(
     point: str, found: PointResult, attempt: Attempt, node: str, handle: Handle
 ) -> Generator[Wait, None, PointResult]:
-    """Wait for plugins that answer later, and run the rest of their point."""
+    """Wait for plugins that finish later, and run the rest of their point."""
     pod, runner = attempt.queued.info, attempt.profile.runner
     cancellable = handle.waiting_pods.pre_binding if point == "pre_bind" else {}
-    while isinstance(found.answer, PendingStatus):
-        work = cancellable[pod.uid] = found.answer
-        # Without a function to poll and a deadline there is an answer when one was given.
+    while isinstance(found.returned, PendingStatus):
+        work = cancellable[pod.uid] = found.returned
+        # Without a function to poll and a deadline there is a status when one was given.
         polled = work.poll is not None or work.deadline is not None
-        poll = Hook(found.plugin, work.answer) if polled else None
+        poll = Hook(found.plugin, work.status_at) if polled else None
         try:
             while (
                 status := work.given if poll is None else runner.call(point, poll, handle.now())
@@ -242,13 +242,12 @@ def _finished(
                 yield work
         finally:
             del cancellable[pod.uid]
-        answer = cast("Status", status)
-        found = runner.resume(point, found, answer, attempt.state, pod, node)
+        found = runner.resume(point, found, cast("Status", status), attempt.state, pod, node)
     return found
 
 
 def _worded(point: str, plugin: str, status: Status) -> Status:
-    """Return what a plugin answered under its name, an error in upstream's words."""
+    """Return what a plugin returned under its name, an error in upstream's words."""
     if status.code is not Code.ERROR:
         return status.by(plugin)
     text = f'running {POINTS[point].name} plugin "{plugin}": {status.message()}'
@@ -256,7 +255,7 @@ def _worded(point: str, plugin: str, status: Status) -> Status:
 
 
 def _bound(found: PointResult, attempt: Attempt, node: str, handle: Handle) -> Status:
-    """Return what Bind answered; a pod that is bound no plugin can reject any more."""
+    """Return what Bind returned; a pod that is bound no plugin can reject any more."""
     status = found.status
     if status.code is not Code.SUCCESS:
         skipped = status.code is Code.SKIP

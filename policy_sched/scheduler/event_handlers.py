@@ -143,7 +143,7 @@ def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 
     A pod that is assumed and was never bound is taken back by its attempt, if that ends now; if the
-    cluster has been requested to bind it, its node does not wait for the answer.
+    cluster has been requested to bind it, its node does not wait for the response.
     """
     cache = scheduler.cache
     waited = scheduler.queue.get(pod.uid) is not None

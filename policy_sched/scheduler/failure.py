@@ -53,7 +53,7 @@ def _set_condition(
 
 
 def rejectors(failure: Reject | Preempt | Status) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the plugins that rejected a pod, and those that answered Pending.
+    """Return the plugins that rejected a pod, and those that returned Pending.
 
     Both are empty where an unexpected error, and no plugin, ended the attempt.
     """

@@ -19,7 +19,7 @@ from policy_sched.framework import Wait
 from policy_sched.scheduler.attempt import Attempt, Bind
 from policy_sched.scheduler.binding_cycle import Steps
 
-#: Nanoseconds between two questions for the same answer.
+#: Nanoseconds between two polls for the same result.
 PAUSE: Final = 1_000_000_000
 
 
@@ -54,7 +54,7 @@ class Bindings:
         return iter(tuple(self._bindings.values()))
 
     def set_aside(self, binding: Binding, now: int) -> None:
-        """Keep an attempt until there may be an answer for it."""
+        """Keep an attempt until there may be a result for it."""
         uid, wait = binding.attempt.queued.info.uid, binding.wait
         assert wait is not None, "an attempt is set aside because it waits"
         self._bindings[uid] = binding
@@ -80,7 +80,7 @@ class Bindings:
         return binding
 
     def due(self, now: int) -> list[Binding]:
-        """Take out those for which there may be an answer at `now`."""
+        """Take out those for which there may be a result at `now`."""
         uids, self._ready = self._ready, {}
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
@@ -92,7 +92,7 @@ class Bindings:
             uids |= self._polled
         return [binding for uid in uids if (binding := self.take(uid)) is not None]
 
-    def has_answer(self) -> bool:
+    def has_woken(self) -> bool:
         """Return whether an attempt was woken."""
         return bool(self._ready)
 

@@ -39,7 +39,7 @@ from policy_sched.scheduler.pod_group_algorithm import (
 from policy_sched.scheduler.pod_group_snapshot import AssumedMembers, Held
 
 Rejectors = tuple[frozenset[str], frozenset[str]]
-"""The plugins that rejected a pod, and those that answered Pending."""
+"""The plugins that rejected a pod, and those that returned Pending."""
 NO_PLACEMENT: Final = "no feasible placements found"
 
 

@@ -56,7 +56,7 @@ FITS_LATER: Final = Status(Code.UNSCHEDULABLE, (WAITING,))
 class Member(msgspec.Struct, frozen=True):
     """What was decided about one pod of a group.
 
-    ``permit``: the answer of the Permit plugins, Success or Wait, if the pod got so far.
+    ``permit``: the result of the Permit plugins, Success or Wait, if the pod got so far.
     """
 
     attempt: Attempt

@@ -141,9 +141,9 @@ def _guarded(runner: Runner, plugin: str, hint: Hint | None) -> Hint | None:
     hook = Hook(plugin, hint)
 
     def evaluate(pod: PodInfo, old: object, new: object) -> QueueingHint:
-        answer = runner.call("events_to_register", hook, pod, old, new)
-        if not isinstance(answer, QueueingHint):
-            raise PluginError(f'the hint of plugin "{plugin}" answered {answer!r}')
-        return answer
+        hint = runner.call("events_to_register", hook, pod, old, new)
+        if not isinstance(hint, QueueingHint):
+            raise PluginError(f'the hint of plugin "{plugin}" returned {hint!r}')
+        return hint
 
     return evaluate

@@ -3,7 +3,7 @@
 Theory of operation. The scheduler is synchronous and owns cache, queue, nominator and profiles.
 `schedule_one` pops a pod, decides it and executes the decision until it has to wait. A waiting
 attempt keeps its node assumed (see `Bindings`) and ends in a later `run_due`, which does everything
-that is due: queue flushes, answers for waiting pods, deadlines. Nothing here sleeps or blocks, but
+that is due: queue flushes, results for waiting pods, deadlines. Nothing here sleeps or blocks, but
 for requests to HTTP extenders; `next_wakeup` returns when `run_due` has work, so the same code runs
 under a simulated clock.
 
@@ -238,13 +238,13 @@ class Scheduler:
                     outcomes.append(self._end(binding.attempt, binding.decision, ended))
         return outcomes
 
-    def has_answer(self) -> bool:
+    def has_woken(self) -> bool:
         """Return whether an attempt that waits was woken, for which `run_due` is called then."""
-        return self._bindings.has_answer()
+        return self._bindings.has_woken()
 
     def next_wakeup(self) -> int | None:
         """Return when `run_due` has something to do, in nanoseconds since 1970; None: never."""
-        if self._new_members or self._bindings.has_answer():
+        if self._new_members or self._bindings.has_woken():
             return self.handle.now()
         expiry = self.cache.next_expiry() if self.cache.time_to_live else None
         times = (self.queue.next_flush(), self._bindings.next_time(), expiry)
@@ -260,7 +260,7 @@ class Scheduler:
     def shutdown(self, message: str) -> list[Outcome]:
         """Cancel attempts that wait for Permit or for a PreBind plugin; return them.
 
-        Binding requests that were sent are not cancelled: `run_due` handles their answers.
+        Binding requests that were sent are not cancelled: `run_due` handles their responses.
         """
         status, pods = Status(Code.ERROR, (message,)), self.handle.waiting_pods
         outcomes = []
@@ -408,7 +408,7 @@ class Scheduler:
         """
         pods = self.handle.waiting_pods
         waiting = pods.pods.get(uid)
-        if waiting is not None and not waiting.answered:
+        if waiting is not None and not waiting.ended:
             waiting.reject("", "removed")
             return True
         work = pods.pre_binding.get(uid)

@@ -1,4 +1,4 @@
-"""Decide: one pod, all nodes, one answer; nothing is changed here.
+"""Decide: one pod, all nodes, one decision; nothing is changed here.
 
 The order of functions is a pod's order: evaluate (filter and score), select host, or, when
 nothing fits, run PostFilter and put the diagnosis into kube-scheduler's words.

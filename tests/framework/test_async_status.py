@@ -12,10 +12,10 @@ def test_the_first_answer_counts_and_wakes() -> None:
     woken: list[int] = []
     work = PendingStatus()
     work.wake = lambda: woken.append(1)
-    assert (work.answer(0), work.polled) == (None, False)
+    assert (work.status_at(0), work.polled) == (None, False)
     work.finish(SUCCESS)
     work.finish(NO)
-    assert work.answer(0) is SUCCESS
+    assert work.status_at(0) is SUCCESS
     assert woken == [1]
 
 
@@ -24,12 +24,12 @@ def test_a_polled_status_is_polled_until_there_is_an_answer() -> None:
     answers: list[Status | None] = [None, SUCCESS]
     work = PendingStatus(lambda: answers.pop(0))
     assert work.polled
-    assert [work.answer(0), work.answer(0), work.answer(0)] == [None, SUCCESS, SUCCESS]
+    assert [work.status_at(0), work.status_at(0), work.status_at(0)] == [None, SUCCESS, SUCCESS]
 
 
 def test_a_late_answer_is_an_error() -> None:
     """An answer that is there at the deadline still counts."""
     late = PendingStatus(deadline=10)
-    assert late.answer(9) is None
-    assert late.answer(10) == Status(Code.ERROR, (TOO_LATE,))
-    assert PendingStatus(lambda: SUCCESS, deadline=10).answer(10) is SUCCESS
+    assert late.status_at(9) is None
+    assert late.status_at(10) == Status(Code.ERROR, (TOO_LATE,))
+    assert PendingStatus(lambda: SUCCESS, deadline=10).status_at(10) is SUCCESS

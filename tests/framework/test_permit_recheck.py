@@ -66,7 +66,7 @@ def test_success_allows_all_equal_pods(alike: bool) -> None:
     held = [plugin.hold(name) for name in "abc"]
     plugin.answer = SUCCESS
     plugin.pods.ask_again()
-    assert [waiting.answer(0) for waiting in held] == [SUCCESS] * 3
+    assert [waiting.status_at(0) for waiting in held] == [SUCCESS] * 3
 
 
 def test_a_rejection_rejects_the_waiting_pod() -> None:
@@ -75,7 +75,7 @@ def test_a_rejection_rejects_the_waiting_pod() -> None:
     held = plugin.hold("a")
     plugin.answer = Status(Code.UNSCHEDULABLE, ("too late",))
     plugin.pods.ask_again()
-    assert held.answer(0) == Status(Code.UNSCHEDULABLE, ("too late",), "Plugin")
+    assert held.status_at(0) == Status(Code.UNSCHEDULABLE, ("too late",), "Plugin")
 
 
 def test_a_function_without_a_condition_is_called_every_time() -> None:
@@ -113,6 +113,6 @@ def test_an_exception_rejects_the_waiting_pod() -> None:
     held.again["Plugin"] = PermitCondition(broken, "ring", lambda: plugin.version)
     plugin.pods.add(held)
     plugin.pods.ask_again()
-    answer = held.answer(0)
+    answer = held.status_at(0)
     assert answer is not None
     assert answer.reasons == ('running Permit plugin "Plugin": no idea',)

@@ -23,10 +23,10 @@ def test_goes_on_when_every_plugin_has_allowed_it() -> None:
     """One plugin's word is not enough while another waits."""
     pod = waiting(a=10, b=10)
     pod.allow("a")
-    assert pod.answer(101 * SECOND) is None
+    assert pod.status_at(101 * SECOND) is None
     assert pod.pending_plugins == ("b",)
     pod.allow("b")
-    assert pod.answer(101 * SECOND) is SUCCESS
+    assert pod.status_at(101 * SECOND) is SUCCESS
 
 
 def test_the_first_rejection_counts() -> None:
@@ -35,7 +35,7 @@ def test_the_first_rejection_counts() -> None:
     pod.reject("b", "gang is gone")
     pod.allow("a")
     pod.allow("b")
-    answer = pod.answer(101 * SECOND)
+    answer = pod.status_at(101 * SECOND)
     assert answer is not None
     assert (answer.code, answer.reasons, answer.plugin) == (
         Code.UNSCHEDULABLE,
@@ -47,8 +47,8 @@ def test_the_first_rejection_counts() -> None:
 def test_the_earliest_deadline_rejects_in_upstreams_words() -> None:
     """A late pod names the plugin that waited for the shortest time."""
     pod = waiting(a=90, b=30)
-    assert pod.answer(130 * SECOND - 1) is None
-    answer = pod.answer(130 * SECOND)
+    assert pod.status_at(130 * SECOND - 1) is None
+    answer = pod.status_at(130 * SECOND)
     assert answer is not None
     assert answer.reasons == ("rejected due to timeout after waiting 30s at plugin b",)
 
@@ -56,8 +56,8 @@ def test_the_earliest_deadline_rejects_in_upstreams_words() -> None:
 def test_no_pod_waits_longer_than_fifteen_minutes() -> None:
     """A longer time-out is cut, as upstream does."""
     pod = waiting(a=10 * MAX_TIMEOUT)
-    assert pod.answer(100 * SECOND + 899 * SECOND) is None
-    assert pod.answer(100 * SECOND + 900 * SECOND) is not None
+    assert pod.status_at(100 * SECOND + 899 * SECOND) is None
+    assert pod.status_at(100 * SECOND + 900 * SECOND) is not None
 
 
 def test_pods_are_kept_in_order_until_removed() -> None:

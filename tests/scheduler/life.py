@@ -165,7 +165,7 @@ class Life:
         """Return whether a waiting attempt can be cancelled."""
         pods = self.scheduler.handle.waiting_pods
         waiting = pods.get(uid)
-        return uid in pods.pre_binding or (waiting is not None and not waiting.answered)
+        return uid in pods.pre_binding or (waiting is not None and not waiting.ended)
 
     # Queries.
 

@@ -131,7 +131,7 @@ def test_a_waiting_victim_is_sent_back() -> None:
     waiting = WaitingPod(victim, "n0", {"Gate": 60.0}, 0)
     scheduler.handle.waiting_pods.add(waiting)
     run(scheduler, high())
-    status = waiting.answer(0)
+    status = waiting.status_at(0)
     assert status is not None
     assert status.code is Code.ERROR
     assert status.reasons == ("waiting on permit for pod: preempted",)

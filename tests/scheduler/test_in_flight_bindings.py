@@ -30,10 +30,10 @@ def test_bindings_continue_in_the_order_of_their_answers() -> None:
     works = {name: PendingStatus() for name in "abc"}
     for name, work in works.items():
         bindings.set_aside(binding_of(name, work), 0)
-    assert (bindings.due(0), bindings.has_answer(), bindings.next_time()) == ([], False, None)
+    assert (bindings.due(0), bindings.has_woken(), bindings.next_time()) == ([], False, None)
     works["c"].finish(SUCCESS)
     works["a"].finish(SUCCESS)
-    assert bindings.has_answer()
+    assert bindings.has_woken()
     assert names(bindings.due(0)) == ["c", "a"]
     assert (len(bindings), bindings.due(0)) == (1, [])
 

@@ -2,7 +2,7 @@
 
 Theory of operation. No call waits. Requests about one pod are sent in the order of the calls,
 requests about different pods side by side (`KeyedExecutor`). A binding reports its result to its
-callback; after an unclear answer the pod is read until it is bound or not (`BindConfirmation`).
+callback; after an unclear response the pod is read until it is bound or not (`BindConfirmation`).
 Other failures go to ``failed``: the cluster is as it was, which the scheduler sees through its
 watches. A patch that conflicts is sent again; it contains only the fields that it changes.
 """
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from policy_sched.client import Answered, Done, ObjectRequest, begun
+from policy_sched.client import Done, ObjectRequest, ObjectResponse, begun
 from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, ApiError, timestamp
 from policy_sched.client.kube.events import EventKey, EventWriter, Reference
 from policy_sched.client.kube.rest import (
@@ -167,9 +167,9 @@ def nothing() -> None:
 class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
-    ``leads`` is checked right before each write is sent. ``wake`` is called after a binding was
-    answered. ``reporter`` and ``instance`` sign events; ``by_profile``: those of pods are signed by
-    the profile that decides them, and the instance begins with its name. ``begin`` starts the
+    ``leads`` is checked right before each write is sent. ``wake`` is called after a binding had
+    a response. ``reporter`` and ``instance`` sign events; ``by_profile``: those of pods are signed
+    by the profile that decides them, and the instance begins with its name. ``begin`` starts the
     work of a `KeyedExecutor`.
     """
 
@@ -288,14 +288,14 @@ class KubeClient:
         chosen = claim.metadata.annotations.get(SELECTED_NODE)
         self._patch("update_claim", CLAIM, claim, {SELECTED_NODE: chosen}, {})
 
-    def send(self, request: ObjectRequest, done: Answered) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
         """Send a request about an object; ``done`` is called with the result."""
         key = f"{request.kind.__name__}/{request.namespace}/{request.name}"
         self.lanes.add(key, partial(self._request, request, done))
 
     # Inside.
 
-    async def _request(self, request: ObjectRequest, done: Answered) -> None:
+    async def _request(self, request: ObjectRequest, done: ObjectResponse) -> None:
         namespace, name = request.namespace, request.name
         path = object_path(request.api_kind, namespace, name, request.subresource)
         if request.verb == "create":
@@ -304,7 +304,7 @@ class KubeClient:
         if request.verb == "patch":
             content_type = STRATEGIC_PATCH if request.strategic else MERGE_PATCH
         try:
-            answer = await self._api.request(
+            response = await self._api.request(
                 _METHODS[request.verb],
                 path,
                 request.body or None,
@@ -316,11 +316,11 @@ class KubeClient:
             done(None, error.with_traceback(None))
         else:
             deleted = request.verb == "delete"
-            done(None if deleted else decode_json(answer, request.kind), None)
+            done(None if deleted else decode_json(response, request.kind), None)
         self._wake()
 
     def _begin_binding(self, pod: PodInfo, node: str, done: Done, ended: Ended) -> bool:
-        def answered(failed: ClusterError | None) -> None:
+        def responded(failed: ClusterError | None) -> None:
             if failed is not None:
                 ended(partial(self._bind, pod, node, done, failed))
                 return
@@ -328,7 +328,7 @@ class KubeClient:
             self._wake()
             ended(None)
 
-        return self._settling.begin(pod, node, answered)
+        return self._settling.begin(pod, node, responded)
 
     async def _bind(
         self, pod: PodInfo, node: str, done: Done, failed: ClusterError | None = None
@@ -384,12 +384,13 @@ class KubeClient:
         work: Callable[..., Awaitable[None]],
         ended: Ended,
     ) -> bool:
-        def answered(failed: ClusterError | None) -> None:
+        def responded(failed: ClusterError | None) -> None:
             ended(None if failed is None else partial(work, failed=failed))
 
         method, path, body, content_type = request
         check = self._check_lead
-        return self._api.begin(method, path, body, answered, content_type=content_type, check=check)
+        begin = self._api.begin
+        return begin(method, path, body, responded, content_type=content_type, check=check)
 
     def _patch(
         self,

@@ -42,7 +42,7 @@ READING: Final[tuple[Right, ...]] = tuple(dict.fromkeys(_reading(*READ)))
 
 WRITING: Final[tuple[Right, ...]] = (
     Right("", "pods/binding", "create", why="a pod gets its node"),
-    Right("", "pods", "get", why="a binding without an answer is looked up"),
+    Right("", "pods", "get", why="a binding without a response is looked up"),
     Right("", "pods/status", "patch", why="why a pod waits, and where room is made for it"),
     Right("", "pods", "delete", why="a victim of preemption goes"),
     Right("", "persistentvolumes", "patch", why="a volume is kept for a claim"),

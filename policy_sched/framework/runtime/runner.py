@@ -1,7 +1,7 @@
 """The runner of extension points: calling, combining, timing and attribution, each written once.
 
-Theory of operation. `run` reads the point's row of extension_points.py: after which answers the
-next plugin runs, and how the answers become one `PointResult`. Whatever a plugin raises becomes a
+Theory of operation. `run` reads the point's row of extension_points.py: after which results the
+next plugin runs, and how the results become one `PointResult`. Whatever a plugin raises becomes a
 PluginError with the plugin's and the point's name, in upstream's words.
 
 With a recorder, durations are appended to its lists; the metrics make histograms of them later.
@@ -78,19 +78,19 @@ class MetricsRecorder:
 
 
 class PointResult(msgspec.Struct, frozen=True):
-    """What the plugins of a point answered together.
+    """What the plugins of a point returned together.
 
-    ``answer`` is the answer of the plugin that decided: a Status, a PendingStatus, or the result
+    ``returned`` is the result of the plugin that decided: a Status, a PendingStatus, or the result
     type of the point; None where all plugins were content. ``waits``: by plugin, the results with
     Wait. ``node_names``: the only nodes that PreFilter plugins left (None: all), and
     ``narrowed_by`` the plugins that named nodes. ``errors``: of points that run every plugin.
-    ``started`` and ``left``: of a pending answer, when the point began, and the plugins that
+    ``started`` and ``left``: of a pending result, when the point began, and the plugins that
     `Runner.resume` may run then.
     """
 
     status: Status = SUCCESS
     plugin: str = ""
-    answer: object = None
+    returned: object = None
     skipped: frozenset[str] = frozenset()
     node_names: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
@@ -101,20 +101,20 @@ class PointResult(msgspec.Struct, frozen=True):
 
     @property
     def pending(self) -> bool:
-        """Whether the answer is a PendingStatus."""
-        return isinstance(self.answer, PendingStatus)
+        """Whether the result is a PendingStatus."""
+        return isinstance(self.returned, PendingStatus)
 
     @property
     def made_room(self) -> PostFilterResult | None:
         """The result of PostFilter; None if the profile has no such plugin."""
-        return self.answer if isinstance(self.answer, PostFilterResult) else None
+        return self.returned if isinstance(self.returned, PostFilterResult) else None
 
 
 _LET_IN: Final = (POINTS["pre_enqueue"].name, Code.SUCCESS.value)
 #: Kinds of pods for which is remembered whether they may be gated.
 _MAX_GATED: Final = 1000
 _SUCCESS: Final = PointResult()
-_SKIPPED: Final = PointResult(SKIP, answer=SKIP)
+_SKIPPED: Final = PointResult(SKIP, returned=SKIP)
 _EMPTY: Final = {
     point: ((row.name, row.all_skip.value), _SKIPPED if row.all_skip is Code.SKIP else _SUCCESS)
     for point, row in POINTS.items()
@@ -144,10 +144,10 @@ class Runner:
     # Running points.
 
     def run(self, point: str, *args: object, hooks: tuple[Hook, ...] | None = None) -> PointResult:
-        """Run a point's plugins in order and combine their answers by the point's rule.
+        """Run a point's plugins in order and combine their results by the point's rule.
 
         ``hooks``: the plugins to run, in this order; None: all of the point. Raises PluginError if
-        one breaks, unless the point's rule makes that an answer.
+        one breaks, unless the point's rule makes that a result.
         """
         recorder = self.recorder
         if hooks is None:
@@ -189,7 +189,7 @@ class Runner:
     def resume(
         self, point: str, pending: PointResult, status: Status, *args: object
     ) -> PointResult:
-        """Go on after a plugin whose answer was pending has given it.
+        """Go on after a plugin whose result was pending has given it.
 
         The point's rule decides whether the plugins after it run; ``args`` are those of `run`.
         """
@@ -207,7 +207,7 @@ class Runner:
     def _measured(
         self, row: Point, hooks: tuple[Hook, ...], args: tuple[object, ...], start: float
     ) -> PointResult:
-        """Run plugins and record how long the point took, unless an answer is pending."""
+        """Run plugins and record how long the point took, unless a result is pending."""
         code: Code | None = Code.ERROR
         try:
             found = self._combined(row, hooks, args)
@@ -253,31 +253,31 @@ class Runner:
         may_succeed, may_skip = Code.SUCCESS in proceeds, Code.SKIP in proceeds
         for number, hook in enumerate(hooks, 1):
             try:
-                answer = (
+                returned = (
                     self._timed(point.hook, hook, args) if self.sampling else hook.function(*args)
                 )
             except Exception as error:  # noqa: BLE001 - a plugin is foreign code
                 return self._failed(point, hook, error)
-            if answer is SUCCESS and may_succeed:
+            if returned is SUCCESS and may_succeed:
                 continue
             status: Status | None = (
-                answer if isinstance(answer, Status) else getattr(answer, "status", None)
+                returned if isinstance(returned, Status) else getattr(returned, "status", None)
             )
             if status is None:
                 if point.pending:
-                    return PointResult(plugin=hook.plugin, answer=answer, left=hooks[number:])
+                    return PointResult(plugin=hook.plugin, returned=returned, left=hooks[number:])
                 continue
             if status.code is Code.SKIP and may_skip:
                 skipped.append(hook.plugin)
                 continue
             if status.code not in proceeds:
-                if answer is SUCCESS:
+                if returned is SUCCESS:
                     return PointResult(SUCCESS, hook.plugin, SUCCESS)
-                return (seen or _Collected(self, skipped)).decided(hook.plugin, answer, status)
-            if status.code is not Code.SUCCESS or not isinstance(answer, Status):
+                return (seen or _Collected(self, skipped)).decided(hook.plugin, returned, status)
+            if status.code is not Code.SUCCESS or not isinstance(returned, Status):
                 if seen is None:
                     seen = _Collected(self, skipped)
-                rejection = seen.collect(hook.plugin, answer, status.code)
+                rejection = seen.collect(hook.plugin, returned, status.code)
                 if rejection is not None:
                     return rejection
         if seen is not None:
@@ -315,13 +315,13 @@ class Runner:
         """Call plugins one after the other, as part of a point; PluginError if one raises."""
         recorder, hook = self.recorder, hooks[0]
         start, code = (0.0 if recorder is None else recorder.timer()), Code.ERROR
-        answers = []
+        returned = []
         try:
             for hook in hooks:
                 if self.sampling:
-                    answers.append(self._timed(point, hook, args))
+                    returned.append(self._timed(point, hook, args))
                 else:
-                    answers.append(hook.function(*args))
+                    returned.append(hook.function(*args))
             code = Code.SUCCESS
         except Exception as error:
             failure = self.failure(point, hook, error)
@@ -331,7 +331,7 @@ class Runner:
         finally:
             if recorder is not None:
                 self.ended(point, code, start)
-        return answers
+        return returned
 
     def measure(self, point: str, work: Callable[..., T], *args: object) -> T:
         """Do work of a point and record how long it took."""
@@ -398,13 +398,13 @@ class Runner:
         start = recorder.timer()
         code = Code.ERROR
         try:
-            answer = hook.function(*args)
-            code = _code_of(answer)
+            returned = hook.function(*args)
+            code = _code_of(returned)
         finally:
             took = recorder.timer() - start
             if POINTS[point].measured:
                 recorder.plugins[hook.plugin, POINTS[point].name, code].append(took)
-        return answer
+        return returned
 
 
 def _gates(
@@ -426,7 +426,7 @@ def _gates(
 
 
 class _Collected:
-    """The answers after which the next plugin runs, until they are combined."""
+    """The results after which the next plugin runs, until they are combined."""
 
     __slots__ = ("_names", "_narrowing", "_results", "_runner", "_skipped", "_waits")
 
@@ -438,23 +438,23 @@ class _Collected:
         self._waits: dict[str, PermitResult] = {}
         self._results: list[tuple[str, PostFilterResult]] = []
 
-    def decided(self, plugin: str, answer: object, status: Status) -> PointResult:
-        """Return the result that one plugin's answer is."""
+    def decided(self, plugin: str, returned: object, status: Status) -> PointResult:
+        """Return the result that one plugin's result is."""
         status = status.by(plugin)
-        if isinstance(answer, PostFilterResult):
+        if isinstance(returned, PostFilterResult):
             failed = status.code is Code.ERROR
-            answer = PostFilterResult(status) if failed else replace(answer, status=status)
-        return self._with(status, plugin, answer)
+            returned = PostFilterResult(status) if failed else replace(returned, status=status)
+        return self._with(status, plugin, returned)
 
-    def collect(self, plugin: str, answer: object, code: Code) -> PointResult | None:
-        """Take in an answer; return the result if no node is left."""
-        if isinstance(answer, PostFilterResult):
-            self._results.append((plugin, answer))
-        elif isinstance(answer, PermitResult):
+    def collect(self, plugin: str, returned: object, code: Code) -> PointResult | None:
+        """Take in a result; return the result if no node is left."""
+        if isinstance(returned, PostFilterResult):
+            self._results.append((plugin, returned))
+        elif isinstance(returned, PermitResult):
             if code is Code.WAIT:
-                self._waits[plugin] = self._guarded(plugin, answer)
-        elif isinstance(answer, PreFilterResult) and answer.node_names is not None:
-            names = answer.node_names
+                self._waits[plugin] = self._guarded(plugin, returned)
+        elif isinstance(returned, PreFilterResult) and returned.node_names is not None:
+            names = returned.node_names
             self._narrowing.append(plugin)
             self._names = names if self._names is None else self._names & names
             if not self._names:
@@ -480,13 +480,13 @@ class _Collected:
         self,
         status: Status,
         plugin: str,
-        answer: object,
+        returned: object,
         waits: Mapping[str, PermitResult] | None = None,
     ) -> PointResult:
         return PointResult(
             status,
             plugin,
-            answer,
+            returned,
             frozenset(self._skipped),
             self._names,
             tuple(self._narrowing),
@@ -536,16 +536,16 @@ def _beside(reasons: Sequence[str], status: Status) -> Iterator[str]:
             yield reason
 
 
-def _code_of(answer: object) -> Code:
+def _code_of(returned: object) -> Code:
     """Return the status code of a plugin's result."""
-    if isinstance(answer, Status):
-        return answer.code
-    if isinstance(answer, PreFilterResult | PostFilterResult | PermitResult):
-        return answer.status.code
-    if isinstance(answer, FilterResult):
-        if answer.error is not None:
+    if isinstance(returned, Status):
+        return returned.code
+    if isinstance(returned, PreFilterResult | PostFilterResult | PermitResult):
+        return returned.status.code
+    if isinstance(returned, FilterResult):
+        if returned.error is not None:
             return Code.ERROR
-        codes = answer.codes
+        codes = returned.codes
         rejected = codes is not None and bool(codes.size) and bool(codes.all())
         return Code.UNSCHEDULABLE if rejected else Code.SUCCESS
-    return Code.WAIT if isinstance(answer, PendingStatus) else Code.SUCCESS
+    return Code.WAIT if isinstance(returned, PendingStatus) else Code.SUCCESS

@@ -218,7 +218,7 @@ class Instance(ABC):
             self._abandon()
         self._run_due()
         while True:
-            if scheduler.has_answer():
+            if scheduler.has_woken():
                 self._run_due()
             if self.stopping or not begin or decided >= PODS_PER_STEP or (decided and over()):
                 break

@@ -167,27 +167,27 @@ class Allocator:
         return False
 
     def _run(self, first: Step) -> bool:
-        """Run steps until the first one has its answer."""
-        stack, answer, failure = [first], None, None
+        """Run steps until the first one has its result."""
+        stack, result, failure = [first], None, None
         while stack:
             step = stack[-1]
             try:
                 if failure is not None:
                     error, failure = failure, None
                     after = step.throw(error)
-                elif answer is None:
+                elif result is None:
                     after = next(step)
                 else:
-                    after = step.send(answer)
+                    after = step.send(result)
                 stack.append(after)
-                answer = None
+                result = None
             except StopIteration as stopped:
                 stack.pop()
-                answer = bool(stopped.value)
+                result = bool(stopped.value)
             except _TooMany as error:
                 stack.pop()
-                failure, answer = error, None
-        return failure is None and bool(answer)
+                failure, result = error, None
+        return failure is None and bool(result)
 
     def _claim(self, index: int) -> Step:
         """Allocate a claim and those behind it."""

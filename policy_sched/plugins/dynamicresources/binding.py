@@ -90,7 +90,7 @@ class Binding:
         self._counts = handle.shared(ClaimCounts)
 
     def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
-        """Write everything; the answer comes when all is written and all conditions hold."""
+        """Write everything; the status comes when all is written and all conditions hold."""
         writing = self._write(reservation, pod)
         first = Run(self._handle.client, writing).start()
         if isinstance(first, Status):
@@ -106,7 +106,7 @@ class Binding:
                 if isinstance(after, Status):
                     return after
                 waiting.append(after)
-            return waiting[0].answer(self._handle.now())
+            return waiting[0].status_at(self._handle.now())
 
         return PendingStatus(poll)
 
@@ -198,7 +198,7 @@ class Binding:
                 self._counts.waits[profile, one.driver, result].append(seconds)
 
     def _ready(self, claims: list[ResourceClaim], begun: int) -> tuple[str, Status] | None:
-        """Return the result and the answer, None while conditions are waited for.
+        """Return the result and the status, None while conditions are waited for.
 
         Whether a claim was allocated too long ago is looked at every five seconds.
         """

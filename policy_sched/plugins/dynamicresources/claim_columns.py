@@ -1,10 +1,10 @@
-"""Claims as columns: Filter's answer for claims of one shape on every node.
+"""Claims as columns: Filter's result for claims of one shape on every node.
 
-Theory of operation. An answer holds as long as the generation of its row (`DeviceTable`), so pods
-whose claims are alike share it, whatever else they differ in. Rows whose answer is out of date are
-answered together: where a node has fewer devices for a request than that wants, nothing is found
+Theory of operation. A result holds as long as the generation of its row (`DeviceTable`), so pods
+whose claims are alike share it, whatever else they differ in. Rows whose result is out of date are
+evaluated together: where a node has fewer devices for a request than that wants, nothing is found
 there; where no two requests want one device and neither constraints nor counters matter, enough
-devices are an answer, too. Only the other rows are searched. Of a node that was not searched the
+devices are a result, too. Only the other rows are searched. Of a node that was not searched the
 devices are chosen when a pod goes there.
 """
 
@@ -42,7 +42,7 @@ from policy_sched.plugins.dynamicresources.resource_claims import uid_of
 _MOST_SHAPES: Final = 64
 #: Statuses of rows that have a number; those of errors come behind these, and are used again.
 _MAX_CODES: Final = 30_000
-#: Up to so many rows are answered one by one.
+#: Up to so many rows are evaluated one by one.
 _FEW: Final = 8
 _NEVER: Final = -1
 Alternatives = Sequence[tuple[RequestColumn, int]]
@@ -53,7 +53,7 @@ Numbers = NDArray[np.intp]
 
 @dataclass(slots=True)
 class Statuses:
-    """The statuses of rows by number; a number keeps its meaning while answers with it live.
+    """The statuses of rows by number; a number keeps its meaning while results with it live.
 
     ``epoch`` rises when numbers get other meanings.
     """
@@ -84,7 +84,7 @@ class _Bounds(msgspec.Struct, frozen=True):
 
     ``wanted``: columns with how many of their devices; ``alternatives``: of which one is enough.
     ``failing``: the columns of selectors that fail somewhere. ``simple``: whether enough devices
-    are an answer; ``only`` is the request then, where there is one alone.
+    are a result; ``only`` is the request then, where there is one alone.
     """
 
     columns: tuple[RequestColumn, ...]
@@ -96,7 +96,7 @@ class _Bounds(msgspec.Struct, frozen=True):
 
 
 class _Column:
-    """The answers for one shape: ``codes`` of rows at the generations ``seen``.
+    """The results for one shape: ``codes`` of rows at the generations ``seen``.
 
     ``found``: by row, the generation at which a search found something, and what. ``bounds`` are
     those at the time ``layout``.
@@ -119,7 +119,7 @@ class _Column:
 
 
 class ClaimColumns:
-    """The answers for all shapes of claims."""
+    """The results for all shapes of claims."""
 
     def __init__(self, search: NodeSearch, statuses: Statuses) -> None:
         self._search = search
@@ -175,7 +175,7 @@ class ClaimColumns:
         return column.codes[searched]
 
     def _shape(self, found: Gathered) -> Hashable:
-        """Return what answers depend on besides nodes and devices; None where nothing is kept."""
+        """Return what results depend on besides nodes and devices; None where nothing is kept."""
         rules = self._search.rules
         if rules is None or found.plans_shape is None:
             return found.plans_shape
@@ -197,11 +197,11 @@ class ClaimColumns:
         return column
 
     def _refresh(self, column: _Column, begun: PodSearch, found: Gathered, stale: Numbers) -> None:
-        """Answer rows anew."""
+        """Evaluate rows anew."""
         bounds, stop = self._bounds(column, found), begun.stop()
         if bounds is None or stale.size <= _FEW:
             for row in stale.tolist():
-                if bounds is None or stop() or not self._answer_row(column, bounds, row):
+                if bounds is None or stop() or not self._evaluate_row(column, bounds, row):
                     self._search_row(column, begun, row)
             return
         enough, sure = self._enough(bounds, stale)
@@ -260,7 +260,7 @@ class ClaimColumns:
         return requests
 
     def _enough(self, bounds: _Bounds, rows: Numbers) -> tuple[Flags, Flags]:
-        """Return on which rows there are enough devices, and of which rows that is the answer."""
+        """Return on which rows there are enough devices, and of which rows that is the result."""
         devices = self._devices
         unsure = devices.searched[rows]
         for column in bounds.failing:
@@ -273,8 +273,8 @@ class ClaimColumns:
             enough &= np.logical_or.reduce(fits)
         return enough, ~unsure if bounds.simple else ~unsure & ~enough
 
-    def _answer_row(self, column: _Column, bounds: _Bounds, row: int) -> bool:
-        """Answer one row, if that can be done without a search; return whether it can."""
+    def _evaluate_row(self, column: _Column, bounds: _Bounds, row: int) -> bool:
+        """Evaluate one row, if that can be done without a search; return whether it can."""
         devices = self._devices
         if devices.searched[row]:
             return False
@@ -305,7 +305,7 @@ class ClaimColumns:
         column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         if not self._steady or column.seen[row] != devices.generation[row]:
             bounds = self._bounds(column, found)
-            if bounds is None or not self._answer_row(column, bounds, row):
+            if bounds is None or not self._evaluate_row(column, bounds, row):
                 self._search_row(column, self._search.begin(found), row)
         return not column.codes[row]
 
@@ -398,7 +398,7 @@ _NO_GENERATIONS: Final[NDArray[np.int64]] = np.empty(0, np.int64)
 def _bounds(requests: Sequence[Alternatives], found: Gathered) -> _Bounds:
     """Return the bounds of requests.
 
-    Enough devices are an answer where no two requests want one device, whatever is taken.
+    Enough devices are a result where no two requests want one device, whatever is taken.
     """
     alike: dict[Hashable, list[tuple[RequestColumn, int]]] = {}
     several = []

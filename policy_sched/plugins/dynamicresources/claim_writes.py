@@ -1,7 +1,7 @@
 """What PreBind, Unreserve and PostFilter write into claims, and how a refused write is repeated.
 
 Theory of operation. Writing is a generator: it yields requests, and is sent the object that each
-leaves, or has the refusal thrown into it. The caller may wait for answers or have them at once.
+leaves, or has the refusal thrown into it. The caller may wait for responses or have them at once.
 Patches carry the version that they were made of: a change made in between is a conflict, and the
 object is read again.
 """
@@ -46,7 +46,7 @@ class WriteError(ClusterError):
 
 @dataclass(slots=True)
 class Run:
-    """A writing that is under way; ``status`` is its answer, once there is one."""
+    """A writing that is under way; ``status`` is its result, once there is one."""
 
     client: Client
     writing: Writing[Status]
@@ -54,16 +54,16 @@ class Run:
     status: Status | None = None
 
     def start(self) -> Status | PendingStatus:
-        """Send the first request; return the answer if everything was answered at once."""
+        """Send the first request; return the result if everything had a response at once."""
         self._step(None, None)
         if self.status is not None:
             return self.status
         self.pending = PendingStatus()
         return self.pending
 
-    def _step(self, answer: ApiObject | None, error: ClusterError | None) -> None:
+    def _step(self, response: ApiObject | None, error: ClusterError | None) -> None:
         try:
-            request = self.writing.send(answer) if error is None else self.writing.throw(error)
+            request = self.writing.send(response) if error is None else self.writing.throw(error)
         except StopIteration as stopped:
             self.status = stopped.value
             if self.pending is not None:
@@ -74,7 +74,7 @@ class Run:
 
 def drop(client: Client, request: ObjectRequest, done: Callable[[ApiObject | None], None]) -> None:
     """Send one request and pass over a refusal."""
-    client.send(request, lambda answer, error: done(answer) if error is None else None)
+    client.send(request, lambda response, error: done(response) if error is None else None)
 
 
 def _request(claim: ResourceClaim, body: dict[str, Any], subresource: str = "") -> ObjectRequest:
@@ -217,9 +217,9 @@ def written(
 
 
 def given_back(claim: ResourceClaim, pod: PodInfo) -> Writing[Status]:
-    """Take a claim's devices back, unless another pod uses it by now; return PostFilter's answer.
+    """Take a claim's devices back, unless another pod uses it by now; return PostFilter's result.
 
-    PostFilter does not wait for answers over a network, so a conflict is repeated here.
+    PostFilter does not wait for responses over a network, so a conflict is repeated here.
     """
     try:
         for attempt in range(1, TRIES + 1):

@@ -5,7 +5,7 @@ Theory of operation. A device has a number, which stays its own until the table 
 node table. Changes are noted as they come and taken over by `sync`, so a change costs the devices
 and rows that it concerns: claims change devices, slices and nodes change what rows reach.
 ``generation`` of a row rises whenever anything about its node or the devices that it reaches has
-changed: an answer that was made at a generation holds while the row has it.
+changed: a result that was made at a generation holds while the row has it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Theory of operation. A slice is parsed once, when it is first seen; so is every device in it. What
 a selector returns for a device depends on the device alone and is kept with it: pods and nodes
-share the answer.
+share the result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DeviceView:
     """A device of a slice."""
 
     __slots__ = (
-        "_answers", "_may_fail", "_record", "_values", "blocking", "capacity", "consumed_counters",
+        "_may_fail", "_record", "_results", "_values", "blocking", "capacity", "consumed_counters",
         "device", "id", "number", "shareable", "slice",
     )  # fmt: skip
 
@@ -80,17 +80,17 @@ class DeviceView:
         self._may_fail = tuple(one for one in device.attributes.items() if _may_fail(one[1]))
         """The attributes that may be an error, whichever one a selector reads."""
         self._record: Record | CelError | None = None
-        self._answers: dict[str, bool | str] = {}
+        self._results: dict[str, bool | str] = {}
         self._values: dict[str, Value | None] = {}
 
     def selected(self, expression: str) -> bool:
         """Tell whether a selector takes the device. Raises SelectorError, without the place."""
-        answer = self._answers.get(expression)
-        if answer is None:
-            answer = self._answers[expression] = self._evaluate(expression)
-        if isinstance(answer, str):
-            raise SelectorError(answer)
-        return answer
+        result = self._results.get(expression)
+        if result is None:
+            result = self._results[expression] = self._evaluate(expression)
+        if isinstance(result, str):
+            raise SelectorError(result)
+        return result
 
     def _evaluate(self, expression: str) -> bool | str:
         selector = compile_selector(expression)
@@ -112,7 +112,7 @@ class DeviceView:
         return self._record
 
     def read(self, names: Iterable[tuple[str, str]]) -> Hashable:
-        """Return what a selector's answer depends on that reads these attributes and capacities.
+        """Return what a selector's result depends on that reads these attributes and capacities.
 
         Names are full, each with the field that it is in.
         """

@@ -34,7 +34,7 @@ MOST_SPECS: Final = 10_000
 class Gathered:
     """A pod's claims: the user's, in order, and the special one for its extended resources.
 
-    ``status`` is PreFilter's answer. ``shape`` is equal for pods whose claims are alike and all
+    ``status`` is PreFilter's result. ``shape`` is equal for pods whose claims are alike and all
     to be allocated; None where nothing is known of another pod from this one. ``plans_shape`` is
     equal where the claims that are to be allocated are alike.
     """
@@ -47,7 +47,7 @@ class Gathered:
     shape: Hashable = None
     plans_shape: Hashable = None
     clocked: bool = False
-    """Whether the answer depends on the time, too."""
+    """Whether the result depends on the time, too."""
 
     @property
     def empty(self) -> bool:
@@ -68,7 +68,7 @@ class Gathered:
 
 
 class Gatherer:
-    """Looks up the claims of pods; the last answer is kept as long as nothing changes."""
+    """Looks up the claims of pods; the last result is kept as long as nothing changes."""
 
     def __init__(
         self, objects: ApiObjects, claims: ResourceClaims, extended: ExtendedResources

@@ -103,7 +103,7 @@ class NodeSearch:
 class PodSearch:
     """The search for one pod, on one node after another.
 
-    ``columns`` is False where each device is looked at: the answers are the same.
+    ``columns`` is False where each device is looked at: the results are the same.
     """
 
     def __init__(self, search: NodeSearch, found: Gathered, *, columns: bool = True) -> None:
@@ -114,7 +114,7 @@ class PodSearch:
         self._now = search.handle.now() if found.clocked else 0
         self._columns = columns
 
-    def answer(self, row: int) -> Status:
+    def status(self, row: int) -> Status:
         """Return Filter's status for a node."""
         status, _ = self.allocation(row)
         if status.ok and not all(self.usable(claim, row) for claim in self._found.user):

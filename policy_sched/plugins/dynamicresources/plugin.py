@@ -1,7 +1,7 @@
 """The plugin: which nodes have devices for a pod's claims, and what is written when it goes there.
 
-Theory of operation. Filter answers whether the allocator finds devices on a node; what it finds is
-thrown away. Reserve allocates once more, on the node that was chosen, for the very claims of the
+Theory of operation. Filter finds out whether the allocator finds devices on a node; what it finds
+is thrown away. Reserve allocates once more, on the node that was chosen, for the very claims of the
 pod: so pods whose claims are alike share one evaluation, and only rows on which devices were taken
 or given back are evaluated again. Between Reserve and the write the allocation is in flight.
 """
@@ -157,7 +157,7 @@ class DynamicResources:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Pods whose claims are alike are answered alike; a node's devices are its own."""
+        """Pods whose claims are alike have equal results; a node's devices are its own."""
         return Signature(
             frozenset(),
             self.scope,
@@ -223,7 +223,7 @@ class DynamicResources:
         )
 
     def _passes(self, pod: PodInfo, _cycle: object, row: int) -> bool:
-        """Return Filter's answer for one row."""
+        """Return Filter's result for one row."""
         return self._columns.passes(self._gatherer.of(pod), row)
 
     @hookimpl
@@ -413,9 +413,9 @@ class DynamicResources:
             if special.metadata.name != IN_MEMORY:
                 self._delete(special)
 
-    def _assume(self, answer: ApiObject | None) -> None:
-        if isinstance(answer, ResourceClaim):
-            self._claims.assume(answer)
+    def _assume(self, response: ApiObject | None) -> None:
+        if isinstance(response, ResourceClaim):
+            self._claims.assume(response)
 
     def _delete(self, claim: ResourceClaim) -> None:
         """Delete a claim for extended resources."""
@@ -423,7 +423,7 @@ class DynamicResources:
         current = self._claims.get(claim.metadata.namespace, claim.metadata.name) or claim
         left = tuple(one for one in current.metadata.finalizers if one != FINALIZER)
 
-        def delete(_answer: ApiObject | None) -> None:
+        def delete(_response: ApiObject | None) -> None:
             drop(client, deletion(current), lambda _: self._claims.forget(current))
 
         if left != current.metadata.finalizers:

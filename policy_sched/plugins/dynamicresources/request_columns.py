@@ -78,11 +78,11 @@ class RequestColumn:
         """Fill the columns for devices that are new."""
         table, request, first = self._table, self._request, len(self.offered)
         new = np.arange(first, len(table.views), dtype=np.intp)
-        answers = np.full(new.size, YES, np.int8)
+        results = np.full(new.size, YES, np.int8)
         for _, expression in request.expressions:
-            selected = np.flatnonzero(answers == YES)
-            answers[selected] = selectors[expression].of(table.views, new[selected])
-        selected = answers == YES
+            selected = np.flatnonzero(results == YES)
+            results[selected] = selectors[expression].of(table.views, new[selected])
+        selected = results == YES
         views = table.views[first:]
         tolerated = ~table.blocked[first:]
         for at in np.flatnonzero(selected & table.blocked[first:]).tolist():
@@ -100,7 +100,7 @@ class RequestColumn:
         self.exclusive = self.exclusive and not shared
         self.offered = np.concatenate((self.offered, fits & (tolerated | counting)))
         self.suits = np.concatenate((self.suits, fits & tolerated))
-        self.failing = np.concatenate((self.failing, answers == FAILS))
+        self.failing = np.concatenate((self.failing, results == FAILS))
         self.fails = bool(self.failing.any())
         self.counts = bool((self.offered & table.counting).any())
 

@@ -31,7 +31,7 @@ Classes = Callable[[str], DeviceClass | None]
 
 
 class AllocationError(PolicySchedError):
-    """Allocating failed, and that is no answer: the attempt ends with these words.
+    """Allocating failed, and that is no result: the attempt ends with these words.
 
     ``stopped``: why the search was ended, "" where it failed by itself.
     """

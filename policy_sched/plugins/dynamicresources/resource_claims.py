@@ -255,7 +255,7 @@ class ResourceClaims:
         self._table.refresh_devices()
 
     def _note(self, devices: set[DeviceId]) -> None:
-        """Note in the journal which rows' answers may have changed."""
+        """Note in the journal which rows' results may have changed."""
         self.devices.devices_changed(devices)
         journal, row_of = self._table.journal, self._table.row_of
         rows = set()

@@ -1,7 +1,7 @@
-"""Selectors as columns: what a selector answers for every device.
+"""Selectors as columns: what a selector finds for every device.
 
 Theory of operation. A selector is evaluated once for each device. Mostly it reads the driver and a
-few attributes by constant names; devices that have these in common have one answer, so that 40,000
+few attributes by constant names; devices that have these in common have one result, so that 40,000
 devices of one kind are one evaluation.
 """
 
@@ -28,7 +28,7 @@ Reads = frozenset[tuple[str, str]]
 """Attributes and capacities by full name, each with the field of the device that it is in."""
 _KINDS: Final = ("attributes", "capacity")
 _SIMPLE: Final = ("driver", "allowMultipleAllocations")
-_MOST_ANSWERS: Final = 10_000
+_MOST_RESULTS: Final = 10_000
 
 
 @lru_cache(maxsize=4096)
@@ -80,12 +80,12 @@ def _constant_read(node: ast.Node) -> tuple[str, str] | None:
 
 
 class SelectorColumn:
-    """What one selector answers for each device, by the number of the device."""
+    """What one selector finds for each device, by the number of the device."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._reads = reads_of(expression)
-        self._answers: dict[object, int] = {}
+        self._results: dict[object, int] = {}
         self._values: NDArray[np.int8] = np.empty(0, np.int8)
 
     def of(self, views: Sequence[DeviceView], numbers: NDArray[np.intp]) -> NDArray[np.int8]:
@@ -94,26 +94,26 @@ class SelectorColumn:
         if missing > 0:
             unknown = np.full(missing, _UNKNOWN, np.int8)
             self._values = np.concatenate((self._values, unknown))
-        answers = self._values[numbers]
-        fresh = numbers[answers == _UNKNOWN]
+        results = self._values[numbers]
+        fresh = numbers[results == _UNKNOWN]
         if fresh.size:
-            answer = self._answer_by_reads if self._reads is not None else self._answer
-            self._values[fresh] = [answer(views[number]) for number in fresh.tolist()]
-            answers = self._values[numbers]
-        return answers
+            evaluate = self._evaluate_by_reads if self._reads is not None else self._evaluate
+            self._values[fresh] = [evaluate(views[number]) for number in fresh.tolist()]
+            results = self._values[numbers]
+        return results
 
-    def _answer(self, device: DeviceView) -> int:
+    def _evaluate(self, device: DeviceView) -> int:
         try:
             return YES if device.selected(self._expression) else NO
         except SelectorError:
             return FAILS
 
-    def _answer_by_reads(self, device: DeviceView) -> int:
+    def _evaluate_by_reads(self, device: DeviceView) -> int:
         assert self._reads is not None, "the selector reads constant names"
         key = device.read(self._reads)
-        known = self._answers.get(key)
+        known = self._results.get(key)
         if known is None:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
-            known = self._answers[key] = self._answer(device)
+            if len(self._results) >= _MOST_RESULTS:
+                self._results.clear()
+            known = self._results[key] = self._evaluate(device)
         return known

@@ -217,7 +217,7 @@ def _counted(constraint: SpreadConstraint, namespace: str) -> Constraint:
 Mask: TypeAlias = NDArray[np.bool_]
 
 #: Number of different masks of each kind that are cached.
-KEPT_ANSWERS: Final = 512
+KEPT_RESULTS: Final = 512
 #: Effects that keep a pod off a node.
 _KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
 
@@ -244,7 +244,7 @@ class NodeInclusion:
             mask = self._selected(pod)
             if affinity is not None and affinity.required is not None:
                 mask &= self._terms(affinity.required.node_selector_terms)
-            if len(self._affine) >= KEPT_ANSWERS:
+            if len(self._affine) >= KEPT_RESULTS:
                 self._affine.clear()
             self._affine[key] = mask
         return mask
@@ -254,7 +254,7 @@ class NodeInclusion:
         self._renew()
         tolerations = pod.tolerations
         if tolerations not in self._tolerated:
-            if len(self._tolerated) >= KEPT_ANSWERS:
+            if len(self._tolerated) >= KEPT_RESULTS:
                 self._tolerated.clear()
             self._tolerated[tolerations] = self._borne(tolerations)
         return self._tolerated[tolerations]
@@ -396,7 +396,7 @@ class SpreadCounter:
     def _number(self, keys: tuple[str, ...]) -> int:
         """Return an id for a set of labels, which is a short cache key."""
         if keys is not self._last[0]:
-            if len(self._numbers) >= KEPT_ANSWERS:
+            if len(self._numbers) >= KEPT_RESULTS:
                 self._forget()
             self._last = keys, self._numbers.setdefault(keys, len(self._numbers))
         return self._last[1]
@@ -438,7 +438,7 @@ class SpreadCounter:
             pod.tolerations if spread.honor_taints else None,
         )
         if key not in self._included:
-            if len(self._included) >= KEPT_ANSWERS:
+            if len(self._included) >= KEPT_RESULTS:
                 self._included.clear()
             mask = self.labelled(keys)
             if by_affinity:

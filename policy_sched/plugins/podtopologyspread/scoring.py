@@ -182,16 +182,16 @@ def normalized(scores: Scores) -> Scores:
     if left_out:
         fewest = int(scores[scores != IGNORED].min())
     if most == 0:
-        answer = np.full(scores.shape, BEST, np.int64)
+        normalized = np.full(scores.shape, BEST, np.int64)
     else:
         # Whole numbers below 2**53: the truncated quotient of floats is that of integers.
         share = np.subtract(most + fewest, scores, dtype=np.float64)
         share *= BEST
         share /= most
-        answer = share.astype(np.int64)
+        normalized = share.astype(np.int64)
     if left_out:
-        answer[scores == IGNORED] = 0
-    return answer
+        normalized[scores == IGNORED] = 0
+    return normalized
 
 
 def _credit(constraint: Constraint, totals: NDArray[np.int64], weight: float) -> Floats:

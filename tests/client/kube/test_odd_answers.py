@@ -11,7 +11,7 @@ import pytest
 
 from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.decoding import Decoding
-from policy_sched.client.kube.rest.errors import Unreachable, error_of_answer
+from policy_sched.client.kube.rest.errors import Unreachable, error_of_response
 from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.model.pod import Pod
@@ -110,7 +110,7 @@ def test_a_compressed_response_has_the_limit_of_others() -> None:
         await wire.respond(200, gzip.compress(b" " * 10_000_000), Content_Encoding="gzip")
 
     async def play() -> None:
-        limits = Settings(longest_answer=1_000_000, retry_policy=RetryPolicy(tries=1))
+        limits = Settings(longest_response=1_000_000, retry_policy=RetryPolicy(tries=1))
         async with stage(script) as here, here.api(limits) as api:
             with pytest.raises(Exception, match="longer than 1000000 bytes"):
                 await api.get("/x")
@@ -265,7 +265,7 @@ def test_broken_responses_have_readable_errors() -> None:
     async def broken_off(asked: Asked, wire: Wire) -> None:
         await broken(b"{")(wire)
 
-    acted(play(broken_off, "GET /x: the answer broke off"))
+    acted(play(broken_off, "GET /x: the response broke off"))
     acted(play(_cut, "GET /x: Server disconnected"))
 
 
@@ -362,4 +362,4 @@ def test_an_object_with_an_impossible_value_hides_no_other(odd: bytes) -> None:
 @pytest.mark.parametrize("body", [b'{"message": "\xff"}', b"[" * 5000], ids=["bytes", "depth"])
 def test_an_unreadable_error_response_is_an_error(body: bytes) -> None:
     """Its code counts, as with the page of a proxy."""
-    assert error_of_answer(503, body).code == 503
+    assert error_of_response(503, body).code == 503

@@ -70,7 +70,7 @@ class TestFirstSuccess:
         asked: list[str] = []
         runner = runner_of("bind", {"a": SKIP, "b": SUCCESS, "c": NO}, asked)
         found = runner.run("bind")
-        assert (found.plugin, found.answer) == ("b", SUCCESS)
+        assert (found.plugin, found.returned) == ("b", SUCCESS)
         assert asked == ["a", "b"]
 
     def test_all_skip(self) -> None:

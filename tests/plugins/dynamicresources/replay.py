@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from policy_sched.client import Answered, MemoryClient, ObjectRequest
+from policy_sched.client import MemoryClient, ObjectRequest, ObjectResponse
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.errors import ClusterError
 from policy_sched.framework import (
@@ -58,7 +58,7 @@ class Api(MemoryClient):
         super().__init__(objects=objects)
         self.fail_patch = fail_patch
 
-    def send(self, request: ObjectRequest, done: Answered) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
         """Answer at once."""
         if self.fail_patch and request.kind is Pod:
             done(None, ClusterError("patch error"))
@@ -189,7 +189,7 @@ class Replay:
         answer = self.plugin.pre_bind(self.state, self.pod, self.node)
         while isinstance(answer, PendingStatus):
             self.time += SECOND
-            given = answer.answer(self.time)
+            given = answer.status_at(self.time)
             if given is not None:
                 return given
         return answer

@@ -220,7 +220,7 @@ class Columns(RuleBasedStateMachine):
             assert verdict.codes is not None
             got = verdict.describe(np.array(rows), verdict.codes[rows])
             search = PodSearch(plugin._search, plugin._gatherer.of(pod), columns=False)
-            assert got == [search.answer(row) for row in rows], names
+            assert got == [search.status(row) for row in rows], names
             assert [self._devices(pod, row) for row in rows] == [
                 _devices(search, row) for row in rows
             ], names

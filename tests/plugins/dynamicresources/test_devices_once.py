@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from policy_sched.client import Answered, Done, MemoryClient, ObjectRequest
+from policy_sched.client import Done, MemoryClient, ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, DeviceClass, PodInfo, ResourceClaim, ResourceSlice
 from policy_sched.scheduler import (
@@ -59,7 +59,7 @@ class Unreliable(MemoryClient):
             return
         super().bind(pod, node, done)
 
-    def send(self, request: ObjectRequest, done: Answered) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
         """Carry a request out."""
         if not self.writes_left:
             return

@@ -55,7 +55,7 @@ def pre_bound(
     answer = plugin.pre_bind(state, POD)
     if not isinstance(answer, PendingStatus):
         return answer
-    while (status := answer.answer(world.clock())) is None:
+    while (status := answer.status_at(world.clock())) is None:
         world.clock.advance(1)
         if client is not None:
             client.waits += 1

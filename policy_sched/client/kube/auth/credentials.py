@@ -100,7 +100,7 @@ class Trust:
 class Access:
     """One server and one identity. ``headers`` are sent with every request (impersonation).
 
-    ``compression``: whether answers may come compressed.
+    ``compression``: whether responses may come compressed.
     """
 
     server: str

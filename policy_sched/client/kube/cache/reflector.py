@@ -13,7 +13,7 @@ each bookmark brings a newer one. When a stream ends
 * after a long silence, without a single line or bookmark: everything is listed again, since the
   server may know nothing of our version.
 
-A server that was restored, or that keeps nothing, begins its versions anew, and does not answer
+A server that was restored, or that keeps nothing, begins its versions anew, and does not respond
 watches from versions ahead of its own. So after an outage its current version is read first.
 
 An object that cannot be read is reported as trouble and kept in ``unread`` with the reason until it
@@ -83,7 +83,7 @@ async def list_all(
     """Return everything that a selection selects.
 
     ``known`` returns what stands for an object that was read: itself, or an equal one.
-    Raises what requests raise, and Malformed for an answer that is no list.
+    Raises what requests raise, and Malformed for a response that is no list.
     """
     for begun in range(BEGINNINGS + 1):
         try:
@@ -127,7 +127,7 @@ LASTING: Final = SECOND
 RELISTS: Final = 5 * SECOND
 """A version that is too old leads to a list at once, but not more often than that."""
 _NO_STREAMING_LIST: Final = frozenset({400, 404, 405, 415, 422})
-"""Answers of servers that do not know streaming lists."""
+"""Responses of servers that do not know streaming lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Reflector(Generic[T]):
                 continue
             lasted = self._progress and now() - began >= LASTING
             if not lasted and (self._version or not self._lists_at_once(now())):
-                # A server that answers 410 is not away any more: that has pauses of its own.
+                # A server that responds with 410 is not away any more: that has pauses of its own.
                 lasted = await self._api.pause((relists if self._expired else pauses).next())
             if lasted:
                 pauses.succeeded()
@@ -346,7 +346,7 @@ class Reflector(Generic[T]):
             self._follows(initial)
             async for lines in chunks:
                 self._heard = True
-                self._api.recovery.answered()
+                self._api.recovery.reached()
                 initial = await self._take(lines, initial)
                 self._follows(initial)
 

@@ -1,7 +1,7 @@
 """Store: the known state of a collection, and the changes that events and lists make to it.
 
 Theory of operation. A mirror receives two things: an object that came, changed or went (a line
-of a watch), and all that there is (a list). Both are answered with the changes that lead from what
+of a watch), and all that there is (a list). Both give the changes that lead from what
 was believed to what is: after a list that follows a gap, each object that came, changed or went
 meanwhile is one change, and nothing else is. What holds of the sequence of changes of one name:
 ADDED and DELETED take turns, MODIFIED stands in between, and ``old`` is ``new`` of the change

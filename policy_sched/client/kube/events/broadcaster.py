@@ -290,7 +290,7 @@ class EventWriter:
     def _begin(self, write: Write, added: int, ended: Ended) -> bool:
         """Send a new event without waiting, if that is possible now."""
 
-        def answered(failed: ClusterError | None) -> None:
+        def responded(failed: ClusterError | None) -> None:
             if failed is not None:
                 ended(partial(self._take, write, added, number, failed))
                 return
@@ -299,7 +299,7 @@ class EventWriter:
             ended(None)
 
         path = collection_path(EVENT, write.namespace)
-        if not self._api.begin("POST", path, write.event, answered, aside=True):
+        if not self._api.begin("POST", path, write.event, responded, aside=True):
             return False
         number = self.queue.begun(added)
         return True

@@ -2,8 +2,8 @@
 
 Theory of operation. A request waits for a token of the client's own limit, then for credentials.
 What fails is tried again by the rules of `retries`; a 401 is tried again once, if the credentials
-know of something newer. A stream is one answer that goes on: its lines are given out as they come,
-and the reader decides what to do when it ends. Redirects are not followed: they would carry
+know of something newer. A stream is one response that goes on: its lines are given out as they
+come, and the reader decides what to do when it ends. Redirects are not followed: they would carry
 the credentials elsewhere.
 
 aiohttp reads and watches; requests with a body, which are many and small, have connections of
@@ -26,11 +26,11 @@ from yarl import URL
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.auth import Access, AccessError, Grant
-from policy_sched.client.kube.rest.connections import Answer, Connections
+from policy_sched.client.kube.rest.connections import Connections, Response
 from policy_sched.client.kube.rest.errors import (
     UNAUTHORIZED,
     Malformed,
-    error_of_answer,
+    error_of_response,
     retry_after,
     wait_of,
 )
@@ -63,7 +63,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 USER_AGENT: Final = "policy-sched"
 IDENTITY: Final = {"Accept-Encoding": "identity"}
-"""Says that an answer is to be sent as it is; streams are never compressed (as client-go)."""
+"""Says that a response is to be sent as it is; streams are never compressed (as client-go)."""
 REFUSED: Final = 300
 """The lowest status that is no success; redirects are not followed."""
 ERROR_BYTES: Final = 1 << 20
@@ -78,9 +78,9 @@ QUESTIONS: Final = frozenset(
 
 _PLAIN: Final[Mapping[str, str]] = {}
 HIDDEN: Final = b"(hidden)"
-"""Stands for credentials that an answer repeats."""
-NO_ANSWER: Final = "<error>"
-"""Stands for the status of a request without an answer (client-go's)."""
+"""Stands for credentials that a response repeats."""
+NO_RESPONSE: Final = "<error>"
+"""Stands for the status of a request without a response (client-go's)."""
 
 
 def nothing() -> None:
@@ -149,7 +149,7 @@ class Api:
                 (*headers, *IDENTITY.items()),
                 access.trust.server_name,
                 connect=settings.connect,
-                longest=settings.longest_answer,
+                longest=settings.longest_response,
             )
         return self
 
@@ -160,7 +160,7 @@ class Api:
             await self._session.close()
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """Return what a GET answers. Raises ApiError, Unreachable, AccessError."""
+        """Return the response to a GET. Raises ApiError, Unreachable, AccessError."""
         return await self.request("GET", path, query=query, repeatable=True)
 
     async def request(  # noqa: PLR0913  # a request has these parts; most are keywords
@@ -177,14 +177,14 @@ class Api:
         aside: bool = False,
         failed: ClusterError | None = None,
     ) -> bytes:
-        """Send a request, again if need be, and return the body of the answer.
+        """Send a request, again if need be, and return the body of the response.
 
         ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
         the same as once. ``timeout``: seconds for one try. ``check`` is called right before each
         try, and may raise ClusterError. ``aside``: within limits of its own, so that it neither
         waits for others nor keeps them waiting. ``failed``: the failure of the first try, which
         `begin` has made. Raises ApiError for a refusal, Unreachable without
-        an answer, Malformed for one that is no JSON, AccessError without credentials.
+        a response, Malformed for one that is no JSON, AccessError without credentials.
         """
         data = None if body is None else msgspec.json.encode(body)
         headers = _PLAIN if self.access.compression else IDENTITY
@@ -287,9 +287,9 @@ class Api:
                 return False
             taken = True
             began = self.environment.clocks.monotonic()
-            answered = partial(self._answered, sending, grant, limits.room, began, done)
+            responded = partial(self._responded, sending, grant, limits.room, began, done)
             context = self._tls.of(grant.certificate) if self._secure else None
-            sent = connections.begin(sending, grant, context, self.settings.timeout, answered)
+            sent = connections.begin(sending, grant, context, self.settings.timeout, responded)
         except ClusterError:
             sent = False  # `request` raises it
         if not sent:
@@ -300,39 +300,39 @@ class Api:
             self.traffic.throttled(sending.method, self._authority, 0.0)
         return True
 
-    def _answered(  # what was begun has these parts
+    def _responded(  # what was begun has these parts
         self,
         sending: OutgoingRequest,
         grant: Grant,
         room: Room,
         began: int,
         done: Callable[[ClusterError | None], None],
-        answer: Answer | Exception,
+        response: Response | Exception,
     ) -> None:
-        """Take the answer to what was begun."""
+        """Take the response to what was begun."""
         room.leave()
         if self.observe is not None:
-            code = NO_ANSWER if isinstance(answer, Exception) else str(answer.status)
+            code = NO_RESPONSE if isinstance(response, Exception) else str(response.status)
             took = (self.environment.clocks.monotonic() - began) / SECOND
             self.observe(code, sending.method, self._authority, took)
-        if isinstance(answer, Exception):
-            done(translation(sending, answer))
+        if isinstance(response, Exception):
+            done(translation(sending, response))
             return
         try:
-            self._accept(sending, grant, answer)
+            self._accept(sending, grant, response)
         except ClusterError as error:
             done(error.with_traceback(None))
         else:
             done(None)
 
-    def _accept(self, sending: OutgoingRequest, grant: Grant, answer: Answer) -> None:
-        """Raise what an answer means, unless it is a success."""
-        if answer.status == UNAUTHORIZED and self.access.credentials.refused(grant):
+    def _accept(self, sending: OutgoingRequest, grant: Grant, response: Response) -> None:
+        """Raise what a response means, unless it is a success."""
+        if response.status == UNAUTHORIZED and self.access.credentials.refused(grant):
             raise NewerCredentials(f"{sending}: the credentials were refused")
-        self._checked(sending, grant, answer)
-        if answer.body is None:
+        self._checked(sending, grant, response)
+        if response.body is None:
             raise self._too_long(sending)
-        self.succeeded(sending, answer.body)
+        self.succeeded(sending, response.body)
 
     def _pauses(self) -> BackoffState:
         environment = self.environment
@@ -373,7 +373,7 @@ class Api:
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
         sending = OutgoingRequest("GET", path, query, None, JSON, IDENTITY)
-        async with self._answer(sending, timeout) as response:
+        async with self._response_to(sending, timeout) as response:
             check_content(sending, response.headers.get("Content-Type", JSON))
             async with aclosing(lines_of(response)) as lines:
                 yield lines
@@ -418,65 +418,65 @@ class Api:
         return body
 
     def _too_long(self, sending: OutgoingRequest) -> Malformed:
-        limit = self.settings.longest_answer
-        return Malformed(f"{sending}: the answer is longer than {limit} bytes")
+        limit = self.settings.longest_response
+        return Malformed(f"{sending}: the response is longer than {limit} bytes")
 
     def succeeded(self, sending: OutgoingRequest, body: bytes) -> None:
-        """Note that a request was answered."""
-        self.recovery.answered()
+        """Note that a request had a response."""
+        self.recovery.reached()
         if self.traffic is not None:
             sent = None if sending.data is None else len(sending.data)
             self.traffic.sized(sending.method, self._authority, sent, len(body))
 
     async def _read(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
-        """Return the body of an answer that may be long; None if it is too long."""
+        """Return the body of a response that may be long; None if it is too long."""
         response = await self._opened(sending, _whole(seconds, self.settings.connect))
         try:
             check_content(sending, response.headers.get("Content-Type", JSON))
-            return await read_within(response, self.settings.longest_answer)
+            return await read_within(response, self.settings.longest_response)
         finally:
             _let_go(response)
 
     async def _write(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
-        """Send a request that has a body, once, or twice after a 401; return that of its answer."""
+        """Send a request that has a body, once, or twice after a 401; return what comes back."""
         credentials = self.access.credentials
         grant = await credentials.grant()
-        answer = await self._exchange(sending, grant, seconds)
-        if answer.status == UNAUTHORIZED and credentials.refused(grant):
+        response = await self._exchange(sending, grant, seconds)
+        if response.status == UNAUTHORIZED and credentials.refused(grant):
             grant = await credentials.grant()
-            answer = await self._exchange(sending, grant, seconds)
-        self._checked(sending, grant, answer)
-        return answer.body
+            response = await self._exchange(sending, grant, seconds)
+        self._checked(sending, grant, response)
+        return response.body
 
-    def _checked(self, sending: OutgoingRequest, grant: Grant, answer: Answer) -> None:
-        """Raise the refusal that an answer is, or that it is no JSON."""
-        if answer.status >= REFUSED:
-            raise self._refusal(answer, grant)
-        check_content(sending, answer.content_type or JSON)
+    def _checked(self, sending: OutgoingRequest, grant: Grant, response: Response) -> None:
+        """Raise the refusal that a response is, or that it is no JSON."""
+        if response.status >= REFUSED:
+            raise self._refusal(response, grant)
+        check_content(sending, response.content_type or JSON)
 
-    async def _exchange(self, sending: OutgoingRequest, grant: Grant, seconds: float) -> Answer:
+    async def _exchange(self, sending: OutgoingRequest, grant: Grant, seconds: float) -> Response:
         assert self._connections is not None
         if self.settings.read_only and not _reads(sending):
             raise WriteRefused(f"{sending}: this client only reads")
         context = self._tls.of(grant.certificate) if self._secure else None
-        now, code = self.environment.clocks.monotonic, NO_ANSWER
+        now, code = self.environment.clocks.monotonic, NO_RESPONSE
         began = now()
         try:
-            answer = await self._connections.exchange(sending, grant, context, seconds)
-            code = str(answer.status)
+            response = await self._connections.exchange(sending, grant, context, seconds)
+            code = str(response.status)
         except AccessError:
             self._tls.doubted()
             raise
         finally:
             if self.observe is not None:
                 self.observe(code, sending.method, self._authority, (now() - began) / SECOND)
-        return answer
+        return response
 
     @asynccontextmanager
-    async def _answer(
+    async def _response_to(
         self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; yield an answer that is no refusal."""
+        """Send a request; yield a response that is no refusal."""
         with translated(sending):
             response = await self._opened(sending, timeout)
             try:
@@ -487,7 +487,7 @@ class Api:
     async def _opened(
         self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        """Send a request once, or twice after a 401; return an answer that is no refusal."""
+        """Send a request once, or twice after a 401; return a response that is no refusal."""
         credentials = self.access.credentials
         grant = await credentials.grant()
         response = await self._send(sending, grant, timeout)
@@ -504,7 +504,7 @@ class Api:
         finally:
             _let_go(response)
         retry = response.headers.get("Retry-After")
-        raise self._refusal(Answer(response.status, "", retry, body), grant)
+        raise self._refusal(Response(response.status, "", retry, body), grant)
 
     async def _send(
         self, sending: OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
@@ -521,7 +521,7 @@ class Api:
         url = self._server.with_path(self._prefix + sending.path, encoded=True)
         if sending.query:
             url = url.with_query(dict(sending.query))
-        now, code = self.environment.clocks.monotonic, NO_ANSWER
+        now, code = self.environment.clocks.monotonic, NO_RESPONSE
         began = now()
         try:
             response = await self._session.request(
@@ -544,14 +544,14 @@ class Api:
                 self.observe(code, sending.method, self._authority, (now() - began) / SECOND)
         return response
 
-    def _refusal(self, answer: Answer, grant: Grant) -> ApiError:
-        body = (answer.body or b"")[:ERROR_BYTES]
+    def _refusal(self, response: Response, grant: Grant) -> ApiError:
+        body = (response.body or b"")[:ERROR_BYTES]
         credential = grant.authorization.partition(" ")[2].encode()
-        if credential:  # a proxy may answer with the request that it got
+        if credential:  # a proxy may respond with the request that it got
             body = body.replace(credential, HIDDEN)
-        error = error_of_answer(answer.status, body)
+        error = error_of_response(response.status, body)
         now = EPOCH + timedelta(microseconds=self.environment.clocks.wall() // 1000)
-        seconds = retry_after(answer.retry_after, now.astimezone(UTC))
+        seconds = retry_after(response.retry_after, now.astimezone(UTC))
         if seconds is not None:
             error.details = {**error.details, "retryAfterSeconds": seconds}
         return error
@@ -565,12 +565,12 @@ def _reads(sending: OutgoingRequest) -> bool:
 
 @lru_cache(maxsize=64)
 def _whole(seconds: float, connect: float) -> aiohttp.ClientTimeout:
-    """Return the time that a whole answer may take."""
+    """Return the time that a whole response may take."""
     return aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
 
 
 def _let_go(response: aiohttp.ClientResponse) -> None:
-    """Use the connection again if the answer was read to its end."""
+    """Use the connection again if the response was read to its end."""
     if response.content.at_eof():
         response.release()
     else:

@@ -1,11 +1,11 @@
-"""Connections of requests that write: one request at a time on each, one answer as a whole.
+"""Connections of requests that write: one request at a time on each, one response as a whole.
 
 Theory of operation. A scheduler sends two small requests for each pod, and a general HTTP client
 spends more processor time on each than the decision takes. Here a request is one write, and its
-answer is parsed by httptools. An unused connection is kept for a while, and used again by the next
-request if it has the same TLS settings; the one that was used last is used first. What goes wrong
-is raised as aiohttp raises it. A request that the server may have received is not repeated, except
-for an idempotent one on a connection that was kept and that the server has closed meanwhile.
+response is parsed by httptools. An unused connection is kept for a while, and used again by the
+next request if it has the same TLS settings; the one that was used last is used first. What goes
+wrong is raised as aiohttp raises it. A request that the server may have received is not repeated,
+except for an idempotent one on a connection that was kept and that the server has closed meanwhile.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _LENGTHS: Final = frozenset(map(len, (*FRAMING, b"content-type", b"retry-after")
 """Lengths of the names of headers that are read."""
 
 
-class Answer(msgspec.Struct):
-    """An answer; ``body`` is None if it is longer than allowed."""
+class Response(msgspec.Struct):
+    """A response; ``body`` is None if it is longer than allowed."""
 
     status: int = 0
     content_type: str = ""
@@ -55,8 +55,8 @@ class Answer(msgspec.Struct):
     body: bytes | None = b""
 
 
-Done = Callable[[Answer | Exception], None]
-"""Told of the answer, or of the reason that there is none."""
+Done = Callable[[Response | Exception], None]
+"""Told of the response, or of the reason that there is none."""
 
 
 class _Connection(asyncio.Protocol):
@@ -81,7 +81,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._done: Done | None = None
-        self._answer = Answer()
+        self._response = Response()
         self._complete = False
         self._pieces: list[bytes] = []
         self._length = 0
@@ -92,7 +92,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self._done = done
         self.until = until
-        self._answer = Answer()
+        self._response = Response()
         self.begun = self.reusable = self._complete = False
         self._transport.write(request)
 
@@ -133,18 +133,18 @@ class _Connection(asyncio.Protocol):
             self._end(aiohttp.ClientPayloadError(str(error)))
             return
         if self._complete:
-            self._end(self._answer)
+            self._end(self._response)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the answer that has no other end, or report that the rest does not come."""
+        """End the response that has no other end, or report that the rest does not come."""
         self.closed = True
         if self._done is None:
             return
-        answered = self._answer.status != 0
-        if answered and not self._framed and error is None:
+        responded = self._response.status != 0
+        if responded and not self._framed and error is None:
             self._join()
-            self._end(self._answer)
-        elif answered:
+            self._end(self._response)
+        elif responded:
             self._end(aiohttp.ClientPayloadError("the connection was closed"))
         elif isinstance(error, OSError):
             self._end(aiohttp.ClientOSError(error.errno, error.strerror))
@@ -154,11 +154,11 @@ class _Connection(asyncio.Protocol):
     # httptools' callbacks.
 
     def on_message_begin(self) -> None:
-        """An answer begins; there is one for each request."""
+        """A response begins; there is one for each request."""
         if self._complete:
             self.close()
             return
-        self._answer = Answer()
+        self._response = Response()
         self._pieces = []
         self._length = 0
         self._framed = False
@@ -171,29 +171,29 @@ class _Connection(asyncio.Protocol):
         if name in FRAMING:
             self._framed = True
         elif name == b"content-type":
-            self._answer.content_type = value.decode("latin-1")
+            self._response.content_type = value.decode("latin-1")
         elif name == b"retry-after":
-            self._answer.retry_after = value.decode("latin-1")
+            self._response.retry_after = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Note the status, and whether another request may follow."""
         if not self._complete:
-            self._answer.status = self._parser.get_status_code()
+            self._response.status = self._parser.get_status_code()
             self.reusable = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of the body; too long a body ends the answer."""
+        """Keep a piece of the body; too long a body ends the response."""
         self._length += len(body)
         if self._length <= self._longest:
             self._pieces.append(body)
         elif not self._complete:
-            self._answer.body = None
+            self._response.body = None
             self._complete = True
             self.close()
 
     def on_message_complete(self) -> None:
-        """An answer is complete, unless it is an interim one."""
-        if self._answer.status >= 200 and not self._complete:
+        """A response is complete, unless it is an interim one."""
+        if self._response.status >= 200 and not self._complete:
             self._complete = True
             self._join()
 
@@ -201,13 +201,13 @@ class _Connection(asyncio.Protocol):
 
     def _join(self) -> None:
         pieces = self._pieces
-        self._answer.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._response.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _end(self, answer: Answer | Exception) -> None:
+    def _end(self, response: Response | Exception) -> None:
         done, self._done = self._done, None
         self._freed(self)
         if done is not None:
-            done(answer)
+            done(response)
 
 
 class Connections:
@@ -251,8 +251,8 @@ class Connections:
         grant: Grant,
         context: ssl.SSLContext | None,
         seconds: float,
-    ) -> Answer:
-        """Send a request and return the answer.
+    ) -> Response:
+        """Send a request and return the response.
 
         Raises Unreachable and AccessError if there is no connection, and what aiohttp raises.
         """
@@ -261,7 +261,7 @@ class Connections:
         kept = self._take(context)
         if kept is not None:
             try:
-                return await self._answered(kept, request, until)
+                return await self._responded(kept, request, until)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 if sending.method not in IDEMPOTENT or kept.begun:
                     raise
@@ -270,7 +270,7 @@ class Connections:
             fresh = await self._connect(sending, context, until)
         finally:
             self._connecting -= 1
-        return await self._answered(fresh, request, until)
+        return await self._responded(fresh, request, until)
 
     def begin(
         self,
@@ -394,8 +394,8 @@ class Connections:
                 connection.close()
         return None
 
-    async def _answered(self, connection: _Connection, request: bytes, until: float) -> Answer:
-        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def _responded(self, connection: _Connection, request: bytes, until: float) -> Response:
+        waiting: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._send(connection, request, until, partial(_settle, waiting))
         try:
             return await waiting
@@ -424,7 +424,7 @@ class Connections:
             self._expiry = loop.call_at(first, self._expire)
 
     def _give_back(self, connection: _Connection) -> None:
-        """Keep a connection for the next request, if its answer is complete."""
+        """Keep a connection for the next request, if its response is complete."""
         self._busy.discard(connection)
         if connection.closed or not connection.reusable:
             connection.close()
@@ -458,11 +458,11 @@ def _family(host: str) -> socket.AddressFamily | None:
     return socket.AF_INET if version == 4 else socket.AF_INET6  # IPv4
 
 
-def _settle(waiting: asyncio.Future[Answer], answer: Answer | Exception) -> None:
+def _settle(waiting: asyncio.Future[Response], response: Response | Exception) -> None:
     """End an exchange that is awaited."""
     if waiting.done():
         return
-    if isinstance(answer, Exception):
-        waiting.set_exception(answer)
+    if isinstance(response, Exception):
+        waiting.set_exception(response)
     else:
-        waiting.set_result(answer)
+        waiting.set_result(response)

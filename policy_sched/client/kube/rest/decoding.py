@@ -149,7 +149,7 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
 
 
 class Decoding(Generic[T]):
-    """Decodes a server's answers about one kind."""
+    """Decodes a server's responses about one kind."""
 
     def __init__(self, kind: Kind, struct: type[T]) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""Paths of objects in the API, and the answers of an API server that refuse a request."""
+"""Paths of objects in the API, and the responses of an API server that refuse a request."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NOT_FOUND: Final = 404
 UNAUTHORIZED: Final = 401
 TOO_MANY: Final = 429
 LONGEST_TEXT: Final = 1024
-"""Characters of an answer that is no Status which a message repeats (client-go: 2048 bytes)."""
+"""Characters of a response that is no Status which a message repeats (client-go: 2048 bytes)."""
 LONGEST_WAIT: Final = 300.0
 """Seconds of Retry-After that are believed."""
 
@@ -91,11 +91,11 @@ _REASONS: Final[Mapping[int, str]] = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-"""Reasons of answers that say none (apimachinery, NewGenericServerResponse)."""
+"""Reasons of responses that say none (apimachinery, NewGenericServerResponse)."""
 
 
 class Unreachable(ClusterError):  # noqa: N818 - what is wrong is the connection
-    """No answer: the server was not reached, was too slow or broke off.
+    """No response: the server was not reached, was too slow or broke off.
 
     ``sent``: whether the request may have arrived, so that it may have been carried out.
     """
@@ -105,7 +105,7 @@ class Unreachable(ClusterError):  # noqa: N818 - what is wrong is the connection
         self.sent = sent
 
 
-class Malformed(ClusterError):  # noqa: N818 - what is wrong is the answer
+class Malformed(ClusterError):  # noqa: N818 - what is wrong is the response
     """An unreadable response: it is not JSON, or has another form than expected."""
 
 
@@ -127,8 +127,8 @@ def error_of_status(status: Status) -> ApiError:
     return ApiError(code, reason, status.message or reason or str(code), status.details)
 
 
-def error_of_answer(code: int, body: bytes) -> ApiError:
-    """Return the refusal that an answer is; its body is a Status, unless a proxy wrote it."""
+def error_of_response(code: int, body: bytes) -> ApiError:
+    """Return the refusal that a response is; its body is a Status, unless a proxy wrote it."""
     try:
         status = fit_partly(msgspec.json.decode(body), Status)
     except (ValueError, RecursionError):
@@ -138,7 +138,7 @@ def error_of_answer(code: int, body: bytes) -> ApiError:
         return error_of_status(status)
     text = " ".join(body[: 4 * LONGEST_TEXT].decode(errors="replace").split())[:LONGEST_TEXT]
     phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "no reason"
-    message = f"the server answered {code} ({phrase})" + (f": {text}" if text else "")
+    message = f"the server responded with {code} ({phrase})" + (f": {text}" if text else "")
     return ApiError(code, _REASONS.get(code, ""), message)
 
 
@@ -175,7 +175,7 @@ def wait_of(error: ClusterError) -> float | None:
 def is_another(error: ApiError) -> bool:
     """Return whether a change was refused because the object of that name has another UID.
 
-    A deletion and a binding answer with a conflict that names the precondition; a patch that
+    A deletion and a binding respond with a conflict that names the precondition; a patch that
     carries the UID is invalid, since the UID of an object cannot be changed.
     """
     if error.code == CONFLICT:

@@ -5,11 +5,11 @@ The client's own limit of its requests: a bucket of tokens, as client-go's flow 
 The bucket holds ``burst`` tokens and gains ``qps`` a second. A request that takes a token
 ahead of time gets the duration to wait for it; later requests wait behind it.
 
-Ends the backoff of waiting requests as soon as the server answers again.
+Ends the backoff of waiting requests as soon as the server responds again.
 
 Theory of operation. Requests that fail back off longer each time, to spare a server in trouble;
 after an outage the last ones would come back long after the server did. All requests to one
-server share this: when one is answered after a while without any answer, the pauses of the others
+server share this: when one has a response after a while without any, the pauses of the others
 end. While some requests fail and others do not, pauses last as long as they should.
 """
 
@@ -115,7 +115,7 @@ class Room:
 
 
 PASSING: Final = frozenset({500, 502, 503, 504})
-"""Answers that another try may change."""
+"""Responses that another try may change."""
 REQUEST_BACKOFF: Final = Backoff(first=0.1, longest=2.0)
 """The backoff of requests without Retry-After: short, to notice soon that a server is back."""
 
@@ -134,7 +134,7 @@ def pause_before_retry(
     """Return the seconds to wait before the request is sent again; None to give up.
 
     429, and 5xx with Retry-After, mean that nothing was done: they are tried again whatever the
-    request is, as is one that never left. An answer that leaves it open, and a connection that
+    request is, as is one that never left. A response that leaves it open, and a connection that
     broke, are tried again if doing the request twice is the same as once (``repeatable``).
     """
     delay = wait_of(error)
@@ -148,7 +148,7 @@ def pause_before_retry(
 
 
 AWAY: Final = SECOND // 4
-"""A server that has not answered requests for so long was unavailable."""
+"""A server that has not responded to requests for so long was unavailable."""
 
 
 def away(error: ClusterError) -> bool:
@@ -163,25 +163,25 @@ class Recovery:
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._answered = now()
+        self._last_response = now()
         self._failed = False
         self._waiting: set[asyncio.Event] = set()
 
-    def answered(self) -> None:
-        """The server has answered."""
+    def reached(self) -> None:
+        """The server has responded."""
         now = self._now()
-        if self._failed and now - self._answered >= AWAY:
+        if self._failed and now - self._last_response >= AWAY:
             for event in self._waiting:
                 event.set()
-        self._answered = now
+        self._last_response = now
         self._failed = False
 
     def failed(self, error: ClusterError) -> None:
-        """A request has failed; a refusal is an answer."""
+        """A request has failed; a refusal is a response."""
         if away(error):
             self._failed = True
         else:
-            self.answered()
+            self.reached()
 
     async def pause(self, sleep: Callable[[float], Awaitable[None]], seconds: float) -> bool:
         """Sleep, but not longer than the server is away; return whether it is back."""

@@ -20,10 +20,10 @@ Observe = Callable[[str, str, str, float], None]
 class Settings:
     """How a client behaves; times in seconds.
 
-    ``timeout`` is for a whole answer, ``connect`` for reaching the server. ``connections`` are
+    ``timeout`` is for a whole response, ``connect`` for reaching the server. ``connections`` are
     open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
-    and once for all else, as kube-scheduler has a client of its own for events. An answer has at
-    most ``longest_answer`` bytes.
+    and once for all else, as kube-scheduler has a client of its own for events. A response has at
+    most ``longest_response`` bytes.
     ``read_only``: requests that write fail here, and nothing is sent.
     """
 
@@ -32,7 +32,7 @@ class Settings:
     timeout: float = 30.0
     connect: float = 10.0
     connections: int = 64
-    longest_answer: int = 512 << 20
+    longest_response: int = 512 << 20
     read_only: bool = False
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
 
@@ -53,4 +53,4 @@ class Traffic(Protocol):
         """A request waited for the client's own limit."""
 
     def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
-        """A request had so many bytes (None: no body), and its answer so many."""
+        """A request had so many bytes (None: no body), and its response so many."""

@@ -1,4 +1,4 @@
-"""Between aiohttp and the rest: sockets that notice a dead peer, answers in bounds, its errors.
+"""Between aiohttp and the rest: sockets that notice a dead peer, responses in bounds, its errors.
 
 TLS settings as the files say now: authorities and client certificates may be replaced in them.
 
@@ -214,9 +214,9 @@ def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
     if isinstance(error, aiohttp.InvalidURL):
         return AccessError(f"{sending}: the server's URL cannot be used")
     if isinstance(error, TimeoutError):
-        return Unreachable(f"{sending}: no answer in time", sent=True)
+        return Unreachable(f"{sending}: no response in time", sent=True)
     if isinstance(error, aiohttp.ClientPayloadError):
-        return Unreachable(f"{sending}: the answer broke off", sent=True)
+        return Unreachable(f"{sending}: the response broke off", sent=True)
     return Unreachable(f"{sending}: {text_of(error)}", sent=True)
 
 
@@ -261,16 +261,16 @@ def text_of(error: BaseException) -> str:
 
 
 def check_content(sending: OutgoingRequest, content_type: str) -> None:
-    """Raise Malformed if the content type of an answer is not JSON.
+    """Raise Malformed if the content type of a response is not JSON.
 
-    A gateway or a login page answers in HTML; the request was not executed then.
+    A gateway or a login page responds in HTML; the request was not executed then.
     """
     if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
-        raise Malformed(f"{sending}: the answer is {content_type[:80]!r}, not {JSON}")
+        raise Malformed(f"{sending}: the response is {content_type[:80]!r}, not {JSON}")
 
 
 async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes | None:
-    """Return the body of an answer; None if it is longer than that."""
+    """Return the body of a response; None if it is longer than that."""
     content = response.content
     pieces: list[bytes] = []
     length = 0
@@ -284,7 +284,7 @@ async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes |
 
 
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[list[bytes], None]:
-    """Yield the lines of an answer as they come.
+    """Yield the lines of a response as they come.
 
     Raises Malformed for a line without end, Unreachable if the stream ends within one.
     """

@@ -284,7 +284,7 @@ def test_a_server_that_falls_silent_is_left() -> None:
     here: list[str] = []
     follower, _ = followed(script, 2, streaming=False, silence=0.1)
     assert follower.words == ["ADDED a@1", "MODIFIED a@6"]
-    assert any("no answer in time" in t or "imeout" in t for t in follower.troubles)
+    assert any("no response in time" in t or "imeout" in t for t in follower.troubles)
 
 
 def test_large_objects_and_slow_servers_are_read_to_the_end() -> None:

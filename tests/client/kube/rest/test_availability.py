@@ -58,11 +58,11 @@ def test_an_answer_after_an_outage_ends_all_pauses(
 
     async def play() -> None:
         here = Waiting()
-        here.recovery.answered()
+        here.recovery.reached()
         here.clock.advance(seconds)
         here.recovery.failed(error)
         task = await here.paused()
-        here.recovery.answered()
+        here.recovery.reached()
         assert await here.over(task) is ends
 
     acted(play())

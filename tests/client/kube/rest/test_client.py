@@ -152,7 +152,7 @@ def test_an_answer_without_end_is_not_held() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         await wire.respond(200, b"x" * 1000)
 
-    error, _ = asked_once(script, settings=Settings(longest_answer=999))
+    error, _ = asked_once(script, settings=Settings(longest_response=999))
     assert isinstance(error, Malformed)
 
 

@@ -63,7 +63,10 @@ def test_an_answer_without_a_body_is_empty() -> None:
 
 BROKEN = {
     "within the head": (b"HTTP/1.1 200 OK\r\nContent-", "Server disconnected"),
-    "within the body": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "the answer broke off"),
+    "within the body": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        "the response broke off",
+    ),
     "before anything": (b"", "Server disconnected"),
 }
 
@@ -78,7 +81,7 @@ def test_an_answer_that_breaks_off_leaves_open_what_was_done(answer: bytes, why:
 
 def test_what_is_no_http_is_an_answer_that_broke_off() -> None:
     """Its text is not repeated."""
-    with pytest.raises(Unreachable, match="the answer broke off"):
+    with pytest.raises(Unreachable, match="the response broke off"):
         sent_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")
 
 
@@ -89,7 +92,7 @@ def test_an_answer_has_at_most_so_many_bytes() -> None:
         await wire.respond(200, b" " * 5000)
 
     async def play() -> None:
-        async with stage(script) as here, here.api(Settings(longest_answer=4999)) as api:
+        async with stage(script) as here, here.api(Settings(longest_response=4999)) as api:
             with pytest.raises(Malformed, match="longer than 4999 bytes"):
                 await api.request("POST", "/x", {})
 
@@ -225,7 +228,7 @@ def test_a_request_without_an_answer_ends_in_time() -> None:
         await asyncio.Event().wait()
 
     async def play(api: Api, here: Stage) -> None:
-        with pytest.raises(Unreachable, match="no answer in time") as caught:
+        with pytest.raises(Unreachable, match="no response in time") as caught:
             await api.request("POST", "/x", {}, timeout=0.01)
         assert caught.value.sent
 
@@ -252,7 +255,7 @@ def test_each_request_ends_in_its_own_time() -> None:
             await asyncio.gather(api.request("POST", "/a", {}), api.request("POST", "/b", {}))
             long = asyncio.create_task(api.request("POST", "/long", {}))
             await asyncio.sleep(0)
-            with pytest.raises(Unreachable, match="no answer in time"):
+            with pytest.raises(Unreachable, match="no response in time"):
                 await api.request("POST", "/short", {}, timeout=0.01)
             given_up.set()
             assert await long == b"{}"
