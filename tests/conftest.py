@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 
 import pytest
@@ -19,8 +21,9 @@ from hypothesis import HealthCheck, settings
 # Hundreds of tests start a Python process: each would compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Commands that tests start keep nothing in the home directory.
-os.environ["POLICY_SCHED_CACHE"] = ""
+# Commands that tests start keep nothing in the home directory, and compile shipped rules once.
+CACHE = tempfile.mkdtemp(prefix="policy-sched-tests-")
+os.environ["POLICY_SCHED_CACHE"] = CACHE
 
 settings.register_profile(
     "steady",
@@ -48,3 +51,8 @@ def pytest_collection() -> Generator[None, object, object]:
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
     return result
+
+
+def pytest_unconfigure() -> None:
+    """Remove what commands kept."""
+    shutil.rmtree(CACHE, ignore_errors=True)

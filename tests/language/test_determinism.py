@@ -58,7 +58,7 @@ for text in TEXTS:
 
 def printed(seed: str) -> str:
     """Return what the script prints where Python hashes with a seed."""
-    given_env = {**os.environ, "PYTHONHASHSEED": seed}
+    given_env = {**os.environ, "PYTHONHASHSEED": seed, "POLICY_SCHED_CACHE": ""}
     done = subprocess.run(  # our own script
         [sys.executable, "-c", SCRIPT], env=given_env, capture_output=True, text=True, check=True
     )

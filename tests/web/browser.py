@@ -40,23 +40,38 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@contextmanager
-def opened(browser: Any, address: str, **options: Any) -> Iterator[tuple[Any, Seen]]:
-    """Open a page; ``options`` are those of a context, as ``color_scheme`` and ``viewport``."""
-    context = browser.new_context(**options)
-    page, seen = context.new_page(), Seen()
+class Tab:
+    """One page for many addresses: a page of its own would cost each a process.
 
-    def dismiss(dialog: Any) -> None:
-        seen.dialogs.append(dialog.message)
+    ``options`` are those of a context, as ``java_script_enabled``.
+    """
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        self._context = browser.new_context(**options)
+        self._page, self._seen = self._context.new_page(), Seen()
+        self._page.on("request", lambda request: self._seen.requests.append(request.url))
+        self._page.on("console", lambda m: self._seen.messages.append(f"{m.type}: {m.text}"))
+        self._page.on("pageerror", lambda error: self._seen.messages.append(f"error: {error}"))
+        self._page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self._seen.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    page.on("request", lambda request: seen.requests.append(request.url))
-    page.on("console", lambda message: seen.messages.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: seen.messages.append(f"error: {error}"))
-    page.on("dialog", dismiss)
-    page.goto(address, wait_until="load")
-    yield page, seen
-    context.close()
+    def opened(
+        self, address: str, scheme: str = "light", width: int = 1280, height: int = 720
+    ) -> tuple[Any, Seen]:
+        """Leave the page that was open, and open another one on a screen."""
+        self._page.goto("about:blank")
+        self._page.emulate_media(color_scheme=scheme, media="screen")
+        self._page.set_viewport_size({"width": width, "height": height})
+        self._seen = Seen()
+        self._page.goto(address, wait_until="load")
+        return self._page, self._seen
+
+    def close(self) -> None:
+        """End the context with its page."""
+        self._context.close()
 
 
 def serious(page: Any) -> list[str]:

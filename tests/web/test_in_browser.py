@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from policy_sched.cli.main import run
 from policy_sched.web import report
 from tests.experiments.examples import tiny
-from tests.web.browser import chromium, opened, serious
+from tests.web.browser import Tab, chromium, serious
 from tests.web.gallery import gallery
 
 POLICIES = Path(__file__).parents[2] / "policies"
@@ -95,6 +96,12 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
+def tab(browser: Any) -> Tab:
+    """Return a page of the browser, which the tests use one after another."""
+    return Tab(browser)
+
+
+@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """Return the address of a report by its name; it is made once."""
     folder = tmp_path_factory.mktemp("reports")
@@ -113,69 +120,67 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_report_is_accessible_and_asks_for_nothing(
-    browser: Any, address: Callable[[str], str], name: str
+    tab: Tab, address: Callable[[str], str], name: str
 ) -> None:
     """In light on a desk and dark on a phone: nothing serious, no error, no request, no dialog."""
     for scheme, width, height in (("light", 1280, 800), ("dark", 390, 844)):
-        viewport = {"width": width, "height": height}
-        options = {"color_scheme": scheme, "viewport": viewport}
-        with opened(browser, address(name), **options) as (page, seen):
-            assert serious(page) == []
-            assert seen.messages == []
-            assert seen.dialogs == []
-            assert [one for one in seen.requests if not one.startswith(("file:", "data:"))] == []
-            assert len([one for one in seen.requests if one.startswith("file:")]) == 1
-            wide = "document.documentElement.scrollWidth"
-            assert page.evaluate(wide) <= width, "nothing but tables scrolls sideways"
+        page, seen = tab.opened(address(name), scheme, width, height)
+        assert serious(page) == []
+        assert seen.messages == []
+        assert seen.dialogs == []
+        assert [one for one in seen.requests if not one.startswith(("file:", "data:"))] == []
+        assert len([one for one in seen.requests if one.startswith("file:")]) == 1
+        wide = "document.documentElement.scrollWidth"
+        assert page.evaluate(wide) <= width, "nothing but tables scrolls sideways"
 
 
 @pytest.mark.parametrize(
     "name", ["explain-hostile", "simulate-hostile", "timeline", "diff", "test"]
 )
 def test_hostile_names_are_shown_as_text(
-    browser: Any, address: Callable[[str], str], name: str
+    tab: Tab, address: Callable[[str], str], name: str
 ) -> None:
     """A name like a script tag is on the page, to be read, and is no element."""
-    with opened(browser, address(name)) as (page, _):
-        assert "<script>alert(2)</script>" in page.inner_text("main")
-        assert page.locator("img").count() == 0
-        assert page.locator("main script:not([type='application/json'])").count() == 0
+    page, _ = tab.opened(address(name))
+    assert "<script>alert(2)</script>" in page.inner_text("main")
+    assert page.locator("img").count() == 0
+    assert page.locator("main script:not([type='application/json'])").count() == 0
 
 
 def test_curves_are_interactive_and_there_without_scripts(
-    browser: Any, address: Callable[[str], str]
+    browser: Any, tab: Tab, address: Callable[[str], str]
 ) -> None:
     """The script draws each chart; without it, and on paper, its picture is there."""
-    with opened(browser, address("timeline")) as (page, _):
-        figures = page.locator("figure[data-chart]").count()
-        assert page.locator("figure[data-chart] canvas").count() == figures > 3
-        assert page.locator("svg.still:visible").count() == 0
-        page.emulate_media(media="print")
-        assert page.locator("svg.still:visible").count() == figures
-        assert page.locator("canvas:visible").count() == 0
-    with opened(browser, address("timeline"), java_script_enabled=False) as (page, _):
+    page, _ = tab.opened(address("timeline"))
+    figures = page.locator("figure[data-chart]").count()
+    assert page.locator("figure[data-chart] canvas").count() == figures > 3
+    assert page.locator("svg.still:visible").count() == 0
+    page.emulate_media(media="print")
+    assert page.locator("svg.still:visible").count() == figures
+    assert page.locator("canvas:visible").count() == 0
+    with closing(Tab(browser, java_script_enabled=False)) as still:
+        page, _ = still.opened(address("timeline"))
         assert page.locator("svg.still:visible").count() == figures
 
 
-def test_a_click_on_a_heading_sorts(browser: Any, address: Callable[[str], str]) -> None:
+def test_a_click_on_a_heading_sorts(tab: Tab, address: Callable[[str], str]) -> None:
     """The first click sorts numbers upwards, the second downwards, and the heading says so."""
-    with opened(browser, address("simulate")) as (page, _):
-        table = page.locator("table", has_text="The fullest nodes first")
-        pods = table.locator("thead th", has_text="Pods")
-        column = "rows => rows.map(row => Number(row.cells[1].textContent))"
-        for direction in ("ascending", "descending"):
-            pods.locator("button").click()
-            assert pods.get_attribute("aria-sort") == direction
-            found = table.locator("tbody tr").evaluate_all(column)
-            assert found == sorted(found, reverse=direction == "descending")
+    page, _ = tab.opened(address("simulate"))
+    table = page.locator("table", has_text="The fullest nodes first")
+    pods = table.locator("thead th", has_text="Pods")
+    column = "rows => rows.map(row => Number(row.cells[1].textContent))"
+    for direction in ("ascending", "descending"):
+        pods.locator("button").click()
+        assert pods.get_attribute("aria-sort") == direction
+        found = table.locator("tbody tr").evaluate_all(column)
+        assert found == sorted(found, reverse=direction == "descending")
 
 
-def test_a_report_prints(browser: Any, address: Callable[[str], str]) -> None:
+def test_a_report_prints(tab: Tab, address: Callable[[str], str]) -> None:
     """On paper there are no buttons and nothing runs out of the page."""
-    with opened(browser, address("diff-seeds"), color_scheme="dark") as (page, _):
-        page.set_viewport_size({"width": 720, "height": 1000})
-        page.emulate_media(media="print")
-        ground = "getComputedStyle(document.body).backgroundColor"
-        assert page.evaluate(ground) == "rgb(255, 255, 255)"
-        assert page.evaluate("document.documentElement.scrollWidth") <= 720
-        assert page.pdf().startswith(b"%PDF-")
+    page, _ = tab.opened(address("diff-seeds"), "dark", 720, 1000)
+    page.emulate_media(media="print")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720
+    assert page.pdf().startswith(b"%PDF-")
