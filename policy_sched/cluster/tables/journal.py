@@ -18,6 +18,7 @@ from bisect import bisect_right
 from typing import Final
 
 import msgspec
+import numpy as np
 
 STATIC: Final = 1
 """A value of the row changed that comes from the node object."""
@@ -133,3 +134,12 @@ class Journal:
             kinds[row] = kinds.get(row, 0) | kind
             union |= kind
         return Changes(list(kinds), list(kinds.values()), union)
+
+    def differing(self, stamps: array[int]) -> list[int]:
+        """Return the rows, ascending, that have another stamp now than in a copy of ``stamps``.
+
+        For readers who are far behind: it costs the same however many changes there were.
+        """
+        now, then = np.frombuffer(self.stamps, np.int64), np.frombuffer(stamps, np.int64)
+        found: list[int] = (now != then).nonzero()[0].tolist()
+        return found

@@ -75,6 +75,9 @@ signature; the kept one was updated; it could not be updated.
 REPLAY_LIMIT: Final = 256
 #: Of fewer changed rows it is not looked up whether they are what they were.
 MANY_ROWS: Final = 2
+#: After more changes than these, and than an eighth of all rows, the stamps of all are compared.
+FAR_BEHIND: Final = 64
+_NO_ROWS: Final[list[int]] = []
 
 
 @dataclass(slots=True)
@@ -233,13 +236,22 @@ class Evaluator:
             return False
         if entry.version == journal.version and not renominated:
             return True
-        changes = journal.since(entry.version)
-        if changes is None or changes.kind & ~DYNAMIC:
-            return False
-        rows, stamps, seen = changes.rows, journal.stamps, entry.stamps
-        if len(rows) > MANY_ROWS:
-            # What came and left meanwhile leaves nothing to do.
-            rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
+        rows, stamps, seen = _NO_ROWS, journal.stamps, entry.stamps
+        behind = journal.version - entry.version
+        if (
+            behind > FAR_BEHIND
+            and behind * 8 > len(seen)
+            and entry.version >= journal.static_version
+        ):
+            rows = journal.differing(seen)
+        if not rows:
+            changes = journal.since(entry.version)
+            if changes is None or changes.kind & ~DYNAMIC:
+                return False
+            rows = changes.rows
+            if len(rows) > MANY_ROWS:
+                # What came and left meanwhile leaves nothing to do.
+                rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
         if len(rows) > REPLAY_LIMIT and len(rows) > self._table.n // 2:

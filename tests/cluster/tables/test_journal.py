@@ -90,3 +90,25 @@ def test_a_row_without_pods_has_its_stamp_again(changes: list[tuple[int, str]]) 
             assert (row, stamp) not in seen
         seen.add((row, stamp))
     assert len({(row, stamp) for (row, _), stamp in bare.items()}) == len(bare)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=40),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=40),
+)
+def test_stamps_that_differ_are_those_of_changed_rows(
+    before: list[tuple[int, int]], after: list[tuple[int, int]]
+) -> None:
+    """A reader far behind finds the same rows by comparing all stamps as by reading the changes."""
+    journal = Journal()
+    for row in range(6):
+        journal.append(row, STRUCTURE)
+    for row, pods in before:
+        journal.append(row, DYNAMIC, pods)
+    seen, version = journal.stamps[:], journal.version
+    for row, pods in after:
+        journal.append(row, DYNAMIC, pods)
+    changes = journal.since(version)
+    assert changes is not None
+    expected = {row for row in changes.rows if journal.stamps[row] != seen[row]}
+    assert journal.differing(seen) == sorted(expected)

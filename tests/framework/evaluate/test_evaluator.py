@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
+from policy_sched.framework.evaluate.evaluator import FAR_BEHIND, Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
 from policy_sched.framework.evaluate.ranking import SEARCHES
 from policy_sched.framework.evaluate.results import Evaluation
@@ -81,11 +81,20 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("assume"), st.integers(0, 3), st.sampled_from(["500m", "1", "2"])),
         st.tuples(st.just("forget"), st.integers(0, 20), st.just("")),
+        st.tuples(st.just("come and go"), st.integers(0, 3), st.just("")),
         st.tuples(st.just("relabel"), st.integers(0, 3), st.sampled_from(["a", "b", "x-never"])),
         st.tuples(st.just("evaluate"), st.integers(0, 1), st.sampled_from(["500m", "1", "3"])),
     ),
     max_size=25,
 )
+
+
+def come_and_go(cache: Cache, node: str) -> None:
+    """Let so many pods come and go that a kept answer is far behind."""
+    for number in range(FAR_BEHIND):
+        pod = PodInfo.of(make_pod(f"brief-{number}", cpu="1m"))
+        cache.assume(pod, node)
+        cache.forget(pod.uid)
 
 
 @settings(max_examples=scaled(60), deadline=None)
@@ -110,6 +119,8 @@ def test_shared_evaluation_equals_a_fresh_one(
             assumed.append(pod)
         elif kind == "forget" and assumed:
             cache.forget(assumed.pop(index % len(assumed)).uid)
+        elif kind == "come and go":
+            come_and_go(cache, f"n{index}")
         elif kind == "relabel":
             cache.update_node(make_node(f"n{index}", cpu="2", labels={"tier": text}))
         else:
@@ -145,6 +156,8 @@ def test_a_cached_evaluation_of_a_domain_equals_a_fresh_one(
             assumed.append(pod)
         elif kind == "forget" and assumed:
             cache.forget(assumed.pop(index % len(assumed)).uid)
+        elif kind == "come and go":
+            come_and_go(cache, f"n{index}")
         elif kind == "evaluate":
             labels = {"tier": "x"} if index else {}
             pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
