@@ -353,8 +353,11 @@ class _Phase:
 
 @contextmanager
 def quiet_collector() -> Iterator[None]:
-    """Keep the collector from walking through the whole cluster while the block runs."""
-    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count() > 0
+    """Keep the collector from walking through the whole cluster while the block runs.
+
+    What is there then is left out for good: a benchmark's process ends soon.
+    """
+    thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -362,8 +365,6 @@ def quiet_collector() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        if not frozen:
-            gc.unfreeze()
 
 
 def machine() -> Document:
