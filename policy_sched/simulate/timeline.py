@@ -216,13 +216,19 @@ class Timeline:
 
     def _run(self, until: int | None, stops: Callable[[Timeline], bool] | None) -> None:
         events, queued = self._events, self._scheduler.queue.by_uid
+        happens: dict[Kind, Callable[[Any], None]] = {
+            Kind.END: self._ends,
+            Kind.NODE: self._joins,
+            Kind.POD: self._arrives,
+        }
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
                 return
             self._clock.ns = at
             for _, kind, _, what in events.due(at):
-                self._happens(kind, what)
+                self._last = at
+                happens[kind](what)
             if self._retries is not None:
                 self._retries.begin()
             # A pod that is decided or bound is still in the queue: without any nothing is due.
@@ -247,15 +253,9 @@ class Timeline:
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
-    def _happens(self, kind: Kind, what: Any) -> None:
-        self._last = self._clock.ns
-        if kind is Kind.END:
-            self._ends(what)
-        elif kind is Kind.POD:
-            self._arrives(what)
-        else:
-            node_seen(self._scheduler, what)
-            self._note_allocatable()
+    def _joins(self, node: Node) -> None:
+        node_seen(self._scheduler, node)
+        self._note_allocatable()
 
     def _arrives(self, pod: Pod) -> None:
         now = self._clock.ns
@@ -287,11 +287,13 @@ class Timeline:
         ended = scheduler.run_due()
         for outcome in ended:
             self._decided(outcome)
-        tried, queued = False, scheduler.queue.by_uid
+        tried, queued, lives = False, scheduler.queue.by_uid, self._lives
         while queued and (found := scheduler.schedule_one()) is not None:
             tried = True
-            for outcome in (found, *found.others):
-                self._lives[outcome.pod.uid].attempts += 1
+            lives[found.pod.uid].attempts += 1
+            self._decided(found)
+            for outcome in found.others:
+                lives[outcome.pod.uid].attempts += 1
                 self._decided(outcome)
         return tried or bool(ended)
 
@@ -406,10 +408,11 @@ class Timeline:
         if not self._changed:
             return
         self._count.note(now, len(self._running))
-        steps, used = self._used_steps, self._used
+        used = self._used
         for name in self._changed:
-            if name in steps and name != "pods":
-                steps[name].note(now, used[name])
+            steps = self._used_steps.get(name)
+            if steps is not None and steps is not self._count:
+                steps.note(now, used[name])
         self._changed.clear()
 
     def result(self, seconds: float) -> TimelineResult:

@@ -58,13 +58,15 @@ class StepFunction:
 
     def note(self, time: int, value: int) -> None:
         """Set the amount from ``time`` on; times do not decrease."""
-        if self.values and self.values[-1] == value:
-            return
-        if self.times and self.times[-1] == time:
-            self.values[-1] = value
-            return
-        self.times.append(time)
-        self.values.append(value)
+        times, values = self.times, self.values
+        if values:
+            if values[-1] == value:
+                return
+            if times[-1] == time:
+                values[-1] = value
+                return
+        times.append(time)
+        values.append(value)
 
     def at(self, time: int) -> int:
         """Return the amount at a time."""
