@@ -69,6 +69,10 @@ class PluginSet(Document):
     """Default plugins disabled here; "*" disables all of them."""
 
 
+_NO_PLUGINS: Final = PluginSet.model_construct()
+"""A default; as the others it is made without the validator, which takes a start some time."""
+
+
 class Plugins(Document):
     """Plugin sets per extension point.
 
@@ -76,35 +80,35 @@ class Plugins(Document):
     default plugins. Enabled wins over disabled.
     """
 
-    pre_enqueue: PluginSet = PluginSet()
+    pre_enqueue: PluginSet = _NO_PLUGINS
     """Called before a pod enters the active queue."""
-    queue_sort: PluginSet = PluginSet()
+    queue_sort: PluginSet = _NO_PLUGINS
     """Orders the scheduling queue; one plugin, the same in all profiles."""
-    pre_filter: PluginSet = PluginSet()
+    pre_filter: PluginSet = _NO_PLUGINS
     """Called once per pod before nodes are filtered."""
-    filter: PluginSet = PluginSet()
+    filter: PluginSet = _NO_PLUGINS
     """Removes nodes that cannot run the pod."""
-    post_filter: PluginSet = PluginSet()
+    post_filter: PluginSet = _NO_PLUGINS
     """Called when no node is left, for instance to preempt."""
-    pre_score: PluginSet = PluginSet()
+    pre_score: PluginSet = _NO_PLUGINS
     """Called once per pod before nodes are scored."""
-    score: PluginSet = PluginSet()
+    score: PluginSet = _NO_PLUGINS
     """Ranks the nodes that are left."""
-    reserve: PluginSet = PluginSet()
+    reserve: PluginSet = _NO_PLUGINS
     """Called when a node is chosen, and again when that is undone."""
-    permit: PluginSet = PluginSet()
+    permit: PluginSet = _NO_PLUGINS
     """May hold a pod back before it is bound."""
-    pre_bind: PluginSet = PluginSet()
+    pre_bind: PluginSet = _NO_PLUGINS
     """Work that must be done before a pod is bound."""
-    bind: PluginSet = PluginSet()
+    bind: PluginSet = _NO_PLUGINS
     """Binds the pod; the first plugin that does not skip."""
-    post_bind: PluginSet = PluginSet()
+    post_bind: PluginSet = _NO_PLUGINS
     """Called after a pod is bound."""
-    multi_point: PluginSet = PluginSet()
+    multi_point: PluginSet = _NO_PLUGINS
     """Enables or disables plugins at every extension point that they implement."""
-    placement_generate: PluginSet = PluginSet()
+    placement_generate: PluginSet = _NO_PLUGINS
     """Generates placements of a pod group (behind a feature gate upstream)."""
-    placement_score: PluginSet = PluginSet()
+    placement_score: PluginSet = _NO_PLUGINS
     """Ranks placements of a pod group (behind a feature gate upstream)."""
 
 
@@ -124,7 +128,7 @@ class KubeSchedulerProfile(Document):
     """Pods with this spec.schedulerName use this profile; default-scheduler if it is the only."""
     percentage_of_nodes_to_score: Percentage | None = None
     """Overrides the global value for this profile."""
-    plugins: Plugins = Plugins()
+    plugins: Plugins = Plugins.model_construct()
     """Plugins enabled and disabled in this profile."""
     plugin_config: Many[PluginConfig] = ()
     """Arguments per plugin; a plugin without an entry has its default arguments."""
@@ -280,9 +284,9 @@ class KubeSchedulerConfiguration(Document):
         ),
     ] = 16
     """Accepted and unused: all nodes are looked at as columns. Default 16."""
-    leader_election: LeaderElection = LeaderElection()
+    leader_election: LeaderElection = LeaderElection.model_construct()
     """Leader election."""
-    client_connection: ClientConnection = ClientConnection()
+    client_connection: ClientConnection = ClientConnection.model_construct()
     """Connection to the API server."""
     enable_profiling: bool = True
     """Accepted and unused: the pages are of Go. Default true."""

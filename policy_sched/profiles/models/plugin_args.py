@@ -39,7 +39,8 @@ class ResourceSpec(Document):
 
 def default_resources() -> tuple[ResourceSpec, ...]:
     """Return the resources that count where none are named: cpu and memory alike."""
-    return (ResourceSpec(name="cpu", weight=1), ResourceSpec(name="memory", weight=1))
+    make = ResourceSpec.model_construct  # without the validator, which takes a start some time
+    return (make(name="cpu", weight=1), make(name="memory", weight=1))
 
 
 def _with_weights(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
@@ -91,7 +92,7 @@ class NodeResourcesFitArgs(PluginArgs):
     """Resources that the filter ignores; scoring does not."""
     ignored_resource_groups: Many[str] = ()
     """Groups (the part of a name before the slash) that the filter ignores; scoring does not."""
-    scoring_strategy: ScoringStrategy = ScoringStrategy(
+    scoring_strategy: ScoringStrategy = ScoringStrategy.model_construct(
         type="LeastAllocated", resources=default_resources()
     )
     """How to score; default LeastAllocated over cpu and memory."""

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from policy_sched.profiles.load.configuration import config_from_value, default_config
-from policy_sched.profiles.models.kube_scheduler_configuration import SECOND
+from policy_sched.profiles.models.kube_scheduler_configuration import (
+    SECOND,
+    ClientConnection,
+    LeaderElection,
+    Plugins,
+    PluginSet,
+)
+from policy_sched.profiles.models.plugin_args import (
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
+from policy_sched.profiles.models.types import Document
 from policy_sched.profiles.resolve.plan import resolve
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -58,3 +70,19 @@ def test_configurations_that_kube_scheduler_read_are_read(path: Path) -> None:
         plans, more = resolve(loaded, ())
         assert len(plans) == len(json.loads(text).get("profiles") or [{}])
         assert not problems + more
+
+
+@pytest.mark.parametrize("model", [PluginSet, Plugins, LeaderElection, ClientConnection])
+def test_defaults_that_are_not_validated_are_valid(model: type[Document]) -> None:
+    """A section that is absent is the same as one without entries."""
+    absent, empty = model.model_construct(), model.model_validate({})
+    assert absent == empty
+    assert absent.model_dump() == empty.model_dump()
+
+
+def test_the_default_scoring_strategy_is_valid() -> None:
+    """Writing the default strategy of NodeResourcesFit out changes nothing."""
+    strategy = NodeResourcesFitArgs().scoring_strategy
+    written = ScoringStrategy.model_validate(strategy.model_dump(by_alias=True))
+    assert written == strategy
+    assert all(type(one) is ResourceSpec for one in strategy.resources)
