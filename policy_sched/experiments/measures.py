@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import STRUCTURE, Changes, NodeTable, PodTable
+from policy_sched.cluster.tables import MAX_SUM, STRUCTURE, Changes, NodeTable, PodTable
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.reading import Loaded, rule_text
 from policy_sched.experiments.variants import CompiledVariant
@@ -218,7 +218,7 @@ class Sums:
     def __init__(self, table: NodeTable, pods: PodTable) -> None:
         self._table, self._pods = table, pods
         self._made: dict[int, SumOverNodes] = {}
-        self._recent = Recent(table)
+        self.recent = Recent(table)
 
     def level(self, name: str, rules: MeasureRules) -> Level:
         """Return the value of a measure over nodes."""
@@ -231,14 +231,47 @@ class Sums:
     def _sum(self, name: str, rule: Expression) -> SumOverNodes:
         found = self._made.get(id(rule))
         if found is None:
-            found = SumOverNodes(name, rule, self._table, self._pods, self._recent)
+            found = SumOverNodes(name, rule, self._table, self._pods, self.recent)
             self._made[id(rule)] = found
         return found
 
 
-def of_allocation(resource: str, table: NodeTable) -> Level:
+class Requested:
+    """The sum of what pods request of a resource over the nodes of a table, kept up to date.
+
+    It is no further from zero than MAX_SUM, as `NodeTable.total_requested` is.
+    """
+
+    def __init__(self, resource: str, table: NodeTable, recent: Recent) -> None:
+        self._table = table
+        self._recent = recent
+        self._column = table.column(("requested", resource))
+        self._values: list[int] = []
+        self._version = -1
+        self._sum = 0
+
+    def __call__(self) -> int:
+        """Return the sum now."""
+        version = self._table.journal.version
+        if version != self._version:
+            changes = None if self._version < 0 else self._recent.since(self._version)
+            self._version = version
+            view, values = self._column.view, self._values
+            if changes is None or changes.kind & STRUCTURE:
+                self._values = view.tolist()
+                self._sum = sum(self._values)
+            else:
+                for row in changes.rows:
+                    now = view[row]
+                    self._sum += now - values[row]
+                    values[row] = now
+        return min(max(self._sum, -MAX_SUM), MAX_SUM)
+
+
+def of_allocation(resource: str, table: NodeTable, recent: Recent) -> Level:
     """Return what pods request of a resource, in percent of what nodes have."""
-    return lambda: percent(table.total_requested(resource), table.total_allocatable(resource))
+    requested = Requested(resource, table, recent)
+    return lambda: percent(requested(), table.total_allocatable(resource))
 
 
 def rounded(level: Level, decimals: int) -> Level:

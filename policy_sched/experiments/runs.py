@@ -355,7 +355,7 @@ def levels(
     sums = Sums(table, pods)
     for measure in spec.measures:
         if measure.allocation is not None:
-            found[measure.name] = of_allocation(measure.allocation, table)
+            found[measure.name] = of_allocation(measure.allocation, table, sums.recent)
         elif measure.pods is not None:
             found[measure.name] = counts[measure.pods]
         elif measure.time is None:

@@ -45,6 +45,11 @@ class Changes(msgspec.Struct, frozen=True):
 _NOTHING: Final = Changes([], [], 0)
 #: So many of the latest entries are searched first.
 _NEAR: Final = 16
+#: Behind by more changes than this, and one for so many rows, a reader compares all stamps.
+FAR_BEHIND: Final = 32
+_ROWS_PER_CHANGE: Final = 64
+#: Of fewer changed rows it is not looked up whether they are what they were.
+_MANY_ROWS: Final = 2
 
 
 class Journal:
@@ -105,6 +110,27 @@ class Journal:
             self._dropped = self._ends[cut - 1]
             del log[:cut], self._ends[:cut]
 
+    def moved(self, version: int, seen: array[int]) -> list[int] | None:
+        """Return the rows whose stamps are not those that a reader saw at ``version``.
+
+        At least one row if anything changed; None if more changed than pods. How long ago that is
+        does not matter: the stamps tell. ``seen``: the stamps then, by row.
+        """
+        if version < self.static_version:
+            return None
+        stamps = self.stamps
+        far = self.version - version > FAR_BEHIND + len(stamps) // _ROWS_PER_CHANGE
+        changes = None if far else self.since(version)
+        if changes is None:
+            differ = np.frombuffer(stamps, np.int64) != np.frombuffer(seen, np.int64)
+            found: list[int] = differ.nonzero()[0].tolist()
+            return found or [self._log[-1] >> _KIND_BITS]
+        rows = changes.rows
+        if len(rows) > _MANY_ROWS:
+            # What came and left meanwhile leaves nothing to do.
+            rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
+        return rows
+
     def since(self, version: int) -> Changes | None:
         """Return what changed after ``version``; None if that is too long ago.
 
@@ -134,12 +160,3 @@ class Journal:
             kinds[row] = kinds.get(row, 0) | kind
             union |= kind
         return Changes(list(kinds), list(kinds.values()), union)
-
-    def differing(self, stamps: array[int]) -> list[int]:
-        """Return the rows, ascending, that have another stamp now than in a copy of ``stamps``.
-
-        For readers who are far behind: it costs the same however many changes there were.
-        """
-        now, then = np.frombuffer(self.stamps, np.int64), np.frombuffer(stamps, np.int64)
-        found: list[int] = (now != then).nonzero()[0].tolist()
-        return found

@@ -16,7 +16,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
 | PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
-| more than REPLAY_LIMIT rows and half of all, or the journal is too short | fresh evaluation |
+| more than REPLAY_LIMIT rows and half of all | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
 | a plugin breaks | the result is dropped |
 | the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
@@ -35,7 +35,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import DYNAMIC, NodeTable
+from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     Code,
@@ -73,11 +73,6 @@ signature; the kept one was updated; it could not be updated.
 """
 #: A fresh evaluation is cheaper beyond this many changed rows, and half of all.
 REPLAY_LIMIT: Final = 256
-#: Of fewer changed rows it is not looked up whether they are what they were.
-MANY_ROWS: Final = 2
-#: After more changes than these, and than an eighth of all rows, the stamps of all are compared.
-FAR_BEHIND: Final = 64
-_NO_ROWS: Final[list[int]] = []
 
 
 @dataclass(slots=True)
@@ -236,22 +231,10 @@ class Evaluator:
             return False
         if entry.version == journal.version and not renominated:
             return True
-        rows, stamps, seen = _NO_ROWS, journal.stamps, entry.stamps
-        behind = journal.version - entry.version
-        if (
-            behind > FAR_BEHIND
-            and behind * 8 > len(seen)
-            and entry.version >= journal.static_version
-        ):
-            rows = journal.differing(seen)
-        if not rows:
-            changes = journal.since(entry.version)
-            if changes is None or changes.kind & ~DYNAMIC:
-                return False
-            rows = changes.rows
-            if len(rows) > MANY_ROWS:
-                # What came and left meanwhile leaves nothing to do.
-                rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
+        stamps, seen = journal.stamps, entry.stamps
+        rows = journal.moved(entry.version, seen)
+        if rows is None:
+            return False
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
         if len(rows) > REPLAY_LIMIT and len(rows) > self._table.n // 2:

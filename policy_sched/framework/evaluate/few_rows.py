@@ -32,9 +32,9 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 #: Up to this many changed rows the generated functions run, row by row.
-FEW_ROWS: Final = 16
+FEW_ROWS: Final = 32
 #: Up to this many feasible rows they also score.
-FEW_SCORED: Final = 8
+FEW_SCORED: Final = 16
 _NO_ROWS: Final[Sequence[int]] = ()
 _ALL_STAY: Final = ()
 

@@ -48,7 +48,8 @@ def by_span(scores: Scores) -> Scores:
     """Return int(100 * (s - min) / (max - min)), as kube's InterPodAffinity; 0 if all are equal."""
     if not len(scores):
         return scores
-    least, span = int(scores.min()), int(scores.max()) - int(scores.min())
+    least = int(np.minimum.reduce(scores))
+    span = int(np.maximum.reduce(scores)) - least
     if span == 0:
         return np.zeros_like(scores)
     result: Scores = (100.0 * ((scores - least) / span)).astype(np.int64)
@@ -101,7 +102,7 @@ def failures(scores: RawScores) -> npt.NDArray[np.bool_]:
 
 def normalized(name: str, scores: RawScores) -> Scores:
     """Apply a normaliser to the scores that have not failed; failed ones become 0."""
-    if scores.dtype != np.float64 and len(scores) and int(scores.min()) != FAILED:
+    if scores.dtype != np.float64 and len(scores) and int(np.minimum.reduce(scores)) != FAILED:
         return NORMALIZERS[name](scores)
     good = ~failures(scores)
     result = np.zeros(len(scores), np.int64)

@@ -208,10 +208,10 @@ def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
     rows = list(_transposed(n, inputs))
     if any(_has_doubles(values) for values in inputs):
         return [function(*row) for row in rows]  # 0.0 and -0.0 are equal, and not the same
-    known: dict[Any, Any] = {}
-    for row in rows:
-        if row not in known:
-            known[row] = function(*row)
+    once = dict.fromkeys(rows)
+    if len(once) == len(rows):
+        return [function(*row) for row in rows]
+    known = {row: function(*row) for row in once}
     return [known[row] for row in rows]
 
 

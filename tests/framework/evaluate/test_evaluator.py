@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
-from policy_sched.framework.evaluate.evaluator import FAR_BEHIND, Domain, Evaluator
+from policy_sched.cluster.tables.journal import FAR_BEHIND
+from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
 from policy_sched.framework.evaluate.ranking import SEARCHES
 from policy_sched.framework.evaluate.results import Evaluation
