@@ -120,12 +120,16 @@ class Journal:
             return None
         stamps = self.stamps
         far = self.version - version > FAR_BEHIND + len(stamps) // _ROWS_PER_CHANGE
-        changes = None if far else self.since(version)
-        if changes is None:
+        if far or version < self._dropped:
             differ = np.frombuffer(stamps, np.int64) != np.frombuffer(seen, np.int64)
             found: list[int] = differ.nonzero()[0].tolist()
             return found or [self._log[-1] >> _KIND_BITS]
-        rows = changes.rows
+        log, ends = self._log, self._ends
+        near = len(ends) - _NEAR
+        start = bisect_right(ends, version, near if near > 0 and ends[near] <= version else 0)
+        if start == len(log) - 1:
+            return [log[-1] >> _KIND_BITS]
+        rows = [entry >> _KIND_BITS for entry in dict.fromkeys(log[start:])]
         if len(rows) > _MANY_ROWS:
             # What came and left meanwhile leaves nothing to do.
             rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
