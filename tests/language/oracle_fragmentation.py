@@ -21,15 +21,16 @@ def fragmentation(
     if not (len(kinds) == len(models) == len(weights) and all(len(k) == 3 for k in kinds)):
         raise OracleError("index_out_of_range")
     parts = dict.fromkeys(PARTS, 0.0)
+    whole = sum(devices)
     for (wanted, count, amount), allowed, weight in zip(kinds, models, weights, strict=True):
-        lost = sum(devices)
-        fits = sum(one >= amount for one in devices) >= count
+        lost = whole
+        fits = len([one for one in devices if one >= amount]) >= count
         if allowed != "" and model not in allowed.split("|"):
             part = "elsewhere"
         elif count <= 0:
             part = "none" if cpu >= wanted else "none short"
         elif fits and cpu >= wanted:
-            part, lost = "devices", sum(one for one in devices if one < amount)
+            part, lost = "devices", sum([one for one in devices if one < amount])
         elif cpu >= wanted:
             part = "devices"
         else:

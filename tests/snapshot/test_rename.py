@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,12 @@ def same(one: Run, other: Run, pseudonyms: Pseudonyms) -> list[str]:
     return [placement.pod for placement, ours, theirs in pairs if ours != theirs]
 
 
-def scenarios(family: str, count: int = 6) -> list[Scenario]:
+def scenarios(family: str, folder: Path, count: int = 6) -> list[Scenario]:
     """Return some recorded scenarios of a family."""
-    every = load_scenarios(str(CONFORMANCE / f"{family}.jsonl.gz"))
-    return list(every[:: max(1, len(every) // count)])
+    every = gzip.decompress((CONFORMANCE / f"{family}.jsonl.gz").read_bytes()).splitlines(True)
+    some = folder / f"{family}.jsonl"
+    some.write_bytes(b"".join(every[:: max(1, len(every) // count)]))
+    return list(load_scenarios(str(some)))
 
 
 FAMILIES = (
@@ -73,9 +76,9 @@ FAMILIES = (
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_recorded_scenarios_are_decided_alike(family: str) -> None:
+def test_recorded_scenarios_are_decided_alike(family: str, tmp_path: Path) -> None:
     """Nodes, feasible nodes, scores and reasons; volumes, devices, groups and evictions."""
-    for scenario in scenarios(family):
+    for scenario in scenarios(family, tmp_path):
         plans, _ = read(scenario.config, scenario.policies, feature_gates=scenario.gates)
         objects = reduced([*scenario.objects, *scenario.pending])
         pseudonyms = Pseudonyms(KEY)
@@ -193,11 +196,11 @@ def test_every_text_is_known_as_a_name_or_a_word(kind: type[ApiObject]) -> None:
     assert callable(_Renaming(Pseudonyms(KEY), {}).of(kind))
 
 
-def test_no_name_is_left() -> None:
+def test_no_name_is_left(tmp_path: Path) -> None:
     """The names of a cluster of every kind are nowhere in what is written."""
     every: list[ApiObject] = []
     for family in ("volumes", "spread"):
-        for scenario in scenarios(family, 3):
+        for scenario in scenarios(family, tmp_path, 3):
             every += [*scenario.objects, *scenario.pending]
     objects = reduced(every)
     words = set(texts(msgspec.to_builtins(renamed(objects, Pseudonyms(KEY)))))
@@ -226,9 +229,9 @@ def test_claims_of_pods_are_found() -> None:
     assert info.pvc_names == (found[0].metadata.name,)
 
 
-def test_devices_and_domains_keep_their_order() -> None:
+def test_devices_and_domains_keep_their_order(tmp_path: Path) -> None:
     """Slices of a pool, pools, and topology domains of groups are taken in the order of names."""
-    found = scenarios("dra", 2)[0]
+    found = scenarios("dra", tmp_path, 2)[0]
     objects = reduced(found.objects)
 
     def ordered(things: Iterable[ApiObject]) -> list[int]:
