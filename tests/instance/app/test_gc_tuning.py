@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
 
-import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policy_sched.instance.app.gc_tuning import (
@@ -25,15 +23,6 @@ class Thing:
         self.itself = self
 
 
-@pytest.fixture(autouse=True)
-def _thawed() -> Iterator[None]:
-    """Each test begins with an unfrozen collector; others find it frozen, as it was."""
-    gc.unfreeze()
-    yield
-    gc.unfreeze()
-    gc.freeze()
-
-
 def test_thresholds_hold_within_the_context() -> None:
     """Afterwards they are as before."""
     before = gc.get_threshold()
@@ -44,11 +33,12 @@ def test_thresholds_hold_within_the_context() -> None:
 
 def test_what_was_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
     """Garbage of the first listing is gone, and so are later cycles."""
-    early = weakref.ref(Thing())
+    early, before = weakref.ref(Thing()), gc.get_freeze_count()
+    loaded = [Thing() for _ in range(100)]
     freeze_loaded()
     assert early() is None
     frozen = gc.get_freeze_count()
-    assert frozen > 0
+    assert frozen >= before + len(loaded)
     late = weakref.ref(Thing())
     gc.collect()
     assert late() is None
