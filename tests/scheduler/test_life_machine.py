@@ -372,3 +372,19 @@ def test_an_impossible_nomination_blocks_no_pod() -> None:
     life.pod("small", 1, high=False, gated=False)
     life.settle()
     assert_no_pod_is_lost(life)
+
+
+def test_a_pod_leaves_before_its_profile_is_back() -> None:
+    """Its binding was sent, and the pods of the new profile are read before the watch tells."""
+    life = Life(latency=0.5)
+    life.node("n0")
+    life.pod("p0", 2, high=False, gated=False)
+    life.go_on()
+    life.reload("gone")
+    life.keep("p0", "example.com/keep")
+    life.cluster.delete(Key(POD, "default", "p0"))
+    life.reload("plain")
+    assert not life.scheduler.cache.held()
+    assert not life.witness.counted()
+    life.settle()
+    assert_no_pod_is_lost(life)

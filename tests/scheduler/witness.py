@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import combinations
 
+from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import DELETED, Change
 from policy_sched.instance.app.embedded_instance import ENDED, Informer
@@ -127,6 +128,14 @@ class Overheard(Informer):
     def __init__(self, store: ObjectStore, scheduler: Scheduler, witness: Witness) -> None:
         super().__init__(store, scheduler)
         self._witness = witness
+
+    def adopt(self, profiles: Collection[str]) -> None:
+        """Queue the pending pods of new profiles, as they are in the store by now."""
+        for stored in self._store.select(POD) if profiles else ():
+            pod = stored.typed
+            if isinstance(pod, Pod) and not pod.spec.node_name:
+                self._witness.came(pod)
+        super().adopt(profiles)
 
     def _dispatch(self, change: Change) -> Happened:
         if change.type != DELETED:
