@@ -184,7 +184,7 @@ class Feasible:
         """The rows, ascending, shape (k,)."""
         if self._rows is None:
             assert self._first is not None, "made of rows or of answers"
-            self._rows = np.flatnonzero(self._first == 0)
+            self._rows = (self._first == 0).nonzero()[0]
         return self._rows
 
 

@@ -62,9 +62,10 @@ class Entry:
     UNKNOWN before the first change; it writes no ``codes`` of filters after the first that rejects
     a row, so ``first`` says whose code of a row counts. ``borrowed``: whether scores may belong to
     a static part. ``rejects``: False only while all rows are feasible. ``outdated``: rows for which
-    the raw scores of scope NODE are not up to date, None if all are. ``ranking``: of ``total``, and
-    told of each change. ``version``: the journal's when it was up to date, and ``stamps`` those of
-    the rows then. Without nominated pods ``by_plugins`` is the same array as ``first``.
+    the raw scores of scope NODE are not up to date, None if all are; noted where a filter is wide.
+    ``ranking``: of ``total``, and told of each change. ``version``: the journal's when it was up to
+    date, and ``stamps`` those of the rows then. Without nominated pods ``by_plugins`` is the same
+    array as ``first``.
     """
 
     __slots__ = (

@@ -389,10 +389,12 @@ class Passes:
         if everyone:
             plugin.part = scores * plugin.hook.weight
         else:
-            flat = feasible.size and plugin.flat
-            plugin.part = np.full(n, scores.item(0) * plugin.hook.weight if flat else 0, np.int64)
-            if not flat:
-                plugin.part[feasible] = scores * plugin.hook.weight
+            weight = plugin.hook.weight
+            if feasible.size and plugin.flat:
+                plugin.part = np.full(n, scores.item(0) * weight, np.int64)
+            else:
+                plugin.part = np.zeros(n, np.int64)
+                plugin.part[feasible] = scores if weight == 1 else scores * weight
 
 
 def of_all_rows(codes: Codes | None, rows: Rows, n: int) -> Codes | None:

@@ -233,17 +233,20 @@ class Patches(Passes):
     ) -> None:
         """Score touched rows again; ``before``: whether each of them was feasible."""
         now = entry.first[touched] == FEASIBLE
-        entry.note_scored(touched[now], touched[~now])
-        if not entry.wide_scores and not (before != now).any():
-            self._patch_moving(entry, pod, touched if now.all() else touched[now])
+        rows = touched[now]
+        if entry.wide:
+            entry.note_scored(rows, touched[~now])
+        if not entry.wide_scores and before.tobytes() == now.tobytes():
+            self._patch_moving(entry, pod, rows)
             return
         if entry.borrowed:
             entry.own_scores()
+        newly = touched[now > before]
         if not entry.wide_scores and entry.separate_rows:
-            self._patch_rows(entry, pod, touched[now], touched[now & ~before])
+            self._patch_rows(entry, pod, rows, newly)
             entry.total[touched[~now]] = -1
         else:
-            self._patch_all(entry, pod, touched[now], touched[now & ~before])
+            self._patch_all(entry, pod, rows, newly)
 
     def _patch_moving(self, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]) -> None:
         """Score feasible rows that stay feasible."""
