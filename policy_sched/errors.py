@@ -153,4 +153,4 @@ class PluginError(PolicySchedError):
 
 
 class ClusterError(PolicySchedError):
-    """The cluster refused or did not answer."""
+    """The cluster refused or did not respond."""

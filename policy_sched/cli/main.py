@@ -3,7 +3,7 @@
 Exit codes: 0 done; 1 problems in the given files (or, where requested, a pod that was
 not placed); 2 usage error, unreadable file or internal error; 3 only lints, where requested to be
 fatal; 130 interrupted; 141 the reader closed the pipe.
-``--version`` is answered before the command line's library is imported.
+``--version`` is printed before the command line's library is imported.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class Cache:
             self._namespaces_changed()
 
     def _namespaces_changed(self) -> None:
-        """Note a change that may affect every answer, though no row changed."""
+        """Note a change that may affect every result, though no row changed."""
         self.counts.namespaces_changed()
         self.nodes.journal.append(0, STRUCTURE)
 

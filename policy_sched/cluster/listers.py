@@ -2,7 +2,7 @@
 
 Theory of operation: plugins look objects up when they decide, so there is no copy to keep in
 step. A change raises ``version`` and is noted in the journal as one that every row shares: no
-answer that was kept before it is used again. Disruption budgets change with every eviction and
+result that was kept before it is used again. Disruption budgets change with every eviction and
 say nothing of where a pod may run: they are not in the journal. Nor are resource claims, which
 change with every pod that has one: the plugin that reads them listens, and notes the rows itself.
 """

@@ -74,12 +74,12 @@ class Work:
 _ROUNDS: Final = 3
 """How often runs are handed out to Dask whose inputs were lost."""
 
-Answer = tuple[Order, RunResult | Failure]
+Ended = tuple[Order, RunResult | Failure]
 Note = Callable[[str], None]
 """Receives a line for each worker that died."""
 
 
-def in_this_process(work: Work, orders: Sequence[Order]) -> Iterator[Answer]:
+def in_this_process(work: Work, orders: Sequence[Order]) -> Iterator[Ended]:
     """Yield the result of each order, in their order."""
     for order in orders:
         yield order, work.run(order)
@@ -99,7 +99,7 @@ def _in_worker(order: Order) -> RunResult | Failure:
     return _WORK["work"].run(order)
 
 
-def in_processes(work: Work, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Answer]:
+def in_processes(work: Work, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Ended]:
     """Yield the results of orders as they come.
 
     Workers read the work from a file: a pool that hands a large argument to a worker waits for
@@ -111,7 +111,7 @@ def in_processes(work: Work, orders: Sequence[Order], workers: int, note: Note) 
         yield from _in_pools(str(file), orders, workers, note)
 
 
-def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Answer]:
+def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> Iterator[Ended]:
     """Yield the results of orders; a pool of which a worker was killed is followed by another."""
     left, alone = deque(orders), deque[Order]()
     suspects: set[int] = set()
@@ -139,7 +139,7 @@ def _handed_out(
     queue: deque[Order],
     count: int,
     under_way: dict[Future[RunResult | Failure], Order],
-) -> Iterator[Answer]:
+) -> Iterator[Ended]:
     """Yield results; no more runs than workers are under way. Raises BrokenProcessPool."""
     while queue or under_way:
         while queue and len(under_way) < count:
@@ -151,7 +151,7 @@ def _handed_out(
             yield under_way.pop(future), result
 
 
-def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Answer]:
+def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Ended]:
     """Yield the results of orders as a Dask cluster gives them. Raises PolicySchedError.
 
     Runs are lost if all workers die that have the inputs; they are handed out again.
@@ -175,7 +175,7 @@ def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> It
 
 def _from_dask(
     distributed: Any, client: Any, data: bytes, orders: Sequence[Order], lost: list[Order]
-) -> Iterator[Answer]:
+) -> Iterator[Ended]:
     """Yield results, and add the orders whose inputs were lost."""
     shared = client.scatter(data, broadcast=True, hash=False)
     futures = {client.submit(_for_dask, shared, order, pure=False): order for order in orders}
@@ -197,7 +197,7 @@ def _for_dask(data: bytes, order: Order) -> RunResult | Failure:
     return _WORK[key].run(order)
 
 
-Engine = Callable[[Work, Sequence[Order]], Iterator[Answer]]
+Engine = Callable[[Work, Sequence[Order]], Iterator[Ended]]
 """Does orders, and yields their results as they come."""
 
 

@@ -395,11 +395,11 @@ def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: st
 
 
 def _refuse_outsiders(loaded: Loaded, changes: Changes, plans: Sequence[CompiledPlan]) -> None:
-    """Refuse what may answer otherwise the next time: HTTP extenders, and Python plugins."""
+    """Refuse what may respond otherwise the next time: HTTP extenders, and Python plugins."""
     for plan in plans:
         if plan.plan.extenders:
             hint = "an experiment runs without extenders"
-            message = "an HTTP extender may answer otherwise the next time"
+            message = "an HTTP extender may respond otherwise the next time"
             loaded.problem(changes.at, NOT_REPEATABLE, message, hint)
         for name in plan.plan.plugins:
             if name in _outside() and name not in plan.policies:

@@ -18,7 +18,7 @@ from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model import PodInfo, Taint
 
 Rows: TypeAlias = NDArray[np.intp] | None
-"""Rows of the node table to answer for, shape (k,); None: all rows [0, table.n)."""
+"""Rows of the node table to evaluate, shape (k,); None: all rows [0, table.n)."""
 
 Codes: TypeAlias = NDArray[np.int16]
 Scores: TypeAlias = NDArray[np.int64]
@@ -59,7 +59,7 @@ class FilterResult(msgspec.Struct, frozen=True):
     codes: Codes | None
     describe: Describe
     error: str | None = None
-    """Set where the filter broke (and no node of its answer counts): the attempt ends."""
+    """Set where the filter broke (and no node of its result counts): the attempt ends."""
     parts: Callable[[], Sequence[tuple[str, Codes | None]]] | None = None
     """The results that this one combines, by name, each over all evaluated rows; None if it is a
     single one. Used to explain the effect of each."""
@@ -163,7 +163,7 @@ class PodsToActivate:
 class Feasible:
     """The rows on which the pod can run, as PreScore finds them in the state.
 
-    Made of the rows, or of the filters' answer by row (0 = feasible), which is then read when
+    Made of the rows, or of the filters' result by row (0 = feasible), which is then read when
     the rows are first requested.
     """
 
@@ -183,7 +183,7 @@ class Feasible:
     def rows(self) -> NDArray[np.intp]:
         """The rows, ascending, shape (k,)."""
         if self._rows is None:
-            assert self._first is not None, "made of rows or of answers"
+            assert self._first is not None, "made of rows or of codes"
             self._rows = (self._first == 0).nonzero()[0]
         return self._rows
 
@@ -194,9 +194,9 @@ class Scope(IntEnum):
     STATIC = 0
     """Only a node's own static fields, and counts over nodes that change with them."""
     NODE = 1
-    """Also what runs on that node: a bound pod can change this node's answer, no other's."""
+    """Also what runs on that node: a bound pod can change this node's result, no other's."""
     CLUSTER = 2
-    """Also what runs elsewhere: any change can change any node's answer."""
+    """Also what runs elsewhere: any change can change any node's result."""
     VOLATILE = 3
     """Also the time, or anything else that moves by itself: every attempt runs the plugin again."""
 
@@ -258,7 +258,7 @@ class Fusable(Protocol):
 
 
 class Fused(Protocol):
-    """The filters and scores of some plugins as one; they give the plugins' own answers."""
+    """The filters and scores of some plugins as one; they give the plugins' own results."""
 
     def filter(self, pod: PodInfo) -> Sequence[FilterResult] | None:
         """Return the results of the filters for all rows; None if they must run one by one."""
@@ -268,7 +268,7 @@ class Fused(Protocol):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A plugin's promise: pods with equal ``fields`` get equal answers on equal nodes.
+    """A plugin's promise: pods with equal ``fields`` get equal results on equal nodes.
 
     ``fields`` are paths into PodInfo: ``("requests",)``, or ``("labels", "app")`` for one key.
     """
@@ -282,10 +282,10 @@ class Signature(msgspec.Struct, frozen=True):
     normalizes_by_extremes: bool = False
     """NormalizeScore reads no more of the other nodes than their lowest and their highest score."""
     keys: tuple[Callable[[PodInfo], Hashable], ...] = ()
-    """In place of fields: functions of the pod, equal where the plugin's answers are equal now.
+    """In place of fields: functions of the pod, equal where the plugin's results are equal now.
 
     They may look at the cluster as well. A plugin whose keys are all None, and that has no fields,
-    has nothing to do with the pod: PreFilter, PreScore and PreBindPreFlight would answer Skip and
+    has nothing to do with the pod: PreFilter, PreScore and PreBindPreFlight would return Skip and
     Reserve Success, so they need not run.
     """
     asked_taints: frozenset[Taint] | None = None

@@ -194,7 +194,7 @@ class DeviceChoices(msgspec.Struct, frozen=True):
 
     @property
     def reads(self) -> Reads:
-        """What a device's answers depend on besides the device and the request."""
+        """What a device's results depend on besides the device and the request."""
         units = [one.unit for one in self.filter] + ([] if self.score is None else [self.score])
         return reduce(or_, (unit.reads for unit in units), Reads())
 
@@ -251,7 +251,7 @@ class BoundUnit:
             return Failure(KINDS[self.unit.sites[site].kind], self.unit.words(site))
         return out[root.value]
 
-    def answer(self, root: int, pod: PodInfo | None, cycle: Any, row: int) -> Any:
+    def evaluate(self, root: int, pod: PodInfo | None, cycle: Any, row: int) -> Any:
         """Return the value of the root of a number for one row, or the Failure in its place."""
         return self.one(self.unit.roots[root], self.scalar(pod, cycle, row))
 

@@ -130,7 +130,7 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
     ``every``: besides events, a pod that the plugin rejected or gates is retried this many
     nanoseconds after it was requeued; 0: only events count. `TIMER` means that no event counts.
     ``alike``: a key of pods; for pods with equal keys the hint returns the same, so that one run
-    answers for all of them. Without it the hint runs for every pod.
+    holds for all of them. Without it the hint runs for every pod.
     """
 
     event: ClusterEvent

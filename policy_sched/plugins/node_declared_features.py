@@ -119,7 +119,7 @@ class NodeDeclaredFeatures:
 
     @hookimpl
     def sign_pod(self) -> Signature:
-        """Pods that need the same are answered alike."""
+        """Pods that need the same have equal results."""
         return Signature(frozenset(), Scope.STATIC, proved=True, keys=(_KEY,))
 
     @hookimpl

@@ -114,7 +114,7 @@ class _BoundChoice:
 
     def one(self, pod: PodInfo | None, case: Case, row: int) -> Any:
         """Return the value for one victim or node."""
-        value = self._unit.answer(0, pod, case, row)
+        value = self._unit.evaluate(0, pod, case, row)
         if isinstance(value, Failure):
             raise RuleError(f"{self._choice.name}: {value.message}")
         return value

@@ -2,7 +2,7 @@
 
 Theory of operation. A plugin names the events that may help a pod which it rejected, each with a
 hint: a function of the pod and the object before and after. Only the hints of plugins that rejected
-the pod run, and one run answers for all pods that the hint cannot distinguish
+the pod run, and one run holds for all pods that the hint cannot distinguish
 (`ClusterEventWithHint.alike`). A hint that fails counts as "queue": better one attempt too many
 than a pod that is forgotten. What a Pending plugin waits for has happened when its hint returns
 "queue", so that pod pays no backoff. A table is never changed; after a reload the queue gets

@@ -149,7 +149,7 @@ class SchedulingQueue:
     ) -> QueueState:
         """Put a pod back after an attempt in vain, and return where it went.
 
-        ``rejected_by`` and ``pending`` are the plugins that answered so; if there is none, the
+        ``rejected_by`` and ``pending`` are the plugins that returned so; if there is none, the
         attempt met an unexpected error. A pod that was deleted in the meantime is forgotten. One
         that was binding is tried again after its backoff, whatever rejected it. Raises
         QueueStateError if the pod is neither in flight nor binding.

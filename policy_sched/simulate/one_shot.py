@@ -182,9 +182,9 @@ def run_queue(
     started = time.perf_counter()
     placements: dict[str, PodPlacement] = {}
     for info in infos:
-        answer = turned_away(scheduler, info)
-        if answer is not None:
-            placements[info.uid] = _placement(info, None, answer, (answer,))
+        status = turned_away(scheduler, info)
+        if status is not None:
+            placements[info.uid] = _placement(info, None, status, (status,))
     preemptions: list[Preemption] = []
     for done, outcome in enumerate(single_pass(scheduler), start=1):
         placements[outcome.pod.uid] = _placed(outcome)

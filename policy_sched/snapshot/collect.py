@@ -46,7 +46,7 @@ async def collect(api: Api, advance: Callable[[int], None] = lambda _more: None)
     """List a cluster's objects; ``advance`` is called with the number of further kinds.
 
     Kinds that the server does not serve are empty. Raises ClusterError for kinds that decisions
-    need and that may not be listed, all at once, and for a server that does not answer.
+    need and that may not be listed, all at once, and for a server that does not respond.
     """
     objects: list[ApiObject] = []
     notes: list[str] = []

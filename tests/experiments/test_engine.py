@@ -15,7 +15,7 @@ from policy_sched.cli.main import run
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments import Store, read_sweep, run_tasks, tables
 from policy_sched.experiments.engine import (
-    Answer,
+    Ended,
     Failure,
     Order,
     Work,
@@ -41,7 +41,7 @@ POD_WITH_NOTE = {
 }
 
 
-def answers(found: Iterator[Answer]) -> dict[int, float | str]:
+def answers(found: Iterator[Ended]) -> dict[int, float | str]:
     """Return the values by number, or why there is none."""
     values: dict[int, float | str] = {}
     for order, result in found:

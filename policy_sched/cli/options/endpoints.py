@@ -329,5 +329,5 @@ def _status_of(response: bytes) -> Plain:
     except (msgspec.DecodeError, AttributeError):
         status = None
     if not isinstance(status, dict):
-        raise ClusterError("the answer to a review is of another form")
+        raise ClusterError("the response to a review is of another form")
     return status

@@ -1,6 +1,6 @@
 """Filter and score over all nodes, with results kept per pod signature.
 
-The Evaluator refreshes kept results on changed rows only; the answers are those of a full
+The Evaluator refreshes kept results on changed rows only; the results are those of a full
 evaluation, bit for bit.
 """
 

@@ -181,15 +181,15 @@ class StaticResultCache:
         if kept.misses > MISSES and kept.misses % PROBE:
             return self._runner.call(point, hook, state, pod, None, *more)
         key, by_key = key_of(pod), kept.by_key
-        answer = by_key.get(key, kept)
-        if answer is not kept:
+        returned = by_key.get(key, kept)
+        if returned is not kept:
             by_key.move_to_end(key)
             kept.misses = 0
-            return answer
-        answer = by_key[key] = self._runner.call(point, hook, state, pod, None, *more)
+            return returned
+        returned = by_key[key] = self._runner.call(point, hook, state, pod, None, *more)
         if len(by_key) > LIMIT:
             by_key.popitem(last=False)
-        return answer
+        return returned
 
 
 def _same(point: str, plugin: str, one: Runner, other: Runner) -> bool:

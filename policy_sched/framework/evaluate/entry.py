@@ -26,7 +26,7 @@ from policy_sched.framework.evaluate.results import (
     Override,
     PluginScores,
 )
-from policy_sched.framework.evaluate.row_functions import NO_CODE, Answer, RowFunctions
+from policy_sched.framework.evaluate.row_functions import NO_CODE, Rejection, RowFunctions
 from policy_sched.framework.runtime import Hook, Hooks, PointResult
 
 T = TypeVar("T", bound=np.generic)
@@ -57,7 +57,7 @@ class Entry:
     None where they are not known. ``moving``: the filters that read more than static fields;
     ``wide``: those of them that read more than the row. ``moving_scores``: the score plugins of
     scope NODE; ``wide_scores``: those that read more. ``wide_pre_filter`` and ``wide_pre_score``:
-    the plugins whose answer there may depend on the whole cluster. ``row_functions``: what runs for
+    the plugins whose result there may depend on the whole cluster. ``row_functions``: what runs for
     a row in place of the plugins that read no more than the row, None where plugins run one by one,
     UNKNOWN before the first change; it writes no ``codes`` of filters after the first that rejects
     a row, so ``first`` says whose code of a row counts. ``borrowed``: whether scores may belong to
@@ -236,20 +236,20 @@ class Entry:
             self.outdated[others] = True
             self.outdated[rows] = False
 
-    def put_rejections(self, rows: list[int], answers: Sequence[Answer]) -> Moves | None:
-        """Write the moving filters' answers for rows: the first that rejects it, and its code.
+    def put_rejections(self, rows: list[int], rejections: Sequence[Rejection]) -> Moves | None:
+        """Write the moving filters' rejections of rows: the first that rejects it, and its code.
 
         None, and nothing changed, where only a filter can tell its code, or describe it.
         """
         first, codes, static = self.first, self.codes, self._static_rejections()
         stay: list[int] = []
         changed: list[tuple[int, int, int, int]] = []
-        for row, answer in zip(rows, answers, strict=True):
+        for row, rejection in zip(rows, rejections, strict=True):
             was, number, code = first.item(row), static.item(row), 0
-            if answer is not None and (number == FEASIBLE or number > answer[0]):
-                if answer[1] == NO_CODE or codes[answer[0]] is None:
+            if rejection is not None and (number == FEASIBLE or number > rejection[0]):
+                if rejection[1] == NO_CODE or codes[rejection[0]] is None:
                     return None
-                number, code = answer[0] + 1, answer[1]
+                number, code = rejection[0] + 1, rejection[1]
             if was != number or code:
                 changed.append((row, was, number, code))
             elif number == FEASIBLE:

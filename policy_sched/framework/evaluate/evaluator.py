@@ -2,7 +2,7 @@
 
 Theory of operation. A kept result belongs to a signature: the pod fields that the profile's
 plugins read. For the next pod of that signature it is brought up to date instead of computed
-again. The answers equal those of a fresh evaluation, bit for bit; the cache can be switched off,
+again. The results equal those of a fresh evaluation, bit for bit; the cache can be switched off,
 and a property test compares. What happens to a kept result depends on what changed since:
 
 | change | what happens |
@@ -14,7 +14,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | - plugins of scope CLUSTER | for all rows; the same read-only array again changes nothing |
 | nominations came or went on a few rows | these rows are filtered again, with nominated pods |
 | a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
-| PreFilter or PreScore of a CLUSTER plugin answers otherwise | fresh evaluation |
+| PreFilter or PreScore of a CLUSTER plugin returns another result | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
 | more than REPLAY_LIMIT rows and half of all | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
@@ -308,7 +308,7 @@ class Evaluator:
     def _with_row(
         self, found: Evaluation, pod: PodInfo, row: int, rejection: Override | None
     ) -> Evaluation:
-        """Return a copy with another rejection of one row, whatever PreFilter answered."""
+        """Return a copy with another rejection of one row, whatever PreFilter returned."""
         filtering = found.filtering
         overrides = {r: override for r, override in filtering.overrides.items() if r != row}
         first = filtering.first.copy()

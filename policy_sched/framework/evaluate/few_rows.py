@@ -27,7 +27,7 @@ from policy_sched.framework import Code, Feasible, Scope, Scores
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, Moves
 from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.results import FEASIBLE
-from policy_sched.framework.evaluate.row_functions import Answer, RowFunctionCache, RowFunctions
+from policy_sched.framework.evaluate.row_functions import Rejection, RowFunctionCache, RowFunctions
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
@@ -61,18 +61,18 @@ class FewRows:
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
             return None
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
-        answers = functions.rejections(pod, rows, entry.first)
+        rejections = functions.rejections(pod, rows, entry.first)
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
-        if answers != _ALL_STAY or entry.wide:
-            moves, shut = self._filter(entry, pod, rows, answers)
+        if rejections != _ALL_STAY or entry.wide:
+            moves, shut = self._filter(entry, pod, rows, rejections)
         if moves is None:
             return None
         if runner.recorder is not None:
             runner.ended("filter", Code.SUCCESS, start)
             start = runner.recorder.timer()
         feasible, scoring = moves[0], entry.result.scoring
-        if answers or scoring is None or scoring.skipped is None:
+        if rejections or scoring is None or scoring.skipped is None:
             ended = self._moved(entry, pod, moves)
             if ended is not None:
                 return ended
@@ -128,8 +128,8 @@ class FewRows:
             return None
         start = runner.began()
         entry.override({}, rows)
-        answers = functions.rejections(pod, rows, entry.first)
-        if answers is None or (answers and entry.put_rejections(rows, answers) is None):
+        rejections = functions.rejections(pod, rows, entry.first)
+        if rejections is None or (rejections and entry.put_rejections(rows, rejections) is None):
             return None
         self._passes.override(entry, pod, rows)
         runner.ended("filter", Code.SUCCESS, start)
@@ -174,24 +174,26 @@ class FewRows:
         return self._passes.rescore(entry, pod, touched, before)
 
     def _filter(
-        self, entry: Entry, pod: PodInfo, rows: list[int], answers: Sequence[Answer] | None
+        self, entry: Entry, pod: PodInfo, rows: list[int], rejections: Sequence[Rejection] | None
     ) -> tuple[Moves | None, NDArray[np.intp] | None]:
         """Return how the rows moved, and all rows that a filter of the whole cluster shut.
 
-        ``answers``: of the filters that read no more than the row. None if a plugin has to say
+        ``rejections``: of the filters that read no more than the row. None if a plugin has to say
         more, and where there are filters of the whole cluster, if one of the others rejects a row,
         or the rows that they open and shut are up to `Patches.patch`. For the rows that are shut,
         None says that other rows are feasible as before.
         """
-        if answers is None:
+        if rejections is None:
             return None, None
         if not entry.wide:
-            return entry.put_rejections(rows, answers), None
+            return entry.put_rejections(rows, rejections), None
         first, scoring = entry.first, entry.result.scoring
         if scoring is None or scoring.skipped is None:
             return None, None
-        for row, answer in zip(rows, answers, strict=bool(answers)):
-            if answer is not None or (first[row] != FEASIBLE and self._rejected_by_row(entry, row)):
+        for row, rejection in zip(rows, rejections, strict=bool(rejections)):
+            if rejection is not None or (
+                first[row] != FEASIBLE and self._rejected_by_row(entry, row)
+            ):
                 return None, None
         moves: Moves = (rows, _NO_ROWS, _NO_ROWS)
         changed = self._passes.filter_wide(entry, pod)

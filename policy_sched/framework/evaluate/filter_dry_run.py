@@ -30,8 +30,8 @@ class FilterDryRun:
     ``node_by_node``: a plugin reads more than the evaluated row, so the overlay of one node must be
     removed before another is evaluated. ``by_state``: such plugins learn of pods that come and go
     by AddPod and RemovePod alone; where these change nothing that a plugin keeps in the state, its
-    answer is as before, whatever else is tried out. ``skipped``: the plugins that the attempt left
-    out. ``key``: the signature of the pods that get these answers, None where only this one does.
+    result is as before, whatever else is tried out. ``skipped``: the plugins that the attempt left
+    out. ``key``: the signature of the pods that get these results, None where only this one does.
     ``pipeline``: the hash of the policies that the filters belong to. ``plugins``: the filters.
     """
 
@@ -187,7 +187,7 @@ class FilterDryRun:
         The first filter of the profile has number 1. ``moved``: all filters passed the rows
         before, and since then only pods changed.
         """
-        answers: dict[int, tuple[int, Status]] = {}
+        rejections: dict[int, tuple[int, Status]] = {}
         for number, hook in enumerate(self.plugins, start=1):
             if not rows.size:
                 break
@@ -203,11 +203,11 @@ class FilterDryRun:
             for row, status in zip(rows[bad].tolist(), statuses, strict=True):
                 if status.code is Code.ERROR:
                     text = broken("filter", hook.plugin, status.message())
-                    answers[row] = number, Status(Code.ERROR, (text,), hook.plugin)
+                    rejections[row] = number, Status(Code.ERROR, (text,), hook.plugin)
                 else:
-                    answers[row] = number, status.by(hook.plugin)
+                    rejections[row] = number, status.by(hook.plugin)
             rows = rows[~bad]
-        return answers
+        return rejections
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:
         """Run AddPod: `other` is added to the row. PluginError if a plugin fails."""

@@ -148,7 +148,7 @@ def rejections_with_nominated_pods(
     The result is that of `FilterDryRun.rejections`. ``passed``: all filters pass the rows without
     these pods.
     """
-    answers: dict[int, tuple[int, Status]] = {}
+    rejections: dict[int, tuple[int, Status]] = {}
     together: Promised = promised
     if filter_dry_run.node_by_node:
         together = {
@@ -160,7 +160,7 @@ def rejections_with_nominated_pods(
         added = AddedPods(together)
         with nodes:
             nodes.add_all(added)
-            answers |= filter_dry_run.rejections(nodes, state, pod, added.rows, moved=passed)
+            rejections |= filter_dry_run.rejections(nodes, state, pod, added.rows, moved=passed)
     for row, others in promised.items():
         if row in together:
             continue
@@ -169,5 +169,5 @@ def rejections_with_nominated_pods(
             for other in others:
                 nodes.add(row, other)
                 filter_dry_run.add_pod(clone, pod, other, row)
-            answers |= filter_dry_run.rejections(nodes, clone, pod, np.array([row], np.intp))
-    return answers
+            rejections |= filter_dry_run.rejections(nodes, clone, pod, np.array([row], np.intp))
+    return rejections

@@ -141,7 +141,7 @@ class Passes:
         return fixed
 
     def _ask_moving_filters(self, entry: Entry, pod: PodInfo, last: int, filters: Filters) -> None:
-        """Run the filters that a static part has no answers of."""
+        """Run the filters that a static part has no results of."""
         plugins, state = filters.plugins, entry.result.state
         fused = self._fused_filters(entry, pod, filters)
         for index in entry.moving:

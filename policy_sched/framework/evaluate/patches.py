@@ -35,12 +35,12 @@ class Patches(Passes):
     """The plugins of one pipeline over one node table, over all rows or over changed ones."""
 
     def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreFilter of plugins that read the whole cluster; False if an answer changed."""
+        """Run PreFilter of plugins that read the whole cluster; False if a result changed."""
         runner, hooks = self.runner, entry.wide_pre_filter
         filtering = entry.result.filtering
-        answers = runner.call_all("pre_filter", hooks, entry.result.state, pod)
-        for hook, answer in zip(hooks, answers, strict=True):
-            result = cast("PreFilterResult", answer)
+        returned = runner.call_all("pre_filter", hooks, entry.result.state, pod)
+        for hook, one in zip(hooks, returned, strict=True):
+            result = cast("PreFilterResult", one)
             code, skipped = result.status.code, hook.plugin in filtering.skipped
             if code is not (Code.SKIP if skipped else Code.SUCCESS):
                 return False
@@ -49,17 +49,17 @@ class Patches(Passes):
         return True
 
     def pre_score_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreScore of plugins that read the whole cluster; False if an answer changed.
+        """Run PreScore of plugins that read the whole cluster; False if a result changed.
 
         The state has the feasible rows.
         """
         runner, state, hooks = self.runner, entry.result.state, entry.wide_pre_score
         scoring = entry.result.scoring
         skipped = NONE if scoring is None else scoring.skipped or NONE
-        answers = runner.call_all("pre_score", hooks, state, pod)
-        for hook, answer in zip(hooks, answers, strict=True):
+        returned = runner.call_all("pre_score", hooks, state, pod)
+        for hook, one in zip(hooks, returned, strict=True):
             expected = Code.SKIP if hook.plugin in skipped else Code.SUCCESS
-            if cast("Status", answer).code is not expected:
+            if cast("Status", one).code is not expected:
                 return False
         return True
 

@@ -110,8 +110,8 @@ def normalized_placements(
         own = np.array([one[hook.plugin] for one in scores], np.int64)
         if hook.plugin in normalizers:
             normalizer = normalizers[hook.plugin]
-            answer = runner.call("normalize_placement_score", normalizer, state, pods, own)
-            own = cast("Scores", answer)
+            normalized = runner.call("normalize_placement_score", normalizer, state, pods, own)
+            own = cast("Scores", normalized)
         for place, score in zip(found, own.tolist(), strict=True):
             if not 0 <= score <= MAX_NODE_SCORE:
                 text = (

@@ -41,7 +41,7 @@ class Busy(msgspec.Struct, frozen=True, eq=False):
     ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:
     the others, and ``scores_nothing`` those of them with PreScore. ``moving_pre_filter``,
     ``moving_pre_score``: the hooks of plugins that read more than static fields;
-    ``wide_pre_filter``, ``wide_pre_score``: those whose answer may depend on the cluster.
+    ``wide_pre_filter``, ``wide_pre_score``: those whose result may depend on the cluster.
     """
 
     hooks: Hooks

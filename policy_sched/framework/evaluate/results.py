@@ -4,7 +4,7 @@ Theory of operation. Results are immutable to everything but the Evaluator, whic
 and updates them in place; other code reads them through views that cannot be written to. So a
 result that pods share is valid until the node table changes. There are three kinds of copies:
 
-- ``restricted`` has other feasible rows or totals (a sample, an extender's answer, one row);
+- ``restricted`` has other feasible rows or totals (a sample, an extender's response, one row);
 - ``snapshot`` is not affected by later changes of the table;
 - ``summary`` is a snapshot of the feasible rows and of one row's scores, a fraction of its size.
 """
@@ -118,7 +118,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
 
     ``first``: int16, shape (n,), the plugin that rejected the row, with nominated pods and
     extenders; ``by_plugins`` is the same without them, and ``overrides`` the difference.
-    ``codes[i]`` is plugin i's own answer (None: every row passes), ``describes[i]`` explains it,
+    ``codes[i]`` is plugin i's own result (None: every row passes), ``describes[i]`` explains it,
     and ``fatal[i]`` are its codes of rows on which it broke, and whether
     the error names the node. ``rejection``: why the whole pod was
     rejected before any node was looked at, or None. ``skipped``: the plugins that PreFilter left

@@ -21,10 +21,10 @@ from policy_sched.model import PodInfo
 Passes: TypeAlias = Callable[[PodInfo, int], bool]
 """Whether every filter accepts a row; False also where one fails."""
 Numbered: TypeAlias = tuple[tuple[int, Hook], ...]
-Answer: TypeAlias = tuple[int, int] | None
+Rejection: TypeAlias = tuple[int, int] | None
 """Which filter rejects a row, and its code there (NO_CODE: only it can tell); None if none does."""
-Rejections: TypeAlias = Callable[[PodInfo, list[int], Codes], Sequence[Answer] | None]
-"""An answer for each row; none if all rows were feasible and are; None where a rule fails.
+Rejections: TypeAlias = Callable[[PodInfo, list[int], Codes], Sequence[Rejection] | None]
+"""A rejection for each row; none if all rows were feasible and are; None where a rule fails.
 
 The third argument holds 0 for each row that was feasible.
 """
@@ -88,8 +88,8 @@ class RowFunctionCache:
             values.append(f"score_{len(given)}, ")
         scores_body.append(f"found.append(({''.join(values)}))")
         rules = [rule for _, rule in filtering]
-        answers = "() if still else found"
-        text = _function("rejections(pod, rows, first)", rules, filters_body, answers)
+        returned = "() if still else found"
+        text = _function("rejections(pod, rows, first)", rules, filters_body, returned)
         text += _function("scores(pod, rows)", scoring, scores_body, "found")
         namespace = _defined(text, given)
         rated = scores is not None and len(scoring) == len(scores)

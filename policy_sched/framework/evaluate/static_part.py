@@ -1,9 +1,9 @@
 """The part of an evaluation that pods share which differ in their requests alone.
 
 Theory of operation. Plugins of scope STATIC read static fields of nodes and some fields of the pod.
-What they answered for one pod holds for every pod that has equal values in those fields, until a
+What they returned for one pod holds for every pod that has equal values in those fields, until a
 node, the set of nodes or a namespace changes. The first such pod is evaluated by all plugins, one
-after the other; its `StaticPart` keeps what the static ones answered, and for later pods only
+after the other; its `StaticPart` keeps what the static ones returned, and for later pods only
 the others run. No part is kept of a pod that PreFilter rejects or sends to some nodes only.
 
 Pods whose tolerations differ are alike, too, if they tolerate the same of the taints that nodes
@@ -48,7 +48,7 @@ _TOLERATIONS: Final = ("tolerations",)
 
 
 class _Verdict(msgspec.Struct, frozen=True):
-    """What a static filter answered for all rows."""
+    """What a static filter returned for all rows."""
 
     codes: Codes | None
     describe: Describe
@@ -56,7 +56,7 @@ class _Verdict(msgspec.Struct, frozen=True):
 
 
 class StaticFilters(msgspec.Struct, frozen=True, eq=False):
-    """The answers of static filters, in the places that they have among filters.
+    """The results of static filters, in the places that they have among filters.
 
     ``first``: the plugin that rejects each row, as in FilteredNodes. ``last``: the number of the
     last of them that rejects a row. ``rejects``: whether any row is not feasible.
@@ -110,7 +110,7 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
 
 
 class StaticPart(msgspec.Struct, eq=False):
-    """What the static plugins answered; ``skipped``: those that PreFilter left out.
+    """What the static plugins returned; ``skipped``: those that PreFilter left out.
 
     ``scores``: None until a pod was scored on all rows that the static filters pass.
     """
@@ -122,7 +122,7 @@ class StaticPart(msgspec.Struct, eq=False):
     _bases: dict[tuple[Hook, ...], StaticFilters] = msgspec.field(default_factory=dict)
 
     def base(self, filters: tuple[Hook, ...]) -> StaticFilters:
-        """Return the answers in the places of ``filters``."""
+        """Return the results in the places of ``filters``."""
         found = self._bases.get(filters)
         if found is None:
             found = self._bases[filters] = self._placed(filters)
@@ -230,7 +230,7 @@ class StaticParts:
         return tuple(found)
 
     def learn(self, key: Key, entry: Entry, pod: PodInfo) -> None:
-        """Keep what static plugins answered in an evaluation of all nodes."""
+        """Keep what static plugins returned in an evaluation of all nodes."""
         filtering = entry.result.filtering
         if filtering.rejection is not None or filtering.narrowing:
             return

@@ -3,7 +3,7 @@
 pluggy is used at load time only. It checks argument names against hookspecs.py when a plugin is
 registered; then the implementations are read out once, put into the profile's order and kept as
 plain functions. pluggy's own calls run the last-registered plugin first, drop None and do not
-name the plugin that answered, so pod time never uses them.
+name the plugin that decided, so pod time never uses them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         return self.hooks.get(point, ())
 
     def scope(self, plugin: str) -> Scope:
-        """Return how far a change can reach the plugin's answers; Volatile without a signature."""
+        """Return how far a change can reach the plugin's results; Volatile without a signature."""
         signature = self.signatures.get(plugin)
         return Scope.VOLATILE if signature is None else signature.scope
 
@@ -264,10 +264,10 @@ def freeze_implementations(  # noqa: PLR0913 - all but three may be left out
 
 
 def _signature(name: str, function: Callable[..., object]) -> Signature:
-    answer = function()
-    if not isinstance(answer, Signature):
-        raise PluginError(f"plugin {name!r}: sign_pod must return a Signature, got {answer!r}")
-    return answer
+    signature = function()
+    if not isinstance(signature, Signature):
+        raise PluginError(f"plugin {name!r}: sign_pod must return a Signature, got {signature!r}")
+    return signature
 
 
 def _full_arguments(

@@ -259,7 +259,7 @@ def why(found: Comparison) -> str:
     if found.result is Result.AGREE:
         return "as the other scheduler decided"
     if found.result is Result.UNDECIDED:
-        return "the other scheduler has not answered"
+        return "the other scheduler has not decided"
     if ours.node is None or found.result is Result.ERROR:
         return ours.message
     if theirs.node is None or found.result is Result.SCHEDULABLE:

@@ -1,4 +1,4 @@
-"""cel-go's messages of mistakes: kube-apiserver's answers about selectors and events quote them."""
+"""cel-go's messages of mistakes, which kube-apiserver quotes of selectors and events."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def macro(low: Lowering, core: ast.Macro, env: Env) -> Abstract:
 
 
 def _conflicting(core: ast.Macro) -> ast.Core | None:
-    """Return b of ``a.exists(x, b.exists(y, x.conflicts(y)))``, which hashing answers."""
+    """Return b of ``a.exists(x, b.exists(y, x.conflicts(y)))``; hashing computes it."""
     inner = core.test
     if not isinstance(inner, ast.Macro) or inner.kind != "exists" or len(inner.names) != 1:
         return None

@@ -125,11 +125,11 @@ class Preemption:
                 pod, msgspec.structs.replace(self._cycle, now=self._handle.now())
             ):
                 return PostFilterResult(Status(Code.UNSCHEDULABLE))
-            return self._answer(state, pod, diagnosis)
+            return self._result(state, pod, diagnosis)
         except RuleError as error:
             return PostFilterResult(_status(Code.ERROR, str(error)))
 
-    def _answer(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
+    def _result(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
         group = state.read(PodGroupCycle)
         if group is not None and group.no_preemption:
             return PostFilterResult(_status(Code.UNSCHEDULABLE, group.no_preemption))

@@ -294,6 +294,6 @@ class BoundFilter:
         self, rule: FilterRule, number: int, pod: PodInfo, cycle: Activation, row: int
     ) -> Explanation:
         assert self._unit is not None
-        error = self._unit.answer(number, pod, cycle, row)
+        error = self._unit.evaluate(number, pod, cycle, row)
         words = error.message if isinstance(error, Failure) else "error"
         return Explanation(False, (f"rule {rule.name}: {words}",))

@@ -16,7 +16,7 @@ Domains = dict[str, npt.NDArray[np.intp]]
 
 
 class BoundPlacement:
-    """The section of the policy ``name``. Its answers are right for the table as it is now."""
+    """The section of the policy ``name``. Its results are right for the table as it is now."""
 
     def __init__(self, name: str, rules: PlacementRules, table: NodeTable) -> None:
         runtime = Runtime(table)
@@ -49,7 +49,7 @@ class BoundPlacement:
         """Return how good a domain is, 0 to 100. RuleError where the rule fails and may not."""
         assert self._score is not None, "the policy has a score"
         seen = msgspec.structs.replace(cycle, placement=placement)
-        value = self._score.answer(0, pod, seen, 0)
+        value = self._score.evaluate(0, pod, seen, 0)
         if not isinstance(value, Failure):
             return int(value)
         if self._aborts:

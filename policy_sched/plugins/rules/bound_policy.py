@@ -76,7 +76,7 @@ def queue_sort(queued):
 
 
 class BoundPolicy:
-    """A policy over one cluster's tables. Its answers are right for the tables as they are now.
+    """A policy over one cluster's tables. Its results are right for the tables as they are now.
 
     ``rows`` is an intp array of row numbers, or None for all rows [0, table.n); results for
     dead rows are undefined.
@@ -183,7 +183,7 @@ class BoundPolicy:
     ) -> str:
         if explain is None:
             return gate.message
-        words = explain.answer(0, pod, cycle, 0)
+        words = explain.evaluate(0, pod, cycle, 0)
         if isinstance(words, Failure):
             return gate.message or f"rule {gate.name}: {words.message}"
         return str(words)
@@ -216,7 +216,7 @@ class BoundPolicy:
         """Return the only nodes to look at, by name, or None for all. May raise RuleError."""
         if self._names is None:
             return None
-        value = self._names.answer(0, pod, cycle, 0)
+        value = self._names.evaluate(0, pod, cycle, 0)
         if isinstance(value, Failure):
             raise RuleError(f"preFilter.nodeNames: {value.message}")
         if isinstance(value, Some):

@@ -119,7 +119,7 @@ class BoundScore:
         if rows is not None and len(rows) <= FEW_ROWS:
             values = []
             for row in rows.tolist():
-                value = bound.answer(0, pod, cycle, row)
+                value = bound.evaluate(0, pod, cycle, row)
                 values.append(instead if isinstance(value, Failure) else value)
             return np.array(values, dtype=self._dtype)
         n = self._table.n if rows is None else len(rows)
@@ -198,7 +198,7 @@ class BoundScore:
         if not len(places):
             return None
         row = int(rows[places[0]])
-        return self._failure_text("score", self._unit.answer(0, pod, cycle, row), row)
+        return self._failure_text("score", self._unit.evaluate(0, pod, cycle, row), row)
 
     def failed(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
@@ -214,7 +214,7 @@ class BoundScore:
         places = np.flatnonzero(failures(scores))
         if len(places):
             try:
-                error = self._unit.answer(0, pod, cycle, int(rows[places[0]]))
+                error = self._unit.evaluate(0, pod, cycle, int(rows[places[0]]))
             except LimitError as limit:
                 return rows[places], str(limit)
             return rows[places], error.message if isinstance(error, Failure) else "error"

@@ -116,7 +116,7 @@ class _Bound:
         match = self._match
         if match is None:
             return True
-        values = [match.answer(i, pod, cycle, 0) for i in range(len(match.unit.roots))]
+        values = [match.evaluate(i, pod, cycle, 0) for i in range(len(match.unit.roots))]
         if any(value is False for value in values):
             return False
         for i, value in enumerate(values):
@@ -127,7 +127,7 @@ class _Bound:
     def refusing(self, pod: PodInfo, case: DeviceCase, row: int) -> DeviceVerdict | None:
         """Return the verdict of the first rule that refuses a device, None if none does."""
         for rule, unit in self._rules:
-            value: Any = unit.answer(0, pod, case, row)
+            value: Any = unit.evaluate(0, pod, case, row)
             if isinstance(value, Failure):
                 if rule.on_error == "Allow":
                     continue
@@ -143,7 +143,7 @@ class _Bound:
         """Return the score of a device; 0 where the rule fails, or is no number."""
         if self._score is None:
             return 0.0
-        value: Any = self._score.answer(0, pod, case, row)
+        value: Any = self._score.evaluate(0, pod, case, row)
         if isinstance(value, Failure) or value != value:  # noqa: PLR0124 - NaN
             if self._aborts:
                 why = value.message if isinstance(value, Failure) else "not a number"

@@ -2,7 +2,7 @@
 
 Where an expression is a few conditions in words, two rows for which the same of them hold are
 alike; the compiler finds the conditions. Elsewhere two rows are alike if they have equal values in
-all columns that the expression may read. Thousands of rows are a few different answers then.
+all columns that the expression may read. Thousands of rows are a few different results then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policy_sched.language.ir import Reads, field_of_column
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
 
-#: For fewer rows the comparison costs more than the answers.
+#: For fewer rows the comparison costs more than the results.
 FEW: Final = 16
 #: Odd, so that no bit of a value is lost; the sums are only a guess, which is checked.
 _FACTOR: Final = np.int64(-7046029254386353131)
@@ -31,24 +31,24 @@ _TABLE: Final = 1 << 14
 
 
 def of_classes(
-    marks: Sequence[object], rows: Rows, answer: Callable[[int], T], *, whole: bool = False
+    marks: Sequence[object], rows: Rows, evaluate: Callable[[int], T], *, whole: bool = False
 ) -> ByRow[T]:
-    """Return ``answer`` of each row, called once for rows that no mark tells apart.
+    """Return ``evaluate`` of each row, called once for rows that no mark tells apart.
 
     ``marks``: arrays with an element for each of the rows, single values, and lists of both.
     ``whole``: the arrays have an element for each row of the table.
     """
     numbers, bound = _numbers(marks)
     if not numbers.size:
-        return ByRow([answer(int(rows[0]))], np.zeros(rows.size, np.intp))
+        return ByRow([evaluate(int(rows[0]))], np.zeros(rows.size, np.intp))
     if whole:
         numbers = numbers[rows]
     counts = np.bincount(numbers, minlength=bound) if bound <= _TABLE else None
     kinds = None if counts is None else counts.nonzero()[0]
     if counts is None or kinds is None or kinds.size > FEW:
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
-        return ByRow([answer(row) for row in rows[first].tolist()], places)
-    found = [answer(rows.item((numbers == kind).argmax())) for kind in kinds.tolist()]
+        return ByRow([evaluate(row) for row in rows[first].tolist()], places)
+    found = [evaluate(rows.item((numbers == kind).argmax())) for kind in kinds.tolist()]
     place = np.zeros(bound, np.uint8)
     place[kinds] = np.arange(kinds.size)
     return ByRow(found, place.take(numbers), counts[kinds].tolist())
@@ -126,17 +126,17 @@ def _number(mark: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
     return found, int(found.max(initial=0)) + 1
 
 
-def each(table: NodeView, reads: Reads, rows: Rows, answer: Callable[[int], T]) -> ByRow[T]:
-    """Return ``answer`` of each row, called once per class of rows with equal reads."""
+def each(table: NodeView, reads: Reads, rows: Rows, evaluate: Callable[[int], T]) -> ByRow[T]:
+    """Return ``evaluate`` of each row, called once per class of rows with equal reads."""
     if rows.size < FEW or not reads.columns_only:
-        return ByRow([answer(row) for row in rows.tolist()], np.arange(rows.size))
+        return ByRow([evaluate(row) for row in rows.tolist()], np.arange(rows.size))
     known = -1
     found: list[T] = []
     inverse = np.zeros(0, np.intp)
-    while known != len(table.materialised):  # an answer may be the first to read a column
+    while known != len(table.materialised):  # an evaluation may be the first to read a column
         known = len(table.materialised)
         first, inverse = _groups(_values(table, reads, rows))
-        found = [answer(row) for row in rows[first].tolist()]
+        found = [evaluate(row) for row in rows[first].tolist()]
     return ByRow(found, inverse)
 
 

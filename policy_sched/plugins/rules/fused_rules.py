@@ -1,6 +1,6 @@
 """Rules of several policies that run as one function of all rows.
 
-The answers are those that each policy's own functions give. Where one of the rules fails on a row,
+The results are those that each policy's own functions give. Where one of the rules fails on a row,
 the policies run one by one, which also tells which one failed.
 """
 

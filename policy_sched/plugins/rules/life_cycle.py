@@ -107,4 +107,4 @@ def _unit(unit: Unit | None, runtime: Runtime) -> BoundUnit | None:
 
 
 def _value(bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> Any:
-    return bound.answer(0, pod, cycle, row)
+    return bound.evaluate(0, pod, cycle, row)

@@ -138,5 +138,5 @@ class NodeLabels:
         different, places = np.unique(codes, return_inverse=True)
         texts = self._table.strings.texts
         met = [code > 0 and one.matches({one.key: texts[code]}) for code in different.tolist()]
-        answer: Mask = np.array(met, np.bool_)[places]
-        return answer
+        mask: Mask = np.array(met, np.bool_)[places]
+        return mask

@@ -344,8 +344,8 @@ class StorageView:
         if not migrated.any():
             return plain
         moved = self.labels.affinity(translated_affinity(volume, found[0]))
-        answer: Mask = np.where(migrated, moved, plain)
-        return answer
+        mask: Mask = np.where(migrated, moved, plain)
+        return mask
 
     def with_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim

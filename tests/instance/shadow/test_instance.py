@@ -367,7 +367,7 @@ THERE = Side("b", score=7)
     ("result", "theirs", "ours", "words"),
     [
         (Compared.AGREE, HERE, HERE, "as the other scheduler decided"),
-        (Compared.UNDECIDED, Side(), HERE, "the other scheduler has not answered"),
+        (Compared.UNDECIDED, Side(), HERE, "the other scheduler has not decided"),
         (Compared.ERROR, HERE, Side(None, "broken"), "broken"),
         (Compared.UNSCHEDULABLE, HERE, Side(None, "no room"), "no room"),
         (Compared.SCHEDULABLE, Side(None, "0/1 nodes"), HERE, "the other scheduler: 0/1 nodes"),
