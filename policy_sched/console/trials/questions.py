@@ -24,7 +24,7 @@ TRIALS: Final = Limits(60, 2**31)
 
 
 class Question(Generic[Result]):
-    """Something that a process ca result; it and the result are pickled."""
+    """Something to evaluate in another process; it and its result are pickled."""
 
     __slots__ = ()
 
