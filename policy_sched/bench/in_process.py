@@ -216,7 +216,7 @@ Advance: TypeAlias = Callable[[int], None]
 
 
 def unseen(_more: int) -> None:
-    """Advance where nobody looks."""
+    """Show nothing."""
 
 
 def with_nodes(

@@ -8,7 +8,7 @@ everything, which is also faster at that distance.
 
 Many pods come to a node and leave it between two looks at it. A row's stamp is another one after
 each change, but for this: it is the same whenever the last pod has left, as long as nothing but
-pods changed on the row. A reader who keeps the stamps passes over rows that have theirs.
+pods changed on the row. A reader that keeps the stamps passes over rows that have theirs.
 """
 
 from __future__ import annotations
