@@ -214,7 +214,7 @@ class Toleration(ApiValue, frozen=True, gc=False):
         return self.operator in ("", "Equal") and self.value == value
 
 
-class HostPort(msgspec.Struct, frozen=True, gc=False):
+class HostPort(msgspec.Struct, frozen=True, order=True, gc=False):
     """A port of the node that a pod uses; the address 0.0.0.0 is every address."""
 
     ip: str

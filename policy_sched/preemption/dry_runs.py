@@ -86,6 +86,8 @@ FEW_ROWS: Final = 4
 
 #: Bytes that kept dry runs of one profile may take together.
 KEPT_BYTES: Final = 64 * 1024 * 1024
+#: About so many bytes are in the objects of a dry run. On few nodes, that is most of it.
+OBJECT_BYTES: Final = 8192
 
 
 class Search:
@@ -175,9 +177,10 @@ class DryRun:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take."""
-        kept = self._found.nbytes + self._victims.nbytes + 2 * self._violations.nbytes
-        return kept + len(self._keys) * (self._found.nbytes + self._violations.nbytes)
+        """Bytes that it takes: its arrays exactly, its objects about."""
+        each = self._found.nbytes + self._violations.nbytes
+        arrays = self._victims.nbytes + self._violations.nbytes + each * (1 + len(self._keys))
+        return OBJECT_BYTES + arrays
 
     def _start_over(self) -> None:
         nodes = self._search.cache.nodes

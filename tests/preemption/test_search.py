@@ -225,7 +225,7 @@ def test_dry_runs_of_many_kinds_of_pods_take_no_more_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each new kind recounted the bytes of the whole cache: 180,000 sums for 600 pods."""
-    most = 4_000
+    most = 100_000
     monkeypatch.setattr(dry_runs, "KEPT_BYTES", most)
     scheduler = scheduler_of(crowd(20))
     search = search_of(scheduler)

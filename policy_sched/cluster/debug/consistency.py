@@ -189,7 +189,7 @@ def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int 
             return nodes.device_amount(family, resource, node)
         case ("usedPorts",):
             ports = {port for info in infos for port in info.host_ports}
-            return nodes.port_sets.set_of_ids(tuple(sorted(map(nodes.port_sets.item_id, ports))))
+            return nodes.port_sets.set_id(tuple(sorted(ports)))
         case ("imagePresent", name):
             return name in dict(names_of(node))
         case ("imageSize", _):

@@ -489,12 +489,11 @@ class NodeOverlay:
         sets = self.port_sets
         column = self._copies[_PORTS].column
         held = set(sets.sets[column.view[row]])
-        numbers = map(sets.item_id, pod.host_ports)
         if sign > 0:
-            held.update(numbers)
+            held.update(pod.host_ports)
         else:
-            held.difference_update(numbers)
-        column.view[row] = sets.set_of_ids(tuple(sorted(held)))
+            held.difference_update(pod.host_ports)
+        column.view[row] = sets.set_id(tuple(sorted(held)))
 
     def _changed(self, rows: Iterable[int]) -> None:
         """Sum the changed rows anew where that is not done by adding."""

@@ -83,42 +83,23 @@ class Strings:
 
 
 class Sets(Generic[T]):
-    """Ids of items, and ids of tuples of items; set 0 is the empty one.
+    """Ids of tuples of items; 0 is the empty one, and two orders are two sets.
 
-    ``items[i]`` is the item with id ``i`` and ``sets[s]`` the item ids of set ``s``, in the order
-    in which the members were first given: two orders are two sets. An unused set is () until its id
-    is reused. ``many``: number of sets from which on `tidy` looks for unused ones.
+    ``sets[s]`` has the members of set ``s``. An unused set is () until its id is given again.
+    ``many``: number of sets from which on `tidy` looks for unused ones.
     """
 
-    __slots__ = ("_due", "_free", "_item_ids", "_set_ids", "items", "many", "sets")
+    __slots__ = ("_due", "_free", "_ids", "many", "sets")
 
     def __init__(self) -> None:
-        self._item_ids: dict[T, int] = {}
-        self._set_ids: dict[tuple[int, ...], int] = {(): 0}
-        self.items: list[T] = []
-        self.sets: list[tuple[int, ...]] = [()]
+        self._ids: dict[tuple[T, ...], int] = {(): 0}
+        self.sets: list[tuple[T, ...]] = [()]
         self.many = self._due = MANY_SETS
         self._free: list[int] = []
 
-    def item_id(self, item: T) -> int:
-        """Return the id of an item, a new one if it was never seen."""
-        number = self._item_ids.get(item)
-        if number is None:
-            number = self._item_ids[item] = len(self.items)
-            self.items.append(item)
-        return number
-
-    def find_item(self, item: T) -> int:
-        """Return the id of an item, or -1 if it was never seen."""
-        return self._item_ids.get(item, -1)
-
-    def set_id(self, items: Iterable[T]) -> int:
+    def set_id(self, members: tuple[T, ...]) -> int:
         """Return the id of the set with these members in this order."""
-        return self.set_of_ids(tuple(map(self.item_id, items)))
-
-    def set_of_ids(self, members: tuple[int, ...]) -> int:
-        """Return the id of the set with the items of these ids in this order."""
-        number = self._set_ids.get(members)
+        number = self._ids.get(members)
         if number is None:
             if self._free:
                 number = self._free.pop()
@@ -126,22 +107,21 @@ class Sets(Generic[T]):
             else:
                 number = len(self.sets)
                 self.sets.append(members)
-            self._set_ids[members] = number
+            self._ids[members] = number
         return number
 
     def tidy(self, ids: NDArray[np.intp]) -> None:
         """Free the sets that are not among these, if there are many; call it between decisions."""
-        if len(self._set_ids) < self._due:
+        if len(self._ids) < self._due:
             return
         used = {0, *np.unique(ids).tolist()}
-        for members, number in list(self._set_ids.items()):
+        for members, number in list(self._ids.items()):
             if number not in used:
-                del self._set_ids[members]
+                del self._ids[members]
                 self.sets[number] = ()
                 self._free.append(number)
-        self._due = max(self.many, len(self._set_ids) + self.many // 2)
+        self._due = max(self.many, len(self._ids) + self.many // 2)
 
     def members(self, set_id: int) -> tuple[T, ...]:
         """Return the items of a set, in its order."""
-        items = self.items
-        return tuple([items[i] for i in self.sets[set_id]])
+        return self.sets[set_id]

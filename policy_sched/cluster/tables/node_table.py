@@ -249,11 +249,12 @@ class NodeTable:
     # Columns.
 
     def tidy(self) -> None:
-        """Evict idle columns if there are many; called between two decisions."""
+        """Give up what no node has any more, if it is much; called between two decisions."""
         if sum(map(len, self._named.values())) >= self._named_due:
             self._count_named()
         if self.eviction.due(self._columns):
             self._evict()
+        self.usage.tidy(pod for _, pods in self._live_pods() for pod in pods.values())
         self.port_sets.tidy(self.usage.used_ports.values)
         taints = self._columns.get(("taints",))
         if taints is not None:

@@ -1,7 +1,8 @@
 """What the pods on each node take: the dynamic columns, kept up to date pod by pod.
 
 Theory of operation: ``requested`` and ``free`` of a resource come into being together and are
-written together; ``free`` is allocatable - requested. A resource that is never read costs nothing.
+written together; ``free`` is allocatable - requested. A resource that is never read costs no more
+than its name, which is forgotten some time after the last pod that requests it has left.
 Sums are exact as long as the amounts on a node that are not small are MAX_UNITS in all at most;
 beyond that they count as MAX_UNITS. Host ports are counted per node, because two bound pods may
 hold the same one; the column holds the set of those counted. Only live rows are kept: the pods of a
@@ -21,6 +22,9 @@ from policy_sched.model import MAX_UNITS, HostPort, PodInfo
 SMALL: Final = 2**40 - 1
 """Amounts up to it are simply added: 65,536 of them and MAX_UNITS are no more than MAX_SUM."""
 
+MANY_RESOURCES: Final = 4096
+"""Number of resources without columns from which on those are looked for that no pod requests."""
+
 
 class Usage:
     """The dynamic columns of the node table, and the arithmetic of a pod coming or going.
@@ -30,6 +34,7 @@ class Usage:
     """
 
     __slots__ = (
+        "_due",
         "_large",
         "_non_zero_views",
         "_pairs",
@@ -38,6 +43,7 @@ class Usage:
         "_uncounted",
         "_uncounted_non_zero",
         "amounts",
+        "many",
         "non_zero",
         "pod_count",
         "port_sets",
@@ -50,7 +56,7 @@ class Usage:
         self.pod_count = pod_count
         self.used_ports = used_ports
         self.port_sets = port_sets
-        self._ports: dict[int, dict[int, int]] = {}
+        self._ports: dict[int, dict[HostPort, int]] = {}
         self._large: dict[tuple[int, str, str], int] = {}
         """By row, column and resource the exact sum of the amounts that are not small."""
         self._uncounted: set[str] = set()
@@ -59,6 +65,7 @@ class Usage:
         A pod may name thousands of resources; those of no other pod are not looked for anywhere.
         """
         self._uncounted_non_zero: set[str] = set()
+        self.many = self._due = MANY_RESOURCES
         self.rewire()
 
     def forget(self, idle: set[Key]) -> None:
@@ -78,6 +85,20 @@ class Usage:
             del self.non_zero[resource]
             self._uncounted_non_zero.add(resource)
             self._forget_large("nonZeroRequested", resource)
+
+    def tidy(self, pods: Iterable[PodInfo]) -> None:
+        """Forget the resources that none of the pods on live rows requests, if there are many."""
+        uncounted, non_zero = self._uncounted, self._uncounted_non_zero
+        if len(uncounted) + len(non_zero) < self._due:
+            return
+        requested: set[str] = set()
+        added: set[str] = set()
+        for info in pods:
+            requested.update(info.requests)
+            added.update(info.non_zero_added)
+        uncounted &= requested
+        non_zero &= added
+        self._due = max(self.many, 2 * (len(uncounted) + len(non_zero)))
 
     def rewire(self) -> None:
         """Take the columns' present memory for the hot path."""
@@ -190,8 +211,8 @@ class Usage:
         if self._large:
             self._large = {p: n for p, n in self._large.items() if p[0] != row}
 
-    def port_counts(self, row: int) -> dict[int, int]:
-        """Return how many of a row's pods hold each port, by item id of ``port_sets``."""
+    def port_counts(self, row: int) -> dict[HostPort, int]:
+        """Return how many of a row's pods hold each port."""
         return dict(self._ports.get(row, ()))
 
     def large_rows(self) -> set[int]:
@@ -201,11 +222,10 @@ class Usage:
     def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
         counts = self._ports.setdefault(row, {})
         for port in ports:
-            number = self.port_sets.item_id(port)
-            counts[number] = counts.get(number, 0) + by
-            if not counts[number]:
-                del counts[number]
-        self.used_ports.view[row] = self.port_sets.set_of_ids(tuple(sorted(counts)))
+            counts[port] = counts.get(port, 0) + by
+            if not counts[port]:
+                del counts[port]
+        self.used_ports.view[row] = self.port_sets.set_id(tuple(sorted(counts)))
         if not counts:
             del self._ports[row]
 

@@ -48,6 +48,8 @@ _NO_RANKING: Final = Ranking(_NO_TOTAL)
 FEW_ROWS: Final = 8
 
 _NO_STAMPS: Final = array("q")
+#: About so many bytes are in the objects of an evaluation. On few nodes, that is most of it.
+OBJECT_BYTES: Final = 8192
 
 
 class Entry:
@@ -139,11 +141,11 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take, at most."""
+        """Bytes that it takes: its arrays at most, its objects about."""
         scoring = self.result.scoring
         numbers = 0 if scoring is None else 2 * len(scoring.plugins) + 1
         each = 2 * (2 + len(self.codes)) + 8 * numbers
-        return each * len(self.fixed) + self.ranking.nbytes
+        return OBJECT_BYTES + each * len(self.fixed) + self.ranking.nbytes
 
     def publish(
         self,

@@ -67,9 +67,9 @@ class TaintsInPython:
                     and not any(
                         t.tolerates(taint.key, taint.value, taint.effect) for t in pod.tolerations
                     )
-                    for taint in (taints.items[item] for item in items)
+                    for taint in members
                 )
-                for items in taints.sets
+                for members in taints.sets
             ],
             np.int64,
         )
