@@ -208,7 +208,8 @@ class RowRule(msgspec.Struct, frozen=True):
     expressions over it: whether the row passes, or the rule has a score, and the filter's code of a
     row that does not pass, or the score. A filter without ``value`` is called for its code.
     ``limited``: the context in which the steps of several calls count together; None where the
-    function counts none.
+    function counts none. ``explain``: why a filter rejects a row with a code; None where only the
+    filter itself tells.
     """
 
     function: Callable[[PodInfo, Any, int], Any]
@@ -216,6 +217,7 @@ class RowRule(msgspec.Struct, frozen=True):
     holds: str
     value: str = ""
     limited: Callable[[], AbstractContextManager[None]] | None = None
+    explain: Callable[[PodInfo, int, int], Status] | None = None
 
     @property
     def metered(self) -> bool:

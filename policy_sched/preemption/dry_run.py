@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.framework import CycleState, Status
-from policy_sched.framework.evaluate import Passes, rejections_with_nominated_pods
+from policy_sched.framework.evaluate import FirstRejection, rejections_with_nominated_pods
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 
@@ -110,8 +110,8 @@ def search_few(
     ``static``: by row of the node table, whether the filters pass that do not read pods.
     """
     pod, nodes, infos = attempt.pod, attempt.cache.overlay, attempt.cache.pods.infos
-    passes = attempt.filter_dry_run.passes(nodes)
-    if passes is None:
+    rejection = attempt.filter_dry_run.first_rejection(nodes)
+    if rejection is None:
         return None
     fits = np.zeros(victims.rows.size, np.bool_)
     gone = np.zeros(victims.block.shape, np.bool_)
@@ -122,7 +122,9 @@ def search_few(
             if static[row]:
                 column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
                 pods = [one for one in column if one is not None]
-                found = _spared(nodes, row, pods, _with(nodes, passes, pod, promised.get(row, ())))
+                found = _spared(
+                    nodes, row, pods, _with(nodes, rejection, pod, promised.get(row, ()))
+                )
                 fits[place] = found is not None
                 gone[found or [], place] = True
     except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
@@ -131,19 +133,19 @@ def search_few(
 
 
 def _with(
-    nodes: NodeOverlay, passes: Passes, pod: PodInfo, rivals: tuple[PodInfo, ...]
+    nodes: NodeOverlay, rejection: FirstRejection, pod: PodInfo, rivals: tuple[PodInfo, ...]
 ) -> Callable[[int], bool]:
     """Return whether the pod passes on a row, also with its nominated pods."""
 
     def fits(row: int) -> bool:
-        if not passes(pod, row):
+        if rejection(pod, row) is not None:
             return False
         if not rivals:
             return True
         with nodes:
             for rival in rivals:
                 nodes.add(row, rival)
-            return passes(pod, row)
+            return rejection(pod, row) is None
 
     return fits
 

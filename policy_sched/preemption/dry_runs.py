@@ -310,7 +310,7 @@ class DryRun:
 
     def _search_few(self, attempt: PreemptionAttempt, victims: Victims) -> DryRunResult | None:
         filters = attempt.filter_dry_run
-        if filters.node_by_node or filters.passes(self._search.cache.overlay) is None:
+        if filters.node_by_node or filters.first_rejection(self._search.cache.overlay) is None:
             return None
         if not self._is_static_known:
             self._is_static_known = True

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.overlay.overlay import AddedPods
+from policy_sched.cluster.overlay.amounts import AddedPods
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node
 

@@ -23,12 +23,18 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.overlay.amounts import (
+    AddedPods,
+    Block,
+    ByAmount,
+    Copy,
+    amount_of,
+    is_large,
+)
 from policy_sched.cluster.tables import (
-    SMALL,
     Column,
     Key,
     NodeTable,
@@ -48,103 +54,6 @@ Places: TypeAlias = NDArray[np.intp] | None
 
 _PORTS: Final[Key] = ("usedPorts",)
 _COUNT: Final[Key] = ("podCount",)
-
-
-class _Copy(msgspec.Struct, frozen=True):
-    """An overlay's copy of a dynamic column.
-
-    ``amount``: the column of the pod table whose values it sums, () for the number of pods;
-    ``sign``: 1, or -1 where the amounts are subtracted.
-    """
-
-    column: Column
-    source: Column
-    amount: Key
-    sign: int
-
-
-class AddedPods:
-    """Pods to be added to many rows, by row, with their amounts."""
-
-    __slots__ = ("_amounts", "large", "pods", "ports", "rows")
-
-    def __init__(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
-        self.pods = pods
-        self.rows: NDArray[np.intp] = np.array(list(pods), np.intp)
-        """The rows in the mapping's order, shape (k,)."""
-        self.ports = [row for row, some in pods.items() if any(pod.host_ports for pod in some)]
-        self.large = [row for row, some in pods.items() if any(map(_is_large, some))]
-        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
-
-    def amounts(self, key: Key) -> NDArray[np.int64] | None:
-        """Return what is added by row, shape (k,); None if that is nothing."""
-        if key not in self._amounts:
-            sums = _sums(self.pods.values(), key)
-            # Rows with large amounts are summed anew; their sums may be too large for an array.
-            small = [0 if row in self.large else n for row, n in zip(self.pods, sums, strict=True)]
-            self._amounts[key] = np.array(small, np.int64) if any(small) else None
-        return self._amounts[key]
-
-
-class _Block:
-    """Pods that were removed from many rows, and which of them are back.
-
-    ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth, m),
-    -1 where there is none. ``copies``: the columns that follow.
-    """
-
-    def __init__(
-        self,
-        nodes: NodeTable,
-        table: PodTable,
-        rows: NDArray[np.intp],
-        pods: NDArray[np.intp],
-        copies: list[_Copy],
-    ) -> None:
-        self.copies = copies
-        self.rows = rows
-        self.pods = pods
-        self.there: NDArray[np.bool_] = pods >= 0
-        self.here: NDArray[np.bool_] = np.zeros(pods.shape, np.bool_)
-        self.whole = rows.size == nodes.n and bool((rows == np.arange(rows.size)).all())
-        self.where = slice(0, rows.size) if self.whole else rows
-        self._table = table
-        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
-        self.ports: dict[int, NDArray[np.intp]] = {}
-        """By line of the block, the places whose pod holds host ports."""
-        if nodes.usage.used_ports.values[rows].any():
-            holds = table.lookup(("hostPorts",)).values[pods] & self.there
-            lines = np.flatnonzero(holds.any(axis=1)).tolist()
-            self.ports = {line: np.flatnonzero(holds[line]) for line in lines}
-        self._place_of: dict[int, int] = {}
-
-    def amounts(self, key: Key) -> NDArray[np.int64] | None:
-        """Return an amount of each pod, shape (depth, m); None if all are 0."""
-        if key not in self._amounts:
-            found: NDArray[np.int64]
-            if key:
-                found = self._table.lookup(key).values[self.pods]
-                found[~self.there] = 0
-            else:
-                found = self.there.astype(np.int64)
-            self._amounts[key] = found if found.any() else None
-        return self._amounts[key]
-
-    def pod(self, step: int, place: int) -> PodInfo:
-        """Return a pod of the block."""
-        pod = self._table.infos[self.pods.item(step, place)]
-        assert pod is not None, "the block holds pods that run"
-        return pod
-
-    def gone_from(self, row: int) -> set[str]:
-        """Return the uids of the pods that are not on a row any more."""
-        if not self._place_of:
-            self._place_of = {row: place for place, row in enumerate(self.rows.tolist())}
-        place = self._place_of.get(row)
-        if place is None:
-            return set()
-        steps = np.flatnonzero(self.there[:, place] & ~self.here[:, place]).tolist()
-        return {self.pod(step, place).uid for step in steps}
 
 
 @dataclass(slots=True)
@@ -173,9 +82,11 @@ class NodeOverlay:
         self.row_of = table.row_of
         self.live = table.live
         self._pods = pods
-        self._copies: dict[Key, _Copy] = {}
-        self._sums: list[_Copy] = []
-        self._new: list[_Copy] = []
+        self._copies: dict[Key, Copy] = {}
+        self._sums: list[Copy] = []
+        self._by_amount: ByAmount | None = None
+        """The same by what they sum; None where that is to be worked out again."""
+        self._new: list[Copy] = []
         """Copies made within the open blocks."""
         self._version = -1
         self._columns_made = -1
@@ -183,7 +94,7 @@ class NodeOverlay:
         self._moved: dict[int, dict[str, PodInfo | None]] = {}
         """By row, the pods that were added, and None for those that were removed."""
         self._added: list[Mapping[int, Sequence[PodInfo]]] = []
-        self._block: _Block | None = None
+        self._block: Block | None = None
         self._large: set[int] = set()
         """Rows whose sums are not simply added up."""
         self._totals: dict[Key, int] = {}
@@ -282,8 +193,12 @@ class NodeOverlay:
     ) -> None:
         level = self._levels.pop()
         for rows, values in reversed(level.saved):
-            for column, before in values:
-                column.values[rows] = before
+            if type(rows) is int:
+                for column, before in values:
+                    column.view[rows] = before
+            else:
+                for column, before in values:
+                    column.values[rows] = before
         for row, moved in level.moved.items():
             if moved is None:
                 self._moved.pop(row, None)
@@ -329,6 +244,7 @@ class NodeOverlay:
         for key in [k for k, c in self._copies.items() if there.get(k) is not c.source]:
             self._sums.remove(self._copies[key])
             del self._copies[key]
+            self._by_amount = None
         for key, column in there.items():
             if not column.static:
                 self._copy(key, column)
@@ -349,13 +265,14 @@ class NodeOverlay:
         column = Column(key, source.family, source.values.size)
         column.values[:] = source.values
         amount = {"podCount": (), "nonZeroRequested": ("nonZeroAdded", key[-1])}
-        copy = _Copy(
+        copy = Copy(
             column,
             source,
             amount.get(key[0], ("request", key[-1])),
             -1 if key[0] == "free" else 1,
         )
         self._copies[key] = copy
+        self._by_amount = None
         if key != _PORTS:
             self._sums.append(copy)
             if self._block is not None:
@@ -377,16 +294,35 @@ class NodeOverlay:
 
     def _move(self, row: int, pod: PodInfo, sign: int) -> None:
         self._save_row(row)
-        moved = self._moved.setdefault(row, {})
+        moved = self._moved.get(row)
+        if moved is None:
+            moved = self._moved[row] = {}
         moved[pod.uid] = pod if sign > 0 else None
-        if _is_large(pod):
+        if is_large(pod):
             self._large.add(row)
         if row not in self._large:
-            for copy in self._sums:
-                copy.column.view[row] += _amount(pod, copy.amount) * sign * copy.sign
+            self._count(row, pod, sign)
         if pod.host_ports:
             self._move_ports(row, pod, sign)
-        self._changed((row,))
+        if self._totals or self._large:
+            self._changed((row,))
+
+    def _count(self, row: int, pod: PodInfo, sign: int) -> None:
+        """Add a pod's amounts to a row's sums, or subtract them."""
+        by_amount = self._known_copies()
+        for column in by_amount.counts:
+            column.view[row] += sign
+        for name, amount in pod.requests.items():
+            for column, own in by_amount.requests.get(name, ()):
+                column.view[row] += amount * own * sign
+        for name, amount in pod.non_zero_added.items():
+            for column, own in by_amount.non_zero.get(name, ()):
+                column.view[row] += amount * own * sign
+
+    def _known_copies(self) -> ByAmount:
+        if self._by_amount is None:
+            self._by_amount = ByAmount(self._copies.values(), self._sums)
+        return self._by_amount
 
     def add_all(self, added: AddedPods) -> None:
         """Add pods to many live rows."""
@@ -425,7 +361,7 @@ class NodeOverlay:
         """
         assert self._block is None, "one block at a time"
         copies = [c for c in self._sums if reads is None or reads(c.column.key)]
-        block = self._block = _Block(self.table, self._pods, rows, pods, copies)
+        block = self._block = Block(self.table, self._pods, rows, pods, copies)
         self._levels[-1].block = True
         self._save(block.where, block, ports=bool(block.ports))
         for copy in block.copies:
@@ -510,16 +446,17 @@ class NodeOverlay:
         if row in level.rows:
             return
         level.rows.add(row)
-        level.saved.append((row, [(c.column, c.column.view[row]) for c in self._copies.values()]))
+        columns = self._known_copies().columns
+        level.saved.append((row, [(column, column.view[row]) for column in columns]))
         moved = self._moved.get(row)
         level.moved[row] = None if moved is None else dict(moved)
 
     def _save(
-        self, rows: NDArray[np.intp] | slice, pods: AddedPods | _Block, *, ports: bool
+        self, rows: NDArray[np.intp] | slice, pods: AddedPods | Block, *, ports: bool
     ) -> None:
         """Save the values of rows that are about to change."""
         wide = bool(self._large)  # rows that are summed anew change in every column
-        copies = pods.copies if isinstance(pods, _Block) and not wide else self._sums
+        copies = pods.copies if isinstance(pods, Block) and not wide else self._sums
         columns = [c.column for c in copies if wide or pods.amounts(c.amount) is not None]
         if ports:
             columns.append(self._copies[_PORTS].column)
@@ -538,35 +475,12 @@ class NodeOverlay:
         for row in rows:
             self._sum_row(row, self._new)
 
-    def _sum_row(self, row: int, copies: Sequence[_Copy]) -> None:
+    def _sum_row(self, row: int, copies: Sequence[Copy]) -> None:
         """Set the values of a row from its pods."""
         pods = self.pods_on(row).values()
         for copy in copies:
-            value = total(_amount(pod, copy.amount) for pod in pods)
+            value = total(amount_of(pod, copy.amount) for pod in pods)
             if copy.sign < 0:
                 allocatable = self.table.lookup(("allocatable", copy.column.key[-1]))
                 value = allocatable.view[row] - value
             copy.column.view[row] = value
-
-
-def _sums(groups: Iterable[Sequence[PodInfo]], key: Key) -> list[int]:
-    """Return the sum of `_amount` for each group of pods."""
-    if not key:
-        return [len(pods) for pods in groups]
-    name = key[1]
-    if key[0] == "request":
-        return [sum([pod.requests.get(name, 0) for pod in pods]) for pods in groups]
-    return [sum([pod.non_zero_added.get(name, 0) for pod in pods]) for pods in groups]
-
-
-def _amount(pod: PodInfo, key: Key) -> int:
-    """Return what a pod has of a column of the pod table; 1 for ()."""
-    if not key:
-        return 1
-    amounts = pod.requests if key[0] == "request" else pod.non_zero_added
-    return amounts.get(key[1], 0)
-
-
-def _is_large(pod: PodInfo) -> bool:
-    amounts = (*pod.requests.values(), *pod.non_zero_added.values())
-    return max(amounts, default=0) > SMALL

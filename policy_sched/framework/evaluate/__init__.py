@@ -20,7 +20,7 @@ from policy_sched.framework.evaluate.placement import (
 )
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import FEASIBLE, Evaluation
-from policy_sched.framework.evaluate.row_functions import Passes
+from policy_sched.framework.evaluate.row_functions import FirstRejection
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, looks_at_all
 
 __all__ = [
@@ -30,9 +30,9 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "FilterDryRun",
+    "FirstRejection",
     "Key",
     "Nominations",
-    "Passes",
     "Rotation",
     "Sample",
     "domains",

@@ -243,7 +243,7 @@ class Entry:
 
         None, and nothing changed, where only a filter can tell its code, or describe it.
         """
-        first, codes, static = self.first, self.codes, self._static_rejections()
+        first, codes, static = self.first, self.codes, self.static_rejections()
         stay: list[int] = []
         changed: list[tuple[int, int, int, int]] = []
         for row, rejection in zip(rows, rejections, strict=True):
@@ -269,7 +269,7 @@ class Entry:
         self.result.filtering.explanations.forget([one[0] for one in changed])
         return stay, come, gone
 
-    def _static_rejections(self) -> Codes:
+    def static_rejections(self) -> Codes:
         """Return which of the filters that do not move rejects each row, or ``fixed``."""
         if self._by_static is None:
             found = self.fixed

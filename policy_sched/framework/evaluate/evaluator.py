@@ -136,6 +136,12 @@ class Evaluator:
 
         Raises PluginError if a plugin breaks.
         """
+        if domain is None and not self._extenders:
+            nominations = self._nominations
+            if nominations is not None and pod.uid in nominations.nodes:
+                there = self._nominated_alone(pod, nominations)
+                if there is not None:
+                    return there
         entry = self._current(pod) if domain is None else self._current_in(domain, pod)
         found = entry.result
         if found.filtering.rejection is not None:
@@ -326,6 +332,30 @@ class Evaluator:
             return replace(found, filtering=copy)
         return self._scored_again(Evaluation(found.state.clone(), copy), pod)
 
+    def _nominated_alone(self, pod: PodInfo, nominations: Nominations) -> Evaluation | None:
+        """Return the evaluation of the nominated row alone if the pod passes there.
+
+        It needs of a kept evaluation what no pod changes; what else is there is not updated. None
+        where that is not known, and where the row does not pass, or gives way to other pods.
+        """
+        own, runner = nominations.row_of(pod), self._runner
+        if own is None or self._key is None or runner.sampling:
+            return None
+        if nominations.nominated_pods_on(pod, (own,)):
+            return None
+        lowest = nominations.lowest(pod)
+        assert lowest is not None, "the pod itself is nominated"
+        entry = self._kept.get((*self._key(pod), lowest))
+        if entry is None or entry.version < self._table.journal.static_version:
+            return None
+        start = runner.began()
+        if not self._few_rows.passes(entry, pod, own):
+            return None
+        if runner.recorder is not None:
+            runner.ended("filter", Code.SUCCESS, start)
+            self._note(HINT_USED, entry)
+        return _only_row(entry.result, own)
+
     def _on_nominated_node(
         self, found: Evaluation, pod: PodInfo, row: int
     ) -> tuple[Override | None, bool]:
@@ -381,12 +411,10 @@ class Evaluator:
 
 
 def _only_row(found: Evaluation, row: int) -> Evaluation:
-    """Return a copy in which only `row` was evaluated."""
-    filtering, scoring = found.filtering, found.scoring
-    first = np.where(filtering.by_plugins == NO_NODE, NO_NODE, NOT_ASKED).astype(np.int16)
+    """Return a copy in which only `row` was evaluated; it is not scored, as there is no choice."""
+    filtering = found.filtering
+    first = np.full(filtering.by_plugins.size, NOT_ASKED, np.int16)
+    first[filtering.by_plugins == NO_NODE] = NO_NODE
     first[row] = FEASIBLE
-    if scoring is not None and filtering.first[row] == FEASIBLE:
-        scoring = scoring.restricted(row)
-    else:
-        scoring = Scoring.of_one(row, len(first))
+    scoring = Scoring.of_one(row, first.size)
     return Evaluation(found.state, filtering.restricted(first, overrides={}), scoring)

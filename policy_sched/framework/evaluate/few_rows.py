@@ -112,6 +112,21 @@ class FewRows:
             self._functions[key] = self._made.of(moving, scores)
         return self._functions[key]
 
+    def passes(self, entry: Entry, pod: PodInfo, row: int) -> bool:
+        """Return whether a row passes all filters now, whatever the entry knows of it.
+
+        False where that is up to the plugins. Nothing but pods changed since the entry's version.
+        """
+        if entry.wide or entry.wide_pre_filter or entry.result.filtering.rejection is not None:
+            return False
+        functions = entry.row_functions
+        if functions is UNKNOWN:
+            functions = entry.row_functions = self._functions_of(entry)
+        if functions is None or entry.static_rejections().item(row) != FEASIBLE:
+            return False
+        rejections = functions.rejections(pod, [row], entry.first)
+        return rejections is not None and not any(rejections)
+
     def patch_with_nominated_pods(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
         """Do as `patch` where there are nominated pods.
 

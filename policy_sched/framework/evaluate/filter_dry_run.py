@@ -7,9 +7,9 @@ the attempt's plugins over it, without those that it skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,28 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import Key as ColumnKey
 from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Codes, CycleState, FilterResult, Scope, Status
+from policy_sched.framework import Code, Codes, CycleState, FilterResult, RowRule, Scope, Status
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.row_functions import Passes, passes_of
+from policy_sched.framework.evaluate.row_functions import (
+    NO_CODE,
+    FirstRejection,
+    first_rejection_of,
+)
 from policy_sched.framework.runtime import Hook, Runner, broken
 from policy_sched.model import PodInfo
+
+#: Up to so many rows are filtered one by one, if the filters are functions of a row.
+FEW_ROWS: Final = 4
+
+
+class _RowByRow:
+    """Numbered filters that are functions of a row, and one that calls them in turn."""
+
+    __slots__ = ("rejection", "rules")
+
+    def __init__(self, rules: Mapping[int, RowRule]) -> None:
+        self.rules = rules
+        self.rejection = first_rejection_of(list(rules.items()))
 
 
 class FilterDryRun:
@@ -58,7 +75,7 @@ class FilterDryRun:
         wide = {
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
-        self._passes_over: dict[NodeView, Passes | None] = {}  # shared by copies
+        self._row_by_row: dict[NodeView, _RowByRow | None] = {}  # shared by copies
         self._reads: dict[ColumnKey, bool] = {}
         self.node_by_node = bool(wide)
         self._last: FilterDryRun | None = None
@@ -109,23 +126,30 @@ class FilterDryRun:
                     found &= verdict.codes == 0
         return found
 
-    def passes(self, nodes: NodeView) -> Passes | None:
+    def first_rejection(self, nodes: NodeView) -> FirstRejection | None:
         """Return the filters that read pods as a function of the pod and a row of a view.
 
         None if one of them is none, counts its steps or can end the attempt, and while plugins are
         measured one by one.
         """
+        found = self._by_row(nodes)
+        return None if found is None else found.rejection
+
+    def _by_row(self, nodes: NodeView) -> _RowByRow | None:
         if self._runner.sampling:
             return None
-        if nodes not in self._passes_over:
+        if nodes not in self._row_by_row:
             signatures = self._runner.pipeline.signatures
-            rules = [
-                None if one is None or one.row_filter_over is None else one.row_filter_over(nodes)
-                for one in (signatures.get(hook.plugin) for hook in self._moving)
-            ]
-            known = [rule for rule in rules if rule is not None and not rule.metered]
-            self._passes_over[nodes] = passes_of(known) if len(known) == len(rules) else None
-        return self._passes_over[nodes]
+            known: dict[int, RowRule] = {}
+            for number, hook in enumerate(self.plugins):
+                one = signatures.get(hook.plugin)
+                if hook in self._moving and one is not None and one.row_filter_over is not None:
+                    rule = one.row_filter_over(nodes)
+                    if rule is not None and not rule.metered:
+                        known[number] = rule
+            whole = len(known) == len(self._moving)
+            self._row_by_row[nodes] = _RowByRow(known) if whole else None
+        return self._row_by_row[nodes]
 
     def reads(self, key: ColumnKey) -> bool:
         """Return whether a filter that reads pods may read a column of the node table."""
@@ -187,6 +211,10 @@ class FilterDryRun:
         The first filter of the profile has number 1. ``moved``: all filters passed the rows
         before, and since then only pods changed.
         """
+        if moved and rows.size <= FEW_ROWS:
+            few = self._few_rejections(nodes, pod, rows.tolist())
+            if few is not None:
+                return few
         rejections: dict[int, tuple[int, Status]] = {}
         for number, hook in enumerate(self.plugins, start=1):
             if not rows.size:
@@ -207,6 +235,28 @@ class FilterDryRun:
                 else:
                     rejections[row] = number, status.by(hook.plugin)
             rows = rows[~bad]
+        return rejections
+
+    def _few_rejections(
+        self, nodes: NodeView, pod: PodInfo, rows: Sequence[int]
+    ) -> dict[int, tuple[int, Status]] | None:
+        """Return the rejections of rows by filters that read pods; None if these have to tell."""
+        found = self._by_row(nodes)
+        if found is None:
+            return None
+        rejections: dict[int, tuple[int, Status]] = {}
+        try:
+            for row in rows:
+                rejection = found.rejection(pod, row)
+                if rejection is not None:
+                    number, code = rejection
+                    explain = found.rules[number].explain
+                    if explain is None or code == NO_CODE:
+                        return None
+                    status = explain(pod, row, code).by(self.plugins[number].plugin)
+                    rejections[row] = number + 1, status
+        except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
+            return None
         return rejections
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> None:

@@ -18,11 +18,11 @@ from policy_sched.framework import Codes, RowRule
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
-Passes: TypeAlias = Callable[[PodInfo, int], bool]
-"""Whether every filter accepts a row; False also where one fails."""
 Numbered: TypeAlias = tuple[tuple[int, Hook], ...]
 Rejection: TypeAlias = tuple[int, int] | None
 """Which filter rejects a row, and its code there (NO_CODE: only it can tell); None if none does."""
+FirstRejection: TypeAlias = Callable[[PodInfo, int], Rejection]
+"""The first rejection of a row."""
 Rejections: TypeAlias = Callable[[PodInfo, list[int], Codes], Sequence[Rejection] | None]
 """A rejection for each row; none if all rows were feasible and are; None where a rule fails.
 
@@ -96,13 +96,15 @@ class RowFunctionCache:
         return RowFunctions(namespace["rejections"], namespace["scores"] if rated else None)
 
 
-def passes_of(rules: Sequence[RowRule]) -> Passes:
-    """Return the function that calls filters until one rejects the row."""
-    lines, given = ["def passes(pod, row):"], list[RowRule]()
-    for rule in rules:
-        lines += [f"  {line}" for line in _call(rule, given, ["return False"])]
-    passes: Passes = _defined("\n".join([*lines, "  return True"]), given)["passes"]
-    return passes
+def first_rejection_of(rules: Sequence[tuple[int, RowRule]]) -> FirstRejection:
+    """Return the function that calls numbered filters until one rejects the row."""
+    lines, given = ["def rejection(pod, row):"], list[RowRule]()
+    for number, rule in rules:
+        reject = [f"return {number}, {rule.value or NO_CODE}"]
+        lines += [f"  {line}" for line in _call(rule, given, reject)]
+    text = "\n".join([*lines, "  return None"])
+    rejection: FirstRejection = _defined(text, given)["rejection"]
+    return rejection
 
 
 def _defined(text: str, rules: Sequence[RowRule]) -> dict[str, Any]:

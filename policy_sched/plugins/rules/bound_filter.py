@@ -192,6 +192,8 @@ class BoundFilter:
     ) -> ByRow[Explanation]:
         """Return why rows were rejected, given the codes (none is 0) that `codes` gave them."""
         first = codes.item(0)
+        if codes.size == 1:
+            return ByRow([self.explain_row(pod, cycle, rows.item(0), first)], np.zeros(1, np.intp))
         if (codes == first).all():
             return self._explain_code(pod, cycle, rows, first)
         distinct: list[Explanation] = []
@@ -225,7 +227,7 @@ class BoundFilter:
                 alike = self._alike(pod, cycle, number, own)
             if alike is None:
                 return None
-            found += [(a, self._explain_one(pod, cycle, int(a.argmax()), code)) for a in alike]
+            found += [(a, self.explain_row(pod, cycle, int(a.argmax()), code)) for a in alike]
         return found
 
     def _alike(
@@ -248,7 +250,7 @@ class BoundFilter:
         number = (code - 1) // 2
         _, bound = self._rules[number]
         if code % 2 and bound is None:
-            only = self._explain_one(pod, cycle, int(rows[0]), code)
+            only = self.explain_row(pod, cycle, int(rows[0]), code)
             return ByRow([only], np.zeros(len(rows), np.intp))
         unit = bound if code % 2 else self._unit
         assert unit is not None, "a filter rejected the rows"
@@ -262,16 +264,17 @@ class BoundFilter:
                 pass  # row by row less may be computed
             else:
                 return of_classes(
-                    marks, rows, lambda row: self._explain_one(pod, cycle, row, code), whole=most
+                    marks, rows, lambda row: self.explain_row(pod, cycle, row, code), whole=most
                 )
         return each(
             self.nodes,
             unit.unit.reads,
             rows,
-            lambda row: self._explain_one(pod, cycle, row, code),
+            lambda row: self.explain_row(pod, cycle, row, code),
         )
 
-    def _explain_one(self, pod: PodInfo, cycle: Activation, row: int, code: int) -> Explanation:
+    def explain_row(self, pod: PodInfo, cycle: Activation, row: int, code: int) -> Explanation:
+        """Return why a row was rejected with a code."""
         number = (code - 1) // 2
         rule, bound = self._rules[number]
         if code % 2 == 0:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import Key as ColumnKey
@@ -184,7 +185,17 @@ class _Rules:
 
     def _row_filter_over(self, nodes: NodeView) -> RowRule | None:
         bound = self._bound
-        return None if bound.aborting else bound.filters(nodes).row_rule(self._still)
+        if bound.aborting:
+            return None
+        rules, still = bound.filters(nodes), self._still
+        rule = rules.row_rule(still)
+        if rule is None:
+            return None
+
+        def explain(pod: PodInfo, row: int, code: int) -> Status:
+            return _status(rules.explain_row(pod, still, row, code))
+
+        return replace(rule, explain=explain)
 
     def _gates_read_the_pod(self) -> bool:
         """Return whether the preEnqueue rules read nothing but the pod."""

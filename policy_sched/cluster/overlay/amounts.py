@@ -1,0 +1,154 @@
+"""What an overlay works with: its copies of columns, and the pods that it adds and removes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import SMALL, Column, Key, NodeTable, PodTable
+from policy_sched.model import PodInfo
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """An overlay's copy of a dynamic column.
+
+    ``amount``: the column of the pod table whose values it sums, () for the number of pods;
+    ``sign``: 1, or -1 where the amounts are subtracted.
+    """
+
+    column: Column
+    source: Column
+    amount: Key
+    sign: int
+
+
+class ByAmount:
+    """Copies by what they sum, each with its sign: requests by resource, and the number of pods."""
+
+    __slots__ = ("columns", "counts", "non_zero", "requests")
+
+    def __init__(self, copies: Iterable[Copy], sums: Iterable[Copy]) -> None:
+        self.columns = [copy.column for copy in copies]
+        self.counts: list[Column] = []
+        self.requests: dict[str, list[tuple[Column, int]]] = {}
+        self.non_zero: dict[str, list[tuple[Column, int]]] = {}
+        for copy in sums:
+            if not copy.amount:
+                self.counts.append(copy.column)
+            else:
+                kind = self.requests if copy.amount[0] == "request" else self.non_zero
+                kind.setdefault(copy.amount[1], []).append((copy.column, copy.sign))
+
+
+class AddedPods:
+    """Pods to be added to many rows, by row, with their amounts."""
+
+    __slots__ = ("_amounts", "large", "pods", "ports", "rows")
+
+    def __init__(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
+        self.pods = pods
+        self.rows: NDArray[np.intp] = np.array(list(pods), np.intp)
+        """The rows in the mapping's order, shape (k,)."""
+        self.ports = [row for row, some in pods.items() if any(pod.host_ports for pod in some)]
+        self.large = [row for row, some in pods.items() if any(map(is_large, some))]
+        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
+
+    def amounts(self, key: Key) -> NDArray[np.int64] | None:
+        """Return what is added by row, shape (k,); None if that is nothing."""
+        if key not in self._amounts:
+            sums = _sums(self.pods.values(), key)
+            # Rows with large amounts are summed anew; their sums may be too large for an array.
+            small = [0 if row in self.large else n for row, n in zip(self.pods, sums, strict=True)]
+            self._amounts[key] = np.array(small, np.int64) if any(small) else None
+        return self._amounts[key]
+
+
+class Block:
+    """Pods that were removed from many rows, and which of them are back.
+
+    ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth, m),
+    -1 where there is none. ``copies``: the columns that follow.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        table: PodTable,
+        rows: NDArray[np.intp],
+        pods: NDArray[np.intp],
+        copies: list[Copy],
+    ) -> None:
+        self.copies = copies
+        self.rows = rows
+        self.pods = pods
+        self.there: NDArray[np.bool_] = pods >= 0
+        self.here: NDArray[np.bool_] = np.zeros(pods.shape, np.bool_)
+        self.whole = rows.size == nodes.n and bool((rows == np.arange(rows.size)).all())
+        self.where = slice(0, rows.size) if self.whole else rows
+        self._table = table
+        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
+        self.ports: dict[int, NDArray[np.intp]] = {}
+        """By line of the block, the places whose pod holds host ports."""
+        if nodes.usage.used_ports.values[rows].any():
+            holds = table.lookup(("hostPorts",)).values[pods] & self.there
+            lines = np.flatnonzero(holds.any(axis=1)).tolist()
+            self.ports = {line: np.flatnonzero(holds[line]) for line in lines}
+        self._place_of: dict[int, int] = {}
+
+    def amounts(self, key: Key) -> NDArray[np.int64] | None:
+        """Return an amount of each pod, shape (depth, m); None if all are 0."""
+        if key not in self._amounts:
+            found: NDArray[np.int64]
+            if key:
+                found = self._table.lookup(key).values[self.pods]
+                found[~self.there] = 0
+            else:
+                found = self.there.astype(np.int64)
+            self._amounts[key] = found if found.any() else None
+        return self._amounts[key]
+
+    def pod(self, step: int, place: int) -> PodInfo:
+        """Return a pod of the block."""
+        pod = self._table.infos[self.pods.item(step, place)]
+        assert pod is not None, "the block holds pods that run"
+        return pod
+
+    def gone_from(self, row: int) -> set[str]:
+        """Return the uids of the pods that are not on a row any more."""
+        if not self._place_of:
+            self._place_of = {row: place for place, row in enumerate(self.rows.tolist())}
+        place = self._place_of.get(row)
+        if place is None:
+            return set()
+        steps = np.flatnonzero(self.there[:, place] & ~self.here[:, place]).tolist()
+        return {self.pod(step, place).uid for step in steps}
+
+
+def _sums(groups: Iterable[Sequence[PodInfo]], key: Key) -> list[int]:
+    """Return the sum of `amount_of` for each group of pods."""
+    if not key:
+        return [len(pods) for pods in groups]
+    name = key[1]
+    if key[0] == "request":
+        return [sum([pod.requests.get(name, 0) for pod in pods]) for pods in groups]
+    return [sum([pod.non_zero_added.get(name, 0) for pod in pods]) for pods in groups]
+
+
+def amount_of(pod: PodInfo, key: Key) -> int:
+    """Return what a pod has of a column of the pod table; 1 for ()."""
+    if not key:
+        return 1
+    amounts = pod.requests if key[0] == "request" else pod.non_zero_added
+    return amounts.get(key[1], 0)
+
+
+def is_large(pod: PodInfo) -> bool:
+    """Return whether one of the pod's amounts is more than what is simply added up."""
+    for amounts in (pod.requests, pod.non_zero_added):
+        for amount in amounts.values():
+            if amount > SMALL:
+                return True
+    return False
