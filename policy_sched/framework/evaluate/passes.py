@@ -102,7 +102,7 @@ class Passes:
     ) -> Entry:
         runner, table = self.runner, self._table
         version = table.journal.version
-        hooks = busy.pre_filter if part is None else busy.moving_pre_filter
+        hooks = busy.pre_filter if part is None else busy.preparing
         found = runner.run("pre_filter", state, pod, hooks=hooks)
         skipped, rejected = found.skipped, found.status.code is not Code.SUCCESS
         rows: Rows = None

@@ -162,6 +162,7 @@ class _Rules:
             normalizes_by_row=self._policy.normalizes_by_row,
             normalizes_by_extremes=self._policy.normalizes_by_extremes,
             asked_taints=None if reads.tolerations else reads.taints,
+            writes_state=False,
             keys=() if allocating is None else (allocating.claims_key,),
             row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
             row_score=self._bound.row_score(self._still) if by_node else None,

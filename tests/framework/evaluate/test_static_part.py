@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster import Cache
-from policy_sched.framework import FilterResult, Rows, Scope, Scores, Signature, hookimpl
+from policy_sched.framework import (
+    SKIP,
+    Code,
+    CycleState,
+    FilterResult,
+    PreFilterResult,
+    Rows,
+    Scope,
+    Scores,
+    Signature,
+    Status,
+    hookimpl,
+)
 from policy_sched.framework.evaluate import Evaluator
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import Node, PodInfo
@@ -44,6 +57,7 @@ SPREAD = {
     "whenUnsatisfiable": "ScheduleAnyway",
     "labelSelector": {"matchLabels": {"app": "x"}},
 }
+WRONG = Status(Code.UNSCHEDULABLE, ("another row",))
 TAINTS = ["a=1:NoSchedule", "a=2:PreferNoSchedule", "b=1:PreferNoSchedule", "c=1:NoExecute"]
 
 
@@ -200,3 +214,56 @@ def test_tolerations_of_taints_that_no_node_has_do_not_matter() -> None:
     assert calls_of(pods, asked=True) == 1
     assert calls_of(pods, asked=True, tainted=True) == 2
     assert calls_of(pods, asked=False) == 3
+
+
+@dataclass(frozen=True)
+class WantedRow:
+    """The only row for a pod."""
+
+    row: int
+
+
+class Prepared:
+    """Reads labels in PreFilter, and passes the nodes whose rows it wrote down then."""
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Read labels."""
+        return Signature(frozenset({("labels",)}), Scope.STATIC, proved=True)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+        """Write down the row; skip pods without one."""
+        if "row" not in pod.labels:
+            return PreFilterResult(SKIP)
+        state.write(WantedRow(int(pod.labels["row"])))
+        return PreFilterResult()
+
+    @hookimpl
+    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
+        """Pass that row."""
+        wanted = state.read(WantedRow)
+        assert wanted is not None, "PreFilter ran"
+        found = np.arange(3) if rows is None else rows
+        return FilterResult(
+            (found != wanted.row).astype(np.int16), lambda _rows, codes: [WRONG] * codes.size
+        )
+
+
+def test_a_static_plugin_finds_what_it_prepared_for_the_pod() -> None:
+    """Of every pod, though its filter did not run again; one that skipped has prepared nothing."""
+    cache = Cache()
+    for i in range(3):
+        cache.add_node(make_node(f"n{i}"))
+    plugins = {"Prepared": Prepared(), "R": Requests()}
+    evaluator = Evaluator(Runner(pipeline_of(plugins)), cache.nodes)
+    for i, labels in enumerate([{"row": "1"}, {"row": "1"}, {"row": "2"}, {}, {}]):
+        pod = PodInfo.of(make_pod(f"p{i}", cpu=f"{i + 1}m", labels=labels))
+        found = evaluator.evaluate(pod)
+        assert found.best().tolist() == [int(labels.get("row", 0))]
+        wanted = found.state.read(WantedRow)
+        assert (wanted is None) == (not labels)
+        dry_run = found.filtering.filter_dry_run
+        rows = np.arange(3)
+        fits = dry_run.fits(cache.nodes, found.state, pod, rows)
+        assert fits.tolist() == [not labels or row == int(labels["row"]) for row in range(3)]

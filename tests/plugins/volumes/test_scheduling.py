@@ -72,3 +72,18 @@ def test_a_claim_for_one_pod_is_free_when_the_pod_has_gone() -> None:
     scheduler.cache.add_pod(first)
     scheduler.cache.remove_pod(first)
     assert schedule(scheduler, "one", name="third")[0]
+
+
+def test_a_claim_of_a_pod_that_fits_nowhere_is_bound_with_a_smaller_pod() -> None:
+    """The pods differ in requests alone; what is kept of the first one leaves no binding out."""
+    claim = make_claim("shared", modes=["ReadWriteMany"])
+    volume = make_volume("v1", modes=["ReadWriteMany"], hosts=["n1"])
+    scheduler = scheduler_of(volume, claim)
+    scheduler.add_pod(pod_with(uses("shared"), name="large", cpu="1000"))
+    large = scheduler.schedule_one()
+    assert large is not None
+    assert not large.node
+    assert schedule(scheduler, "shared", name="small") == ("n1", "")
+    bound = scheduler.handle.objects.named(PersistentVolumeClaim, "default", "shared")
+    assert bound is not None
+    assert bound.spec.volume_name == "v1"
