@@ -61,6 +61,8 @@ class NodeTable:
         """Returns the devices of a node as rules see them."""
         """Of a family in DEVICE_FAMILIES and an extended resource, what holds for a node."""
         self._pods: list[dict[str, PodInfo]] = []
+        self.pods_on: Callable[[int], Mapping[str, PodInfo]] = self._pods.__getitem__
+        """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []
         self._columns: dict[Key, Column] = {}
@@ -122,10 +124,6 @@ class NodeTable:
     def materialised(self) -> Mapping[Key, Column]:
         """The columns that are there, by key."""
         return self._columns
-
-    def pods_on(self, row: int) -> Mapping[str, PodInfo]:
-        """Return the pods on a row by uid, in order of arrival; the mapping stays current."""
-        return self._pods[row]
 
     def differences(self) -> Iterator[tuple[int, PodInfo]]:
         """Yield nothing: no pod is added to the table or missing; see `NodeView`."""

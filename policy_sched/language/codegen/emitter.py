@@ -30,7 +30,8 @@ from policy_sched.language.ir import (
     Shapes,
     ops,
 )
-from policy_sched.language.stdlib import amount, is_sized
+from policy_sched.language.stdlib import BUILTINS, amount, is_sized
+from policy_sched.language.values import limits
 
 ColumnKey = tuple[str, ...]
 #: What the factory of the generated functions is given besides the columns.
@@ -89,21 +90,20 @@ class ConstantPool:
         """Return the text for ``{d}`` in the template of ``op``."""
         return self.column(op.data) if isinstance(op.data, tuple) else self.literal(op.data)
 
-    def call(self, call: Call, arguments: list[str], paired: bool, *, counted: bool = False) -> str:
-        """Return the text of a builtin's call; ``counted`` calls go through `limits.metered`."""
+    def call(self, call: Call, arguments: list[str], paired: bool, steps: str = "") -> str:
+        """Return the text of a builtin's call; ``steps``: those that it takes of a loop."""
         guards, plain = arguments[: call.guards], arguments[call.guards :]
-        name = self.constant(call.function)
         default = self.literal(call.default)
-        if call.function is amount and not paired:
-            return f"{plain[0]}.get({plain[1]}, 0)"
-        if counted:
-            plain.insert(0, name)
-            name = "metered"
         if paired:
+            name = self.constant(call.function)
             text = f"safe({', '.join([name, default, str(call.site), *plain])})"
             default = f"({default}, 0)"
+        elif call.function in INLINE:
+            text = INLINE[call.function].format(*plain)
         else:
-            text = f"{name}({', '.join(plain)})"
+            text = f"{self.constant(call.function)}({', '.join(plain)})"
+        if steps:
+            text = f"({text} if {_within(steps)} else exceeded(left))"
         if guards:
             return f"({default} if {' or '.join(guards)} else {text})"
         return text
@@ -114,6 +114,13 @@ INDENT = "    "
 _MAX_NESTING = 80
 """Parentheses in each other; Python compiles at most 200."""
 
+
+#: Builtins that are written as an expression of Python.
+INLINE: Final = {
+    amount: "{0}.get({1}, 0)",
+    BUILTINS["contains_string_string"].function: "({1} in {0})",
+    BUILTINS["indexOf_string_string"].function: "{0}.find({1})",
+}
 
 #: Ops whose text takes an array for its result as a last argument: the places of the arguments
 #: whose array it may be.
@@ -234,17 +241,34 @@ class Emitter:
             return self._lazy(op, home)
         over = self.placement.over_rows(op)
         template = op.kind.vector if over else op.kind.scalar
-        take = self.named if not over and op.kind.repeats_arguments else self.text
+        sized = isinstance(op.data, Call) and is_sized(op.data.function)
+        counted = sized and home.in_loop
+        repeats = counted or (op.kind.repeats_arguments and not over)
+        take = self.named if repeats else self.text
         arguments = [take(a, home) for a in op.args]
         if isinstance(op.data, Call):
-            sized = is_sized(op.data.function)
             self.refills = self.refills or sized
-            counted = sized and home.in_loop
             self.steps += counted
-            return self.slots.call(op.data, arguments, op.rep[0] == "t", counted=counted)
+            steps = self._steps(op, arguments) if counted else ""
+            return self.slots.call(op.data, arguments, op.rep[0] == "t", steps)
         if op.kind is ops.MASKED and all(a.kind is ops.CONST and a.data for a in op.args[::2]):
             return f"[{', '.join(arguments[1::2])}]"
         return self._over_rows(op, arguments) if over else self._fill(template, op, arguments)
+
+    @staticmethod
+    def _steps(op: Op, arguments: list[str]) -> str:
+        """Return the text for the steps that a call takes: those of what it reads, and one."""
+        assert isinstance(op.data, Call)
+        known, lengths, others = 1, list[str](), list[str]()
+        for arg, text in list(zip(op.args, arguments, strict=True))[op.data.guards :]:
+            if arg.kind is ops.CONST:
+                known += limits.weight(arg.data)
+            elif arg.rep == "s":
+                lengths.append(f"len({text})")
+            elif arg.rep not in "bif":
+                others.append(f" + weight({text})")
+        texts = f" + ({' + '.join(lengths)} >> {limits.CHARACTERS})" if lengths else ""
+        return f"{known}{texts}{''.join(others)}"
 
     def _over_rows(self, op: Op, arguments: list[str]) -> str:
         """Return the text of an op over rows; its array may be that of an argument."""
@@ -320,7 +344,9 @@ class Emitter:
         self.steps += inner.steps
         self.refills = self.refills or inner.refills
         body = Block()
-        body.lines = [*inner.lines(), f"return {result}"]
+        # The function is kept, and may run in another thread.
+        own = ["left = remaining()"] if inner.steps else []
+        body.lines = [*own, *inner.lines(), f"return {result}"]
         arguments = [names[counted.param], *(names[a] for a in op.args)]
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         values = "".join(f"{self.text(a, home)}, " for a in op.args)
@@ -427,14 +453,18 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> N
             body.lines.append(f"if not {name}s{i}: {name}s{i} = {error}")
     rest = op.args[1 + loop.errors :]
     (_rows if over else _single)(emitter, op, loop, name, list(rest))
-    if over or home.in_loop or emitter.steps > before or op.args[0].kind not in _READ:
+    inside = emitter.steps > before
+    counts = over or home.in_loop or inside or op.args[0].kind not in _READ
+    if counts:
         emitter.steps += 1
         home.lines.append(f"{name}l = {source}")
         source = f"{name}l"
-        home.lines.append(_counted(source, over=over, inside=home.in_loop))
+        home.lines += _begun(source, over=over, nested=home.in_loop, inside=inside)
     if loop.index is not None:
         source = f"enumerate({source})"
     home.lines += [*head, f"for {_names(loop)} in {source}:", body]
+    if inside and not home.in_loop:
+        home.lines += ["left.total -= steps", "if left.total < 0: exhausted()"]
     tail = {LoopKind.ALL: f"{name}v", LoopKind.EXISTS: f"not {name}v"}.get(loop.kind)
     if tail and len(rest) - loop.masked > 1:
         if over:
@@ -448,11 +478,22 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> N
         home.lines.append(f"{name}e = {joined}")
 
 
-def _counted(source: str, *, over: bool, inside: bool) -> str:
-    """Return the line that counts a loop's steps, see values/limits.py."""
-    if over:
-        return f"{'spend' if inside else 'begin'}_rows({source}, n)"
-    return f"spend(len({source}))" if inside else f"begin({source})"
+def _within(steps: str) -> str:
+    """Return the test whether a loop may take some more steps, see values/limits.py."""
+    return f"(steps := steps + {steps}) <= {limits.MAX_STEPS}"
+
+
+def _begun(source: str, *, over: bool, nested: bool, inside: bool) -> list[str]:
+    """Return the lines before a loop that count its steps.
+
+    ``nested``: it is inside of another one; ``inside``: more is counted inside of it.
+    """
+    rows = [f"begin_rows({source}, n)"] if over else []
+    if nested:
+        return rows or [f"if not {_within(f'len({source})')}: exceeded(left)"]
+    if not inside:
+        return rows or [f"begin(left, {source})"]
+    return [*rows, "steps = 0" if over else f"steps = len({source})"]
 
 
 def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> None:

@@ -249,7 +249,7 @@ class Writer:
         values = [emitter.root(op) for op in roots]
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
         if emitter.steps or emitter.refills:
-            body.insert(0, "refill()")
+            body.insert(0, "left = refill()")
         self._lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
         self._names.append(name)
 

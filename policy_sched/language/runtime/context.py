@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any, Final
 
 import numpy as np
@@ -59,6 +60,7 @@ class Runtime:
     def __init__(self, table: NodeView, pods: PodTable | None = None) -> None:
         self.table = table
         self.pods = pods
+        self.pods_on = table.pods_on
         self.counts = IncrementalCounts(table.table, pods)
         """Counts over the node table, without the differences of an overlay."""
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
@@ -102,10 +104,6 @@ class Runtime:
     def facts(self, row: int) -> NodeFacts:
         """Return the node of a row as a record by itself, with what runs on it now."""
         return NodeFacts(self.node(row), self.table)
-
-    def pods_at(self, row: int) -> list[PodInfo]:
-        """Return the pods on a row."""
-        return list(self.table.pods_on(row).values())
 
     def pods_that_meet(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
         """Return how many pods on all nodes meet a condition; see `IncrementalCounts.of`."""
@@ -205,9 +203,10 @@ class Runtime:
 
 def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
     """Return what a function makes of the inputs of each row."""
-    rows = list(_transposed(n, inputs))
-    if any(_has_doubles(values) for values in inputs):
-        return [function(*row) for row in rows]  # 0.0 and -0.0 are equal, and not the same
+    rows = _transposed(n, inputs)
+    if any(_has_doubles(values) or _ascends(values) for values in inputs):
+        return list(starmap(function, rows))  # 0.0 and -0.0 are equal, and not the same
+    rows = list(rows)
     once = dict.fromkeys(rows)
     if len(once) == len(rows):
         return [function(*row) for row in rows]
@@ -217,6 +216,13 @@ def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
 
 def _has_doubles(values: Any) -> bool:
     return isinstance(values, float) or getattr(values, "dtype", None) == np.float64
+
+
+def _ascends(values: Any) -> bool:
+    """Return whether no two rows have the same value, as each has a greater one than the last."""
+    if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.kind != "i":
+        return False
+    return bool((values[1:] > values[:-1]).all())
 
 
 def each(function: Function) -> OfEach:

@@ -1,12 +1,12 @@
 """Bounds the work of a rule, and the size of the texts and lists that it makes.
 
 Theory of operation. The API bounds what a rule reads, and a text function is linear in it; only
-nesting and joining grow without bound. An outermost loop starts with `begin`: with everything
-inside of it, it has `MAX_STEPS` for one row. Inside of it, loops and functions over texts and lists
-`spend` as many steps as their arguments are long. An evaluation of all rows has `MAX_TOTAL`
-together. Steps depend on values alone, never on time: the same rule over the same cluster ends at
-the same place. A loop that is outermost in the function of one row is outermost in that of all
-rows, so both count alike.
+nesting and joining grow without bound. An outermost loop, with everything inside of it, has
+`MAX_STEPS` for one row: loops and functions over texts and lists take as many steps as their
+arguments are long. The loop counts them in a variable of its own and takes them of the evaluation
+at its end; an evaluation of all rows has `MAX_TOTAL` together. Steps depend on values
+alone, never on time: the same rule over the same cluster ends at the same place. A loop that is
+outermost in the function of one row is outermost in that of all rows, so both count alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -79,17 +79,16 @@ MAX_ITEMS: Final = 100_000
 MAX_STEPS: Final = 1_000_000
 #: Steps of all loops of one evaluation, all rows together.
 MAX_TOTAL: Final = 10_000_000
-#: So many characters of a text that a function reads are one step.
-_CHARACTERS: Final = 16
+#: So many characters of a text that a function reads are one step, as a power of two.
+CHARACTERS: Final = 4
 #: Rows of a NumPy operation that are one step.
 _ROWS: Final = 64
 
 
 @dataclass(slots=True)
-class _Left:
-    """The remaining steps of a loop and of an evaluation."""
+class Left:
+    """The remaining steps of an evaluation."""
 
-    loop: int = MAX_STEPS
     total: int = MAX_TOTAL
     shared: bool = False
 
@@ -98,24 +97,29 @@ class _ThreadLeft(threading.local):
     """The remaining steps of this thread; a lookup in it costs more than a step."""
 
     def __init__(self) -> None:
-        self.left = _Left()
+        self.left = Left()
 
 
 _THREAD: Final = _ThreadLeft()
 
 
-def refill() -> None:
-    """Begin an evaluation."""
+def remaining() -> Left:
+    """Return the remaining steps of the evaluation."""
+    return _THREAD.left
+
+
+def refill() -> Left:
+    """Begin an evaluation; return its steps."""
     left = _THREAD.left
     if not left.shared:
         left.total = MAX_TOTAL
+    return left
 
 
 @contextmanager
 def one_evaluation() -> Iterator[None]:
     """Let evaluations inside share the steps that one has."""
-    refill()
-    left = _THREAD.left
+    left = refill()
     before, left.shared = left.shared, True
     try:
         yield
@@ -123,36 +127,32 @@ def one_evaluation() -> Iterator[None]:
         left.shared = before
 
 
-def begin(items: Sized) -> None:
-    """Begin an outermost loop over ``items``."""
-    left = _THREAD.left
-    left.loop = MAX_STEPS
-    _take(left, len(items))
+def begin(left: Left, items: Sized) -> None:
+    """Begin an outermost loop over ``items`` with nothing inside of it that takes steps."""
+    steps = len(items)
+    if steps > MAX_STEPS:
+        exceeded(left)
+    left.total -= steps
+    if left.total < 0:
+        exhausted()
 
 
 def begin_rows(items: Sized, n: int) -> None:
-    """Begin an outermost loop over ``items`` whose body is computed for ``n`` rows at once."""
-    _THREAD.left.loop = MAX_STEPS
+    """Begin a loop over ``items`` whose body is computed for ``n`` rows at once."""
     spend_of_total(len(items) * (1 + n // _ROWS))
 
 
-def spend_rows(items: Sized, n: int) -> None:
-    """Begin a loop inside of another whose body is computed for ``n`` rows at once."""
-    spend_of_total(len(items) * (1 + n // _ROWS))
+def exceeded(left: Left) -> NoReturn:
+    """Raise the LimitError of a loop that takes more steps than one has, or the evaluation."""
+    left.total -= MAX_STEPS
+    if left.total < 0:
+        exhausted()
+    raise LimitError(f"its loops take more than {MAX_STEPS} steps")
 
 
-def spend(steps: int) -> None:
-    """Take steps of the loop and of the evaluation. Raises LimitError if none are left."""
-    _take(_THREAD.left, steps)
-
-
-def _take(left: _Left, steps: int) -> None:
-    left.loop = loop = left.loop - steps
-    if loop < 0:
-        raise LimitError(f"its loops take more than {MAX_STEPS} steps")
-    left.total = total = left.total - steps
-    if total < 0:
-        raise _total_exceeded()
+def exhausted() -> NoReturn:
+    """Raise the LimitError of an evaluation that takes more steps than it has."""
+    raise LimitError(f"it takes more than {MAX_TOTAL} steps for all nodes together", whole=True)
 
 
 def spend_of_total(steps: int) -> None:
@@ -160,29 +160,12 @@ def spend_of_total(steps: int) -> None:
     left = _THREAD.left
     left.total = total = left.total - steps
     if total < 0:
-        raise _total_exceeded()
-
-
-def _total_exceeded() -> LimitError:
-    return LimitError(f"it takes more than {MAX_TOTAL} steps for all nodes together", whole=True)
-
-
-def metered(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function inside of a loop; it takes as many steps as its arguments are long."""
-    steps = 1
-    for value in args:
-        kind = type(value)
-        if kind is str:
-            steps += len(value) // _CHARACTERS
-        elif kind is not int:
-            steps += _weight(value)
-    _take(_THREAD.left, steps)
-    return function(*args)
+        exhausted()
 
 
 def folded(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Call a function while a policy is compiled, which is one evaluation."""
-    spend_of_total(1 + sum(map(_weight, args)))
+    spend_of_total(1 + sum(map(weight, args)))
     return function(*args)
 
 
@@ -196,9 +179,10 @@ def weigh(value: object) -> None:
             weigh(item)
 
 
-def _weight(value: object) -> int:
+def weight(value: object) -> int:
+    """Return how many steps a function takes to read a value."""
     if isinstance(value, str):
-        return len(value) // _CHARACTERS
+        return len(value) >> CHARACTERS
     return len(value) if isinstance(value, (list, tuple, dict)) else 0
 
 

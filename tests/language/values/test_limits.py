@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,13 +12,18 @@ from hypothesis import strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.explain.evaluate import evaluated
+from policy_sched.language import make_unit
+from policy_sched.language.check import check_expression
+from policy_sched.language.lower import make_lowering
+from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.stdlib import builtins_collections, builtins_string
 from policy_sched.language.stdlib.environment import ANY
-from policy_sched.language.values import limits
+from policy_sched.language.values import limits, types
 from policy_sched.language.values.limits import LimitError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
 
 DIGITS: Final = "9" * 5_000
 
@@ -196,17 +202,47 @@ def test_texts_are_what_pythons_are(text: str, part: str, new: str) -> None:
 
 def test_steps_are_counted_for_one_evaluation() -> None:
     """What one evaluation has spent is not taken from the next one."""
-    limits.refill()
+    left = limits.refill()
     for _ in range(2 * limits.MAX_TOTAL // limits.MAX_STEPS):
         limits.refill()
-        limits.begin(range(limits.MAX_STEPS))
+        limits.begin(left, range(limits.MAX_STEPS))
     with pytest.raises(LimitError, match="its loops take more than"):
-        limits.begin(range(limits.MAX_STEPS + 1))
+        limits.begin(left, range(limits.MAX_STEPS + 1))
     with limits.one_evaluation():
         for _ in range(limits.MAX_TOTAL // limits.MAX_STEPS):
             limits.refill()
-            limits.begin(range(limits.MAX_STEPS))
+            limits.begin(left, range(limits.MAX_STEPS))
         with pytest.raises(LimitError, match="for all nodes together"):
-            limits.begin(range(limits.MAX_STEPS))
+            limits.begin(left, range(limits.MAX_STEPS))
     limits.refill()
-    limits.begin(range(limits.MAX_STEPS))
+    limits.begin(left, range(limits.MAX_STEPS))
+
+
+@given(
+    names=st.lists(st.text("ab", min_size=1, max_size=40), min_size=1, max_size=5),
+    text=st.text("ab", max_size=40),
+)
+def test_a_loop_takes_the_steps_of_what_it_reads(names: list[str], text: str) -> None:
+    """A step for each element and each call, and one for 16 characters, in all ways to compute."""
+    text_of_rule = 'node.pods.filter(p, p.name.contains(pod.labels[?"x"].orValue(""))).size()'
+    core, problems = check_expression(text_of_rule)
+    assert core is not None, problems
+    low = make_lowering({}, types.RecordType("record"), {})
+    unit = make_unit(low, [low.plain(low.lower(core, {}))])
+    cache = Cache()
+    cache.add_node(make_node("n0"))
+    for number, name in enumerate(names):
+        cache.assume(PodInfo.of(make_pod(name, uid=f"u{number}")), "n0")
+    pod = PodInfo.of(make_pod("p", labels={"x": text}))
+    functions = unit.program.bind(Runtime(cache.nodes, cache.pods))
+    steps = sum(2 + (len(name) + len(text) >> limits.CHARACTERS) for name in names)
+    for compute in (
+        lambda: functions.scalar(pod, Activation(), 0),
+        lambda: functions.vector(pod, Activation(), slice(0, 1), 1),
+    ):
+        with limits.one_evaluation():
+            left = limits.remaining()
+            before = left.total
+            found = compute()
+            assert before - left.total == steps
+        assert np.all(found[0] == sum(text in name for name in names))
