@@ -23,7 +23,7 @@ from policy_sched.source.file import (
     read_text,
     xml_text,
 )
-from policy_sched.source.kept_file import DIRECTORY, KeptFile
+from policy_sched.source.kept_file import DIRECTORY, KeptFile, unpickled
 from policy_sched.source.plain import (
     LIBYAML,
     MAX_LOOK,
@@ -78,6 +78,7 @@ __all__ = [
     "read_text",
     "root_of",
     "shortened",
+    "unpickled",
     "unprintable",
     "xml_text",
 ]

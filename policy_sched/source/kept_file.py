@@ -4,24 +4,33 @@ The directory is named by the environment variable `DIRECTORY`, which the comman
 it nothing is kept. The name of a file ends with a hash of what its content is computed from. What
 lies there may hold code, so it is read only if no other user can have written it: file and
 directory belong to this user, others may not write there, and links are not followed. A checksum
-finds damage. Files can be deleted at any time, and a directory that cannot be written is no
-problem.
+finds damage, and a pickle can name only what its reader expects. Files can be deleted at any time,
+and a directory that cannot be written is no problem. Several versions of the program may share a
+directory: a few files of each kind stay.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import pickle
 import stat
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 DIRECTORY: Final = "POLICY_SCHED_CACHE"
 """The environment variable with the directory; empty: nothing is kept."""
 LARGEST: Final = 8 << 20
 """Bytes of a file that is read."""
+FILES: Final = 4
+"""Files of a kind that stay; each version of the program has its own."""
+ABANDONED: Final = 3600
+"""Seconds after which an unfinished file is that of a process that was killed."""
+_UNFINISHED: Final = ".unfinished-"
 _CHECKSUM: Final = hashlib.sha256().digest_size
 
 
@@ -50,19 +59,59 @@ class KeptFile:
         return content if hashlib.sha256(content).digest() == data[:_CHECKSUM] else None
 
     def write(self, content: bytes) -> None:
-        """Replace the content, and remove the files of its kind with other keys."""
+        """Replace the content, and remove the oldest files of its kind if there are many."""
         with suppress(OSError):
             folder = self.path.parent
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_own(folder.lstat()):
                 return
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, self.path)
-            for other in folder.glob(f"{self._kind}-*"):
-                if other != self.path:
-                    other.unlink()
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=_UNFINISHED)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(content).digest() + content)
+                os.replace(temporary, self.path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+            self._remove_old(folder, self.path.stat().st_mtime)
+
+    def _remove_old(self, folder: Path, now: float) -> None:
+        """Remove files that are of no use any more; other processes may do so at the same time."""
+        abandoned = [one for one in _by_age(folder, f"{_UNFINISHED}*") if now - one[0] > ABANDONED]
+        for _, other in (*abandoned, *_by_age(folder, f"{self._kind}-*")[:-FILES]):
+            if other != self.path:
+                other.unlink(missing_ok=True)
+
+
+def unpickled(content: bytes, allowed: Callable[[str, str], bool]) -> Any:
+    """Return what a pickle holds, of which it names only modules and names that are allowed.
+
+    Raises whatever is wrong with it: any exception.
+    """
+    return _Unpickler(content, allowed).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds only what is allowed: a pickle can name any function, and call it."""
+
+    def __init__(self, content: bytes, allowed: Callable[[str, str], bool]) -> None:
+        super().__init__(io.BytesIO(content))
+        self._allowed = allowed
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what a module has under a name."""
+        if not self._allowed(module, name):
+            raise pickle.UnpicklingError(f"{module}.{name} is not expected here")
+        return super().find_class(module, name)
+
+
+def _by_age(folder: Path, pattern: str) -> list[tuple[float, Path]]:
+    """Return the files of a pattern with their times, the oldest first."""
+    found = []
+    for path in folder.glob(pattern):
+        with suppress(FileNotFoundError):
+            found.append((path.lstat().st_mtime, path))
+    return sorted(found)
 
 
 def _is_own(state: os.stat_result) -> bool:

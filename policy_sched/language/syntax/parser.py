@@ -28,7 +28,7 @@ from policy_sched.language.diagnostics import MAX_DEPTH, MAX_NODES, MAX_SOURCE_B
 from policy_sched.language.syntax import ast
 from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.ast_builder import TreeBuilder, if_problem
-from policy_sched.source import DIRECTORY, KeptFile
+from policy_sched.source import DIRECTORY, KeptFile, unpickled
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -322,7 +322,8 @@ def _loaded(tables: bytes | None, builder: TreeBuilder) -> Lark | None:
         return None
     try:
         # Lark.load takes no transformer; the parsers that Lark's tool writes load tables like this.
-        return Lark.__new__(Lark)._load(io.BytesIO(tables), transformer=builder)  # noqa: SLF001
+        data = unpickled(tables, lambda _module, _name: False)  # they are plain values
+        return Lark.__new__(Lark)._load(data, transformer=builder)  # noqa: SLF001
     except Exception:  # noqa: BLE001 - whatever is wrong with them, they are made again
         return None
 

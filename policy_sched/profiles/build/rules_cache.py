@@ -16,6 +16,8 @@ import pickle
 import sys
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +25,7 @@ import numpy as np
 
 from policy_sched import __version__
 from policy_sched.language import CompiledPolicy
-from policy_sched.source import DIRECTORY, KeptFile
+from policy_sched.source import DIRECTORY, KeptFile, unpickled
 
 MOST: Final = 64
 """Policies in a file; the default profile has 11, and arguments of plugins make others of them."""
@@ -31,6 +33,10 @@ COMPILING: Final = ("language", "cluster", "model")
 """Packages on whose content the result of compiling depends."""
 KIND: Final = "default-rules"
 _SUFFIXES: Final = (".py", ".toml", ".lark")
+_MODULES: Final = ("policy_sched.language.", "policy_sched.model.")
+_FUNCTIONS: Final = ("policy_sched.language.stdlib.builtins_", "policy_sched.model.")
+_BUILTINS: Final = frozenset({"abs", "float", "len", "str"})
+"""The builtin functions that are functions of rules."""
 
 
 class RulesCache:
@@ -53,7 +59,7 @@ class RulesCache:
             self._new = True
 
     def save(self) -> None:
-        """Write the file if there is something new, and remove those of other compilers."""
+        """Write the file if there is something new."""
         if not self._new:
             return
         self._new = False
@@ -92,9 +98,22 @@ def _read(file: KeptFile) -> dict[str, CompiledPolicy]:
     if content is None:
         return {}
     try:
-        found = pickle.loads(content)  # noqa: S301 - written by this user's own program
+        found = unpickled(content, _is_expected)
     except Exception:  # noqa: BLE001 - whatever is wrong with it, the rules are compiled
         return {}
     if not isinstance(found, dict):
         return {}
     return {key: one for key, one in found.items() if isinstance(one, CompiledPolicy)}
+
+
+def _is_expected(module: str, name: str) -> bool:
+    """Return whether compiled rules may name this: a class, an operation, a function of a rule."""
+    if module == "builtins":
+        return name in _BUILTINS
+    if not module.startswith(_MODULES) or "." in name:
+        return False
+    found = getattr(sys.modules.get(module) or import_module(module), name, None)
+    home = getattr(found, "__module__", "")
+    if isfunction(found):
+        return home == module and module.startswith(_FUNCTIONS)
+    return home.startswith(_MODULES)

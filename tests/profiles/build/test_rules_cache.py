@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from policy_sched.language import CompiledPolicy
 from policy_sched.profiles.build import rules_cache as module
 from policy_sched.profiles.build.rules_cache import RulesCache
 from policy_sched.profiles.reload.inputs import PolicyFiles
+from policy_sched.source import KeptFile
+from policy_sched.source.kept_file import FILES
 
 CODE = """
 from policy_sched.profiles.build import compile as building
@@ -118,6 +121,49 @@ def _no_pickle(file: Path) -> None:
     file.write_bytes(hashlib.sha256(content).digest() + content)
 
 
+def calling(module: str, name: str, arguments: tuple[object, ...]) -> bytes:
+    """Return a pickle that calls a function of a module when it is read."""
+    names = b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name))
+    given = pickle.dumps(arguments, 2)[2:-1]
+    return b"\x80\x04" + names + pickle.STACK_GLOBAL + given + pickle.REDUCE + pickle.STOP
+
+
+MARK = "policy-sched-was-here"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        ("os", "system", (f"touch {MARK}",)),
+        ("posix", "system", (f"touch {MARK}",)),
+        ("builtins", "open", (MARK, "w")),
+        ("builtins", "exec", (f"open('{MARK}', 'w')",)),
+        ("pathlib", "Path.touch", (Path(MARK),)),
+        ("policy_sched.language.codegen.module", "marshal.loads", (b"N",)),
+        ("policy_sched.language.codegen.module", "bind_factory", (b"N", None, None)),
+        ("policy_sched.profiles.build.rules_cache", "os.mkdir", (MARK,)),
+    ],
+)
+def test_a_kept_file_calls_no_function(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    name: str,
+    arguments: tuple[object, ...],
+) -> None:
+    """A pickle with the right checksum and owner names parts of compiled rules only."""
+    monkeypatch.chdir(tmp_path)
+    cache = RulesCache(str(tmp_path / "cache"))
+    policy = default_policies()["NodeName"]
+    cache.keep("digest", policy)
+    cache.save()
+    (file,) = (tmp_path / "cache").iterdir()
+    content = calling(module, name, arguments)
+    file.write_bytes(hashlib.sha256(content).digest() + content)
+    assert RulesCache(str(tmp_path / "cache")).find("digest") is None
+    assert not Path(MARK).exists()
+
+
 @pytest.mark.parametrize(
     "harm",
     [
@@ -145,17 +191,57 @@ def test_a_file_that_is_not_to_be_trusted_is_not_used(
     assert RulesCache(str(tmp_path)).find("digest") is None
 
 
-def test_another_compiler_has_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It finds nothing, and removes what is of no use any more."""
+def test_versions_share_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own file; those that were not written for long are removed."""
     policy = default_policies()["NodeName"]
     cache = RulesCache(str(tmp_path))
     cache.keep("digest", policy)
     cache.save()
-    (old,) = tmp_path.iterdir()
-    monkeypatch.setattr(module, "__version__", "0.0.0")
-    newer = RulesCache(str(tmp_path))
-    assert newer.find("digest") is None
-    newer.keep("digest", policy)
-    newer.save()
-    (new,) = tmp_path.iterdir()
-    assert new.name != old.name
+    (first,) = tmp_path.iterdir()
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("mine")
+    os.utime(first, (0, 0))
+    for number in range(2 * FILES):
+        monkeypatch.setattr(module, "__version__", f"0.0.{number}")
+        other = RulesCache(str(tmp_path))
+        assert other.find("digest") is None
+        other.keep("digest", policy)
+        other.save()
+        assert RulesCache(str(tmp_path)).find("digest") is not None
+        assert first.exists() is (number < FILES - 1)
+    assert len(list(tmp_path.glob("default-rules-*"))) == FILES
+    assert foreign.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    """What could not be written whole is removed, and so is what a killed process left."""
+    killed = tmp_path / ".unfinished-x"
+    killed.write_text("half")
+    os.utime(killed, (0, 0))
+    file = KeptFile(str(tmp_path), "kind", "key")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        file.write(b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert file.read() is None
+    assert list(tmp_path.iterdir()) == [killed]
+    file.write(b"content")
+    assert file.read() == b"content"
+    assert list(tmp_path.iterdir()) == [file.path]
+
+
+def test_processes_that_write_at_once_leave_a_whole_file(tmp_path: Path) -> None:
+    """Each reads what one of them has written."""
+    code = """
+from policy_sched.source import KeptFile
+file = KeptFile(DIRECTORY, "kind", "key")
+for number in range(300):
+    file.write(bytes([number % 256]) * 50_000)
+    found = file.read()
+    assert found is not None and len(found) == 50_000 and len(set(found)) == 1
+""".replace("DIRECTORY", repr(str(tmp_path)))
+    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [one.wait() for one in running] == [0, 0]
+    assert len(list(tmp_path.iterdir())) == 1
