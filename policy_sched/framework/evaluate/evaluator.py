@@ -197,8 +197,10 @@ class Evaluator:
             except PluginError:
                 self._kept.drop(place)  # it is brought up to date in part
                 raise
-        fresh = self._passes.fresh(pod, key, self._nominated_pods(lowest))
-        self._note(NO_HINT if kept is None else HINT_NOT_USED, fresh)
+        nominated = None if lowest is None else self._nominated_pods(lowest)
+        fresh = self._passes.fresh(pod, key, nominated)
+        if runner.recorder is not None:
+            self._note(NO_HINT if kept is None else HINT_NOT_USED, fresh)
         if fresh.result.broken is None:
             if self._kept.put(place, fresh):
                 fresh.stamps = self._table.journal.stamps[:]

@@ -26,8 +26,10 @@ Members = tuple[tuple[str, ...], tuple[str, ...], Fused]
 class FusedPlugins:
     """The fused plugins of one pipeline, by the filters and score plugins that take part."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, scorers: Scorers) -> None:
+        """``scorers``: all score plugins."""
         self._runner = runner
+        self._all = scorers
         signatures = runner.pipeline.signatures
         self._fusable = {
             name: one.fusable for name, one in signatures.items() if one.fusable is not None
@@ -37,14 +39,9 @@ class FusedPlugins:
         self._scorers: dict[Filters, Scorers] = {}
         """The score plugins that took part the last time that these filters did."""
 
-    def filter(
-        self, filters: Filters, scorers: Scorers, pod: PodInfo
-    ) -> Mapping[str, FilterResult]:
-        """Return the results of the fused filters for all rows, by plugin.
-
-        ``scorers``: the score plugins that probably take part.
-        """
-        members = self._members(filters, self._scorers.get(filters, scorers))
+    def filter(self, filters: Filters, pod: PodInfo) -> Mapping[str, FilterResult]:
+        """Return the results of the fused filters for all rows, by plugin."""
+        members = self._members(filters, self._scorers.get(filters, self._all))
         if members is None or not members[0]:
             return _NO_RESULTS
         try:

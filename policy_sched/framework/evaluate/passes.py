@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
+    PASSES,
     Code,
     Codes,
     CycleState,
@@ -23,7 +24,6 @@ from policy_sched.framework import (
     FilterResult,
     RawScores,
     Rows,
-    Scope,
     Scores,
 )
 from policy_sched.framework.evaluate.caches import StaticResultCache
@@ -62,7 +62,7 @@ class Passes:
         self._table = table
         self._static_results = StaticResultCache(runner, table, kept=cached)
         self._sets = PluginSets(runner)
-        self._fused = FusedPlugins(runner) if cached else None
+        self._fused = FusedPlugins(runner, self._sets.scorers(NONE)) if cached else None
         self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
@@ -77,18 +77,19 @@ class Passes:
 
         ``key``: the signature of the pods that share it, None where none do.
         """
-        state = CycleState()
-        busy, part = self._sets.busy(NONE), None
-        if key is not None:
+        state, parts, part = CycleState(), self._parts, None
+        if key is None:
+            busy = self._sets.busy(NONE)
+        else:
             busy = self._sets.busy_with(key)
-            part = None if self._parts is None else self._parts.of(key, pod)
+            part = None if parts is None else parts.of(key, pod)
         entry = self._filter_all(state, pod, key, nominated, busy, part)
-        if entry.result.rejection is None:
+        if entry.result.filtering.rejection is None:
             if nominated is not None:
                 self.override(entry, pod)
             self.score_all(entry, pod, busy, part)
-            if key is not None and self._parts is not None and (part is None or not part.scores):
-                self._parts.learn(key, entry, pod)
+            if key is not None and parts is not None and (part is None or not part.scores):
+                parts.learn(key, entry, pod)
         return entry
 
     def _filter_all(
@@ -147,6 +148,8 @@ class Passes:
         for index in entry.moving:
             hook = plugins[index]
             verdict = fused.get(hook.plugin) or self.ask_filter(hook, state, pod, None)
+            if verdict is PASSES:
+                continue
             entry.describes[index] = verdict.describe
             if verdict.fatal:
                 entry.fatal[index] = verdict.fatal, verdict.names_node
@@ -163,7 +166,7 @@ class Passes:
         if self._fused is None:
             return {}
         entry.filters = filters
-        return self._fused.filter(filters, self._sets.scorers(NONE), pod)
+        return self._fused.filter(filters, pod)
 
     def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows, filters: Filters) -> None:
         fused = self._fused_filters(entry, pod, filters) if rows is None else {}
@@ -263,9 +266,9 @@ class Passes:
         scorers = self._sets.scorers(skipped)
         own = scorers.plugins
         plugins = tuple([known.get(one.hook.plugin) or PluginScores(one) for one in own])
-        entry.moving_scores = [one for one in plugins if one.facts.scope is Scope.NODE]
-        entry.wide_scores = [one for one in plugins if one.facts.scope > Scope.NODE]
-        entry.row_functions = UNKNOWN
+        entry.moving_scores = [plugins[place] for place in scorers.moving]
+        if scorers.wide:
+            entry.wide_scores = [plugins[place] for place in scorers.wide]
         if static is not None and static.hold(entry.first, feasible.size):
             args = (entry, scorers, plugins, pod, feasible, static.total)
             entry.total = runner.measure("score", self._ask_moving_scores, *args)
@@ -298,16 +301,16 @@ class Passes:
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         fused = self._fused_scores(entry, scorers, pod, rows)
         added = False
-        for plugin in plugins:
-            if plugin.facts.scope is Scope.STATIC:
-                continue
-            raw = fused.get(plugin.hook.plugin)
+        for place in scorers.changing:
+            plugin = plugins[place]
+            raw, facts = fused.get(plugin.hook.plugin), plugin.facts
             if raw is None:
-                own = feasible if plugin.facts.metered and feasible.size < n else rows
+                own = feasible if facts.metered and feasible.size < n else rows
                 self.ask_score(plugin, state, pod, own, n)
             else:
                 plugin.raw, plugin.shared, plugin.whole = raw, True, True
-            self.normalize(entry, plugin, pod, feasible)
+            if facts.normalizer is not None or not facts.proved:
+                self.normalize(entry, plugin, pod, feasible)
             total = np.add(total, plugin.weighted(), out=total if added else None)
             added = True
         if not added:

@@ -30,9 +30,16 @@ class Filters(msgspec.Struct, frozen=True, eq=False):
 
 
 class Scorers(msgspec.Struct, frozen=True, eq=False):
-    """The score plugins that are not skipped."""
+    """The score plugins that are not skipped.
+
+    ``moving``: the places of those that read the row, ``wide``: of those that read more;
+    ``changing``: of both.
+    """
 
     plugins: tuple[ScorePlugin, ...]
+    moving: tuple[int, ...]
+    wide: tuple[int, ...]
+    changing: tuple[int, ...]
 
 
 class Busy(msgspec.Struct, frozen=True, eq=False):
@@ -135,5 +142,11 @@ class PluginSets:
                 ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
                 for hook in self._runner.active("score", skipped)
             )
-            found = self._scorers_by_skips[skipped] = Scorers(plugins)
+            places = list(enumerate(plugins))
+            found = self._scorers_by_skips[skipped] = Scorers(
+                plugins,
+                tuple(place for place, one in places if one.scope is Scope.NODE),
+                tuple(place for place, one in places if one.scope > Scope.NODE),
+                tuple(place for place, one in places if one.scope is not Scope.STATIC),
+            )
         return found

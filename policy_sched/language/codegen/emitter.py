@@ -122,16 +122,24 @@ INLINE: Final = {
     BUILTINS["indexOf_string_string"].function: "{0}.find({1})",
 }
 
+#: Their array is one of quotients, not of the result.
+_SHARES: Final = (ops.SHARE_SMALL, ops.SHARE_OF_REST_SMALL)
 #: Ops whose text takes an array for its result as a last argument: the places of the arguments
 #: whose array it may be.
 OVERWRITES: Final = {
     **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL, ops.FADD, ops.FSUB, ops.FMUL, ops.FDIV), (0, 1)),
-    **dict.fromkeys((ops.SHIFT, ops.SHARE_DOUBLE, ops.SHARE_OF_REST_DOUBLE), (0,)),
+    **dict.fromkeys((ops.SHIFT, *_SHARES), (0,)),
     ops.MIN: (1,),
 }
 #: Ops that make a new array where one of their arguments is an array.
 MAKES_ARRAY: Final = frozenset(
-    {*OVERWRITES, ops.TO_DOUBLE, ops.TRUNCATE, ops.MASKED_DEVIATION_OF_TWO}
+    {
+        *OVERWRITES,
+        ops.TO_DOUBLE,
+        ops.TRUNCATE,
+        ops.TRUNCATE_SMALL,
+        ops.MASKED_DEVIATION_OF_TWO,
+    }
 )
 
 
@@ -276,7 +284,7 @@ class Emitter:
             (
                 place
                 for place in OVERWRITES.get(op.kind, ())
-                if op.args[place].rep == op.rep
+                if op.args[place].rep == ("f" if op.kind in _SHARES else op.rep)
                 and not _NAME.match(arguments[place])
                 and self._makes_array(op.args[place])
             ),

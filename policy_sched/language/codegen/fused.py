@@ -9,7 +9,8 @@ programs; where numbers are too great for that they return None, and the policie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -27,46 +28,43 @@ from policy_sched.language.codegen.module import (
 from policy_sched.language.ir import (
     POD_LIMIT,
     Builder,
+    Level,
     Op,
     PodInvariance,
     Reassociation,
     Recording,
     find_pod_invariants,
+    ops,
     reached,
     rebuilt,
 )
 from policy_sched.language.runtime import MaterializedColumns, Runtime
 from policy_sched.model import PodInfo
 
+_CONDITIONS: Final = frozenset((ops.AND, ops.OR, ops.NOT))
+
 
 class FusedFunctions:
     """The functions of a fused program over one table."""
 
-    __slots__ = ("_filters", "_kept", "_scores")
+    __slots__ = ("_arrays", "_filters", "_scores")
 
     def __init__(
         self, filters: RowFunction, scores: RowFunction, kept: MaterializedColumns
     ) -> None:
         self._filters = filters
         self._scores = scores
-        self._kept = kept
+        self._arrays = kept.arrays
 
     def filters(self, pod: PodInfo, cycle: object, n: int) -> Sequence[object] | None:
         """Return the values of all filters' roots for all ``n`` rows; None if there are none."""
-        return self._run(self._filters, pod, cycle, n)
+        arrays = self._arrays()
+        return None if arrays is None else self._filters(pod, cycle, slice(0, n), n, *arrays)
 
     def scores(self, pod: PodInfo, cycle: object, n: int) -> Sequence[object] | None:
         """Return the values of all scores' roots for all ``n`` rows; None if there are none."""
-        return self._run(self._scores, pod, cycle, n)
-
-    def _run(
-        self, function: RowFunction, pod: PodInfo, cycle: object, n: int
-    ) -> Sequence[object] | None:
-        arrays = self._kept.arrays()
-        if arrays is None:
-            return None
-        with np.errstate(all="ignore"):
-            return function(pod, cycle, slice(0, n), n, *arrays)
+        arrays = self._arrays()
+        return None if arrays is None else self._scores(pod, cycle, slice(0, n), n, *arrays)
 
 
 class FusedProgram(msgspec.Struct, frozen=True):
@@ -77,10 +75,14 @@ class FusedProgram(msgspec.Struct, frozen=True):
     slots: ConstantPool
     static: Columns
     dynamic: Columns
+    compares: bool
+    """Whether the filters compute nothing that NumPy could warn of."""
 
     def bind(self, runtime: Runtime) -> FusedFunctions:
         """Return the functions over the node table."""
         filters, scores, *rest = bind_factory(self.code, self.slots, runtime)
+        quiet = np.errstate(all="ignore")
+        filters, scores = filters if self.compares else quiet(filters), quiet(scores)
         kept = materialized(runtime.table.table, self.static, self.dynamic, rest)
         return FusedFunctions(filters, scores, kept)
 
@@ -94,6 +96,7 @@ def fuse(filters: Sequence[Recording], scores: Sequence[Recording]) -> FusedProg
     rearranged = Reassociation(roots, build, invariance)
     invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
     kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
+    compares = all(_compares(op, kept) for op in rearranged.roots[: len(of_filters)])
     within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
     guards = [(op, within, "return None") for op in rearranged.guards]
     arguments = ", ".join([OVER_ROWS, *kept.values()])
@@ -106,4 +109,12 @@ def fuse(filters: Sequence[Recording], scores: Sequence[Recording]) -> FusedProg
         writer.function(name, arguments, own, rows=True, bound=kept, guards=checked)
     static, dynamic = writer.kept(invariants, rearranged.limits)
     text = writer.text()
-    return FusedProgram(text, compiled(text), writer.slots, static, dynamic)
+    return FusedProgram(text, compiled(text), writer.slots, static, dynamic, compares)
+
+
+def _compares(op: Op, kept: Mapping[Op, str]) -> bool:
+    """Return whether an op is a condition on ints, on columns that are kept, and on the pod."""
+    if op in kept or op.level is Level.SCALAR:
+        return True
+    conditions = op.kind in _CONDITIONS
+    return op.kind is ops.FITS or (conditions and all(_compares(a, kept) for a in op.args))

@@ -110,10 +110,10 @@ WEIGHT_LIMIT: Final = 2**30
 
 _SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
 _DOUBLES: Final = {ops.ADD: ops.FADD, ops.SUB: ops.FSUB}
-#: Shares as whole numbers to the same as doubles.
+#: Shares as int64 to the same as int32.
 _SHARES: Final = {
-    ops.SHARE: ops.SHARE_DOUBLE,
-    ops.SHARE_OF_REST: ops.SHARE_OF_REST_DOUBLE,
+    ops.SHARE: ops.SHARE_SMALL,
+    ops.SHARE_OF_REST: ops.SHARE_OF_REST_SMALL,
 }
 _PERCENT: Final = (ops.PERCENT, ops.PERCENT_OF_COLUMN, ops.PERCENT_OF_REST)
 
@@ -244,7 +244,7 @@ class Reassociation:
         return self._build.op(name, upper, divisor, rep="i")
 
     def _mean_of_shares(self, op: Op) -> Op:
-        """Return a weighted mean whose values are shares with their sum held as doubles."""
+        """Return a weighted mean whose values are shares with these held as int32."""
         masks, values, weights = op.args[::3], op.args[1::3], op.args[2::3]
         if any(v.kind not in _SHARES for v in values) or any(
             w.kind is not ops.CONST for w in weights
@@ -252,9 +252,9 @@ class Reassociation:
             return op
         if any(not isinstance(w.data, int) or w.data > WEIGHT_LIMIT for w in weights):
             return op
-        doubles = [self._build.op(_SHARES[v.kind], *v.args, rep="f") for v in values]
-        args = [one for three in zip(masks, doubles, weights, strict=True) for one in three]
-        return self._build.op(ops.MASKED_WEIGHTED_DOUBLES, *args, rep="i")
+        small = [self._build.op(_SHARES[v.kind], *v.args, rep="i") for v in values]
+        args = [one for three in zip(masks, small, weights, strict=True) for one in three]
+        return self._build.op(ops.MASKED_WEIGHTED_SHARES, *args, rep="i")
 
     def _shifted(self, op: Op) -> Op:
         by = op.args[1]

@@ -101,7 +101,8 @@ def to_int(low: Lowering, a: Value, span: Span, result: types.Type = types.INT) 
     """Lower the truncation of a double."""
     found = low.range(a)
     if found.within(-(2.0**62), 2.0**62):
-        op = low.op(ops.TRUNCATE, a.op, rep="i")
+        small = found.within(-(2.0**31), 2.0**31 - 1)
+        op = low.op(ops.TRUNCATE_SMALL if small else ops.TRUNCATE, a.op, rep="i")
         return Value(op, a.err, result, ranges.to_int(found))
     first = low.build.sites_of_call((), span)
     op = low.op(ops.TO_INT, a.op, rep="ti", data=first + OVERFLOW - 1)

@@ -37,7 +37,7 @@ def filter_codes(
         wrong = 0 if rule.on_error == "Allow" else 2 * number + 2
         own = np.where(failed, wrong, np.where(values, 0, 2 * number + 1))
     elif isinstance(values, np.ndarray) and values.ndim:
-        if np.count_nonzero(values) == values.size:  # half the time of all()
+        if not values.size or values.item(values.argmin()):  # a quarter of the time of all()
             return codes
         if number == 0:
             own = np.logical_not(values).astype(np.int16)

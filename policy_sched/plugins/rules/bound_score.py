@@ -144,8 +144,6 @@ class BoundScore:
         ``instead``: the score where the rule failed; None: as `raw` has it if nothing is marked.
         """
         root = self._unit.unit.roots[0]
-        if instead is None:
-            instead = self._failed if self._score.marks_failures else 0
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
             if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
@@ -154,6 +152,8 @@ class BoundScore:
         if root.error is not None:
             errors = out[root.error]
             if np.any(errors):
+                if instead is None:
+                    instead = self._failed if self._score.marks_failures else 0
                 result = np.where(errors, instead, result)
         scores: RawScores = result.astype(self._dtype, copy=False)
         return scores

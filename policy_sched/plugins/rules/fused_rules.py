@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from policy_sched.framework import Codes, FilterResult, Fusable, RawScores
+from policy_sched.framework import PASSES, Codes, FilterResult, Fusable, RawScores
 from policy_sched.language.codegen import FusedFunctions, fuse
 from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import Activation
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
 
-Verdict: TypeAlias = Callable[[PodInfo, Codes | None], FilterResult]
+Verdict: TypeAlias = Callable[[PodInfo, Codes], FilterResult]
 """From codes of all rows to the result that a policy's filter returns."""
 
 
@@ -85,9 +85,11 @@ class FusedRules:
         out = self._functions.filters(pod, self._cycle, n)
         if out is None:
             return None
-        return [
-            verdict(pod, rules.codes_of(out[places], n)) for rules, verdict, places in self._filters
-        ]
+        found = []
+        for rules, verdict, places in self._filters:
+            codes = rules.codes_of(out[places], n)
+            found.append(PASSES if codes is None else verdict(pod, codes))
+        return found
 
     def score(self, pod: PodInfo) -> list[RawScores] | None:
         """Return the raw scores of all rows; None if the plugins must run one by one."""

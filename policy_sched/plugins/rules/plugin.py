@@ -176,7 +176,7 @@ class _Rules:
     def _fusable(self) -> FusableRules:
         rules = self._bound.filters()
 
-        def verdict(pod: PodInfo, codes: Codes | None) -> FilterResult:
+        def verdict(pod: PodInfo, codes: Codes) -> FilterResult:
             return self._verdict(rules, pod, self._still, None, codes)
 
         return FusableRules(self._bound, self._still, verdict)

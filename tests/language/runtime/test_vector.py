@@ -46,11 +46,11 @@ def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
     mixed = [
         part
         for mask, value, weight in triples
-        for part in (mask, np.array([float(value)] * 2), weight)
+        for part in (mask, np.array([value] * 2, np.int32), weight)
     ]
     with np.errstate(all="ignore"):
-        found = np.broadcast_to(vector.weighted_masked_doubles(*mixed), 2)
+        found = np.broadcast_to(vector.weighted_masked_shares(*mixed), 2)
         assert found.tolist() == [expected] * 2
         varying = [np.array([p, p]) if i % 3 == 0 else p for i, p in enumerate(mixed)]
-        found = np.broadcast_to(vector.weighted_masked_doubles(*varying), 2)
+        found = np.broadcast_to(vector.weighted_masked_shares(*varying), 2)
     assert found.tolist() == [expected] * 2
