@@ -8,7 +8,7 @@ most terms are like that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from policy_sched.cluster.counts.counts import Counts
 from policy_sched.cluster.counts.selector_counts import SelectorIndex
@@ -18,6 +18,8 @@ from policy_sched.model import AffinityTerm, Namespace, PodInfo, PodTerms
 LABEL_SETS: Final = 8192
 #: Idle terms below this number are never swept out.
 IDLE: Final = 256
+#: For how many pods with different terms it is remembered where they are listed.
+POD_TERMS: Final = 8192
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -32,14 +34,24 @@ class Carried:
         self.counts = Counts()
 
 
+Resolved: TypeAlias = tuple[tuple["TermCounts", Carried, int], ...]
+"""The listed terms of one pod, each with its kind and what a pod counts for."""
+
+
 class TermCounts:
     """Terms of one kind, found by the pods that they mean.
 
-    ``live``: how many terms have a count on any row.
+    ``live``: how many terms have a count on any row. ``version`` rises when another term has one,
+    or none any more, and when a term may mean other pods. ``resolved`` is cleared when terms are
+    dropped.
     """
 
-    def __init__(self, namespaces: Mapping[str, Namespace]) -> None:
+    def __init__(
+        self, namespaces: Mapping[str, Namespace], resolved: dict[PodTerms, Resolved]
+    ) -> None:
+        self._resolved = resolved
         self.live = 0
+        self.version = 0
         self._namespaces = namespaces
         self._terms: dict[AffinityTerm, Carried] = {}
         self._index: SelectorIndex[Carried] = SelectorIndex()
@@ -50,11 +62,20 @@ class TermCounts:
 
     def add(self, term: AffinityTerm, row: int, amount: int) -> None:
         """Add to the count of a term on a row."""
-        carried = self._terms.get(term) or self._list(term)
+        self.add_to(self.carried(term), row, amount)
+
+    def add_to(self, carried: Carried, row: int, amount: int) -> None:
+        """Add to the count of a listed term on a row."""
         by_row = carried.counts.by_row
         before = bool(by_row)
         carried.counts.add(row, amount)
-        self.live += bool(by_row) - before
+        if bool(by_row) is not before:
+            self.live += -1 if before else 1
+            self.version += 1
+
+    def carried(self, term: AffinityTerm) -> Carried:
+        """Return a term that is listed, or is from now on."""
+        return self._terms.get(term) or self._list(term)
 
     def meaning(self, pod: PodInfo) -> tuple[Carried, ...]:
         """Return the terms that mean the pod; some may have nothing in their count."""
@@ -75,6 +96,7 @@ class TermCounts:
     def forget_meanings(self) -> None:
         """Look every pod up anew: the labels of a namespace have changed."""
         self._known.clear()
+        self.version += 1
 
     def _list(self, term: AffinityTerm) -> Carried:
         if len(self._terms) > IDLE and len(self._terms) > 2 * self.live:
@@ -82,9 +104,11 @@ class TermCounts:
         carried = self._terms[term] = Carried(term)
         self._index.add(term.selector, carried)
         self._known.clear()
+        self.version += 1
         return carried
 
     def _sweep(self) -> None:
+        self._resolved.clear()
         self._terms = {t: c for t, c in self._terms.items() if c.counts.by_row}
         self._index = SelectorIndex()
         for term, carried in self._terms.items():
@@ -99,16 +123,26 @@ class CarriedTerms:
     """
 
     def __init__(self, namespaces: Mapping[str, Namespace]) -> None:
-        self.anti_affinity = TermCounts(namespaces)
-        self.affinity = TermCounts(namespaces)
-        self.preferred = TermCounts(namespaces)
+        self._resolved: dict[PodTerms, Resolved] = {}
+        self.anti_affinity = TermCounts(namespaces, self._resolved)
+        self.affinity = TermCounts(namespaces, self._resolved)
+        self.preferred = TermCounts(namespaces, self._resolved)
         self.kinds: Final = (self.anti_affinity, self.affinity, self.preferred)
 
     def count(self, row: int, terms: PodTerms, sign: int) -> None:
         """Count a pod's terms on a live row (``sign`` 1) or take them away (-1)."""
-        for term in terms.anti_affinity:
-            self.anti_affinity.add(term, row, sign)
-        for term in terms.affinity:
-            self.affinity.add(term, row, sign)
-        for weight, term in terms.preferred:
-            self.preferred.add(term, row, sign * weight)
+        known = self._resolved.get(terms)
+        if known is not None:
+            for kind, carried, amount in known:
+                kind.add_to(carried, row, sign * amount)
+            return
+        weighted = [(self.anti_affinity, term, 1) for term in terms.anti_affinity]
+        weighted += [(self.affinity, term, 1) for term in terms.affinity]
+        weighted += [(self.preferred, term, weight) for weight, term in terms.preferred]
+        for kind, term, amount in weighted:
+            kind.add(term, row, sign * amount)
+        found = tuple((kind, kind.carried(term), amount) for kind, term, amount in weighted)
+        if all(carried.counts.by_row for _, carried, _ in found):  # no other is sure to be listed
+            if len(self._resolved) >= POD_TERMS:
+                self._resolved.clear()
+            self._resolved[terms] = found

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.counts import existing_terms as carried_terms
 from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
+from tests.finite import chooser
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -86,3 +92,28 @@ def test_terms_without_pods_are_swept_out() -> None:
         cache.remove_pod(run(cache, "a", away(f"app-{number}")))
     assert len(list(cache.counts.carried.anti_affinity)) <= carried_terms.IDLE + 1
     assert cache.check() == []
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(data=st.data())
+def test_counts_are_those_of_a_recount_whatever_was_swept_out(data: st.DataObject) -> None:
+    """Pods of a few workloads come and go, terms nobody carries are dropped, and counts hold."""
+    cache, choose = cluster(), chooser(data.draw)
+    term = {"labelSelector": {}, "topologyKey": "zone"}
+    likes = {PREFERRED: [{"weight": 5, "podAffinityTerm": term}]}
+    kinds = [away("web"), away("db"), {"podAffinity": likes}]
+    kinds.append(
+        {"podAffinity": likes, "podAntiAffinity": {**likes, **away("web")["podAntiAffinity"]}}
+    )
+    running: list[PodInfo] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carried_terms, "IDLE", 0)
+        patch.setattr(carried_terms, "POD_TERMS", 2)
+        for number in range(data.draw(st.integers(1, 12))):
+            if running and choose([True, False]):
+                cache.remove_pod(running.pop(choose(range(len(running)))))
+            else:
+                running.append(run(cache, f"p{number}", choose(kinds)))
+            assert cache.check() == []
+            for kind in cache.counts.carried.kinds:
+                assert kind.live == sum(bool(one.counts.by_row) for one in kind)
