@@ -34,20 +34,26 @@ _FLOOR_VALUES: Final = 2_500_000
 class Row:
     """A workload: what was measured, and what it is compared with.
 
-    Rates are decisions per second of the warm phase. ``threshold`` is scheduler_perf's; None if it
-    has none for this number of nodes.
+    Rates are decisions per second of the warm phase; ``cpu_rate`` and ``floor`` in a second of CPU.
+    ``threshold`` is scheduler_perf's; None if it has none for this number of nodes.
     """
 
     workload: str
     nodes: int
     pods: int
     rate: int
+    cpu_rate: int
     cold_rate: int
     p50_us: float
     p99_us: float
     threshold: int | None
     floor: float
     calls: Calls
+
+    @property
+    def of_floor(self) -> float:
+        """The ratio to the floor, which is that of both in a second of CPU."""
+        return self.cpu_rate / self.floor
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of the table."""
@@ -61,7 +67,7 @@ class Row:
             f"{self.p99_us:,.0f}",
             "" if self.threshold is None else f"{self.threshold:,}",
             f"{self.floor:,.0f}",
-            f"{self.rate / self.floor:.2f}",
+            f"{self.of_floor:.2f}",
             f"{self.calls.calls:,.0f}",
             f"{self.calls.files}",
             f"{self.calls.moves:,.0f}",
@@ -74,12 +80,13 @@ class Row:
             "nodes": self.nodes,
             "pods": self.pods,
             "decisions_per_second": self.rate,
+            "decisions_per_cpu_second": self.cpu_rate,
             "cold_decisions_per_second": self.cold_rate,
             "p50_us": self.p50_us,
             "p99_us": self.p99_us,
             "threshold": self.threshold,
             "floor": round(self.floor),
-            "ratio_to_floor": round(self.rate / self.floor, 2),
+            "ratio_to_floor": round(self.of_floor, 2),
             "calls": self.calls.calls,
             "files": self.calls.files,
             "moves": self.calls.moves,
@@ -94,10 +101,11 @@ HEADINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All workloads, and the search for victims in ms."""
+    """All workloads, and the search for victims in ms, with the floor of as many nodes."""
 
     rows: tuple[Row, ...]
     dry_run: Document
+    dry_run_floor: float
 
     def text_lines(self) -> Iterator[str]:
         """Yield the ledger as a table in Markdown."""
@@ -108,14 +116,20 @@ class Ledger:
         dry_run = self.dry_run
         yield (
             f"{DRY_RUN.name}: {dry_run['nodes']:,} nodes, {dry_run['pods']:,} pods, "
-            f"from scratch {dry_run['scratch_median_ms']:.3f} ms, "
+            f"from scratch {dry_run['scratch_median_ms']:.3f} ms "
+            f"({self._of_floor():.2f} of the floor of {self.dry_run_floor:,.0f}/s), "
             f"else {dry_run['median_ms']:.3f} ms"
         )
 
     def document(self) -> Document:
         """Return the ledger as plain data."""
         rows = [row.document() for row in self.rows]
-        return {"workload": NAME, "rows": rows, "dry_run": self.dry_run, **machine()}
+        beside = {"floor": round(self.dry_run_floor), "ratio_to_floor": round(self._of_floor(), 3)}
+        return {"workload": NAME, "rows": rows, "dry_run": {**self.dry_run, **beside}, **machine()}
+
+    def _of_floor(self) -> float:
+        """Return the ratio of searches from scratch to the floor."""
+        return float(1000 / self.dry_run["scratch_median_ms"] / self.dry_run_floor)
 
 
 def run_all(nodes: int | None, pods: int | None) -> Ledger:
@@ -133,7 +147,8 @@ def run_all(nodes: int | None, pods: int | None) -> Ledger:
         found = _measured(name, size, pods)
         counted = calls_per_pod(WORKLOADS[name], COUNTED_NODES)
         rows.append(_row(found, floor_of(found["nodes"]), counted))
-    return Ledger(tuple(rows), _measured(DRY_RUN.name, nodes, pods))
+    dry_run = _measured(DRY_RUN.name, nodes, pods)
+    return Ledger(tuple(rows), dry_run, floor_of(dry_run["nodes"]))
 
 
 def plan(nodes: int | None) -> list[tuple[str, int | None]]:
@@ -163,6 +178,7 @@ def _row(found: Document, bare: float, calls: Calls) -> Row:
         nodes=found["nodes"],
         pods=found["pods"],
         rate=found["decisions_per_second"],
+        cpu_rate=round(found["pods"] / found["phases"]["warm"]["cpu_seconds"]),
         cold_rate=found["phases"]["cold"]["decisions_per_second"],
         p50_us=found["p50_us"],
         p99_us=found["p99_us"],

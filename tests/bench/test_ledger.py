@@ -33,19 +33,26 @@ def test_the_ledger_is_a_table_and_data(
     (row,) = document["rows"]
     assert (row["workload"], row["nodes"], row["pods"]) == ("SchedulingBasic", 30, 20)
     assert row["threshold"] is None
-    rate = row["decisions_per_second"]
+    rate = row["decisions_per_cpu_second"]
+    assert rate >= row["decisions_per_second"] / 2
     assert row["ratio_to_floor"] == pytest.approx(rate / row["floor"], abs=0.01)
     assert row["calls"] > row["moves"] > row["files"] > 0
-    assert document["dry_run"]["searches"] == 20
-    report = ledger.Ledger(tuple(ledger.Row(**_fields(row)) for row in document["rows"]), _DRY_RUN)
+    dry_run = document["dry_run"]
+    assert dry_run["searches"] == 20
+    searches = 1000 / dry_run["scratch_median_ms"]
+    assert dry_run["ratio_to_floor"] == pytest.approx(searches / dry_run["floor"], abs=0.001)
+    rows = tuple(ledger.Row(**_fields(row)) for row in document["rows"])
+    report = ledger.Ledger(rows, _DRY_RUN, 8000.0)
     heading, rule, line, empty, last = report.text_lines()
     assert heading.startswith("| workload | nodes | pods | decisions/s |")
     assert rule == "| --- |" + " ---: |" * (heading.count("|") - 2)
     assert line.startswith("| `SchedulingBasic` | 30 | 20 | ")
     assert heading.count("|") == line.count("|")
     assert not empty
-    assert last.startswith("PreemptionDryRun: 5,000 nodes, 50,000 pods, from scratch 2.500 ms, ")
-    assert last.endswith(", else 1.250 ms")
+    assert last == (
+        "PreemptionDryRun: 5,000 nodes, 50,000 pods, from scratch 2.500 ms "
+        "(0.05 of the floor of 8,000/s), else 1.250 ms"
+    )
 
 
 _DRY_RUN = {"nodes": 5000, "pods": 50_000, "median_ms": 1.25, "scratch_median_ms": 2.5}
@@ -54,9 +61,13 @@ _DRY_RUN = {"nodes": 5000, "pods": 50_000, "median_ms": 1.25, "scratch_median_ms
 def _fields(row: dict[str, object]) -> dict[str, object]:
     """Return the fields of a row from its document."""
     calls = ledger.Calls(row["calls"], row["files"], row["moves"])  # type: ignore[arg-type]  # JSON
-    rate, cold = row["decisions_per_second"], row["cold_decisions_per_second"]
+    rates = {
+        "rate": row["decisions_per_second"],
+        "cpu_rate": row["decisions_per_cpu_second"],
+        "cold_rate": row["cold_decisions_per_second"],
+    }
     kept = ("workload", "nodes", "pods", "p50_us", "p99_us", "threshold", "floor")
-    return {key: row[key] for key in kept} | {"rate": rate, "cold_rate": cold, "calls": calls}
+    return {key: row[key] for key in kept} | {**rates, "calls": calls}
 
 
 def test_a_workload_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,5 +78,5 @@ def test_a_workload_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_floor_is_the_arithmetic_alone() -> None:
-    """It is a rate, in decisions per second."""
+    """It is a rate, in decisions in a second of CPU."""
     assert floor(100, 50) > 0
