@@ -41,6 +41,11 @@ class Budgets:
         self._refresh()
         return self._changes
 
+    def __bool__(self) -> bool:
+        """Return whether there is any budget."""
+        self._refresh()
+        return bool(self._budgets)
+
     def violating(
         self, block: NDArray[np.intp], victims: NDArray[np.bool_]
     ) -> NDArray[np.bool_] | None:

@@ -13,8 +13,6 @@ prefix. On nodes with nominated pods the filters run twice, the second time with
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -102,70 +100,45 @@ class _OneNode:
         )
 
 
-def search_few(
-    attempt: PreemptionAttempt, victims: Victims, static: NDArray[np.bool_]
-) -> DryRunResult | None:
-    """Do as `search_all` for a few nodes, one after the other; None if a filter breaks or is none.
+def search_one(attempt: PreemptionAttempt, row: int, pods: list[PodInfo]) -> list[int] | None:
+    """Return the positions of the pods that must leave a row; None if all do not suffice.
 
-    ``static``: by row of the node table, whether the filters pass that do not read pods.
+    The filters that read no pods pass there, and the others are functions of a row.
     """
-    pod, nodes, infos = attempt.pod, attempt.cache.overlay, attempt.cache.pods.infos
+    nodes, pod = attempt.cache.overlay, attempt.pod
     rejection = attempt.filter_dry_run.first_rejection(nodes)
-    if rejection is None:
-        return None
-    fits = np.zeros(victims.rows.size, np.bool_)
-    gone = np.zeros(victims.block.shape, np.bool_)
-    rows: list[int] = victims.rows.tolist()
-    promised = attempt.nominations.nominated_pods_on(pod, rows)
-    try:
-        for place, row in enumerate(rows):
-            if static[row]:
-                column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
-                pods = [one for one in column if one is not None]
-                found = _spared(
-                    nodes, row, pods, _with(nodes, rejection, pod, promised.get(row, ()))
-                )
-                fits[place] = found is not None
-                gone[found or [], place] = True
-    except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
-        return None
-    return DryRunResult(fits, gone, {})
-
-
-def _with(
-    nodes: NodeOverlay, rejection: FirstRejection, pod: PodInfo, rivals: tuple[PodInfo, ...]
-) -> Callable[[int], bool]:
-    """Return whether the pod passes on a row, also with its nominated pods."""
-
-    def fits(row: int) -> bool:
-        if rejection(pod, row) is not None:
-            return False
-        if not rivals:
-            return True
-        with nodes:
-            for rival in rivals:
-                nodes.add(row, rival)
-            return rejection(pod, row) is None
-
-    return fits
-
-
-def _spared(
-    nodes: NodeOverlay, row: int, pods: list[PodInfo], fits: Callable[[int], bool]
-) -> list[int] | None:
-    """Return the positions of the pods that must go; None if all of them do not suffice."""
+    assert rejection is not None, "the filters are functions of a row"
+    rivals = attempt.nominations.nominated_pods_on(pod, (row,)).get(row, ())
     with nodes:
-        for pod in pods:
-            nodes.remove(row, pod)
-        if not fits(row):
+        for other in pods:
+            nodes.remove(row, other)
+        if not _fits(nodes, rejection, pod, row, rivals):
             return None
         lost = []
-        for position, pod in enumerate(pods):
-            nodes.add(row, pod)
-            if not fits(row):
-                nodes.remove(row, pod)
+        for position, other in enumerate(pods):
+            nodes.add(row, other)
+            if not _fits(nodes, rejection, pod, row, rivals):
+                nodes.remove(row, other)
                 lost.append(position)
         return lost
+
+
+def _fits(
+    nodes: NodeOverlay,
+    rejection: FirstRejection,
+    pod: PodInfo,
+    row: int,
+    rivals: tuple[PodInfo, ...],
+) -> bool:
+    """Return whether the pod passes on a row, also with its nominated pods."""
+    if rejection(pod, row) is not None:
+        return False
+    if not rivals:
+        return True
+    with nodes:
+        for rival in rivals:
+            nodes.add(row, rival)
+        return rejection(pod, row) is None
 
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:

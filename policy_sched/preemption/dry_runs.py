@@ -25,7 +25,7 @@ from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTabl
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets, running_count
-from policy_sched.preemption.dry_run import search_all, search_each, search_few, why_not
+from policy_sched.preemption.dry_run import search_all, search_each, search_one, why_not
 from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
@@ -136,6 +136,17 @@ class Search:
             ordered = rows[np.lexsort(self._rules.victim_order(pod)(rows)[::-1])].tolist()
         return tuple([info for row in ordered if (info := infos[row]) is not None])
 
+    def victims_on(self, pod: PodInfo, row: int) -> tuple[list[int], int]:
+        """Return what `victims` does for one row: the pods, and how many break a budget."""
+        if not self.budgets:
+            column = self._order(pod).column(row)
+            evictable = self._rules.victim(pod, np.array(column, np.intp)).tolist()
+            return [place for place, chosen in zip(column, evictable, strict=True) if chosen], 0
+        victims = self.victims(pod, np.array([row]))
+        if not victims.rows.size:
+            return [], 0
+        return victims.block[victims.block >= 0].tolist(), victims.violating.item()
+
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
         """Return the pods that may be evicted, for the rows that have any."""
         block = self._order(pod).of(rows)
@@ -191,6 +202,7 @@ class DryRun:
         self._found = np.zeros(n, np.int8)
         self._victims = np.full((0, n), -1, np.intp)
         self._violations = np.zeros(n, np.int64)
+        self._breaks_budgets = False
         self._reasons = np.zeros(n, np.intp)
         # By row, whether the filters pass that do not read pods; found out when it is needed.
         self._static: NDArray[np.bool_] | None = None
@@ -242,10 +254,11 @@ class DryRun:
         the candidates are enough, or all.
         """
         found = self._found[rows]
-        unknown = found == UNKNOWN
-        start = int(unknown.argmax())
-        start = start - start % wanted if unknown[start] else rows.size
+        start = int(found.argmin())
+        start = start - start % wanted if found.item(start) == UNKNOWN else rows.size
         candidates = rows[:start][found[:start] == CANDIDATE]
+        if not self._breaks_budgets:
+            return candidates[:wanted], rows.size if candidates.size >= wanted else start
         chosen, enough = clean_first(self._violations[candidates] > 0, wanted)
         return candidates[chosen], rows.size if enough else start
 
@@ -267,7 +280,7 @@ class DryRun:
         if keyed is None:
             keyed = self._keyed[number] = np.zeros(self._found.size, np.bool_)
         known = keyed[rows]
-        if not known.all():
+        if np.count_nonzero(known) < known.size:
             new = rows[~known]
             values = search.node_key(number, pod, self.candidates(new))
             if number not in self._keys:
@@ -288,17 +301,14 @@ class DryRun:
                 raise
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+        if rows.size <= FEW_ROWS and all(self._run_one(attempt, row) for row in rows.tolist()):
+            return
         victims = self._search.victims(attempt.pod, rows)
         if victims.rows.size < rows.size:
             self._reasons[rows] = self._no_victims
             self._reasons[victims.rows] = NOTHING
         self._found[rows] = NOTHING_TO_EVICT
         self._found[victims.rows] = INFEASIBLE
-        if victims.rows.size <= FEW_ROWS:
-            few = self._search_few(attempt, victims)
-            if few is not None:
-                self._take(victims, few)
-                return
         together = _together(attempt, victims)
         for search, places in (
             (search_all, np.flatnonzero(together)),
@@ -308,14 +318,48 @@ class DryRun:
                 some = victims if places.size == victims.rows.size else victims.at(places)
                 self._take(some, search(attempt, some))
 
-    def _search_few(self, attempt: PreemptionAttempt, victims: Victims) -> DryRunResult | None:
+    def _run_one(self, attempt: PreemptionAttempt, row: int) -> bool:
+        """Do as `_run` for one row; False if a filter is no function of a row, or breaks."""
+        search, static = self._search, self._static_fits(attempt)
+        if static is None:
+            return False
+        column, violating = search.victims_on(attempt.pod, row)
+        if not column:
+            self._found[row], self._reasons[row] = NOTHING_TO_EVICT, self._no_victims
+            return True
+        infos = search.cache.pods.infos
+        gone = None
+        if static[row]:
+            pods = [pod for place in column if (pod := infos[place]) is not None]
+            try:
+                gone = search_one(attempt, row, pods)
+            except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
+                return False
+        self._make_deep(len(column))
+        self._forget_keys(row)
+        self._victims[:, row] = -1
+        for position in gone or ():
+            self._victims[position, row] = column[position]
+        violations = sum([position < violating for position in gone or ()])
+        self._violations[row] = violations
+        self._breaks_budgets = self._breaks_budgets or violations > 0
+        self._found[row] = CANDIDATE if gone else INFEASIBLE
+        if gone is not None and not gone:
+            self._reasons[row] = self._table.number(self._contradiction(row))
+        return True
+
+    def _static_fits(self, attempt: PreemptionAttempt) -> NDArray[np.bool_] | None:
+        """Return by row whether the filters pass that do not read pods.
+
+        None where the others are no functions of a row, or that is not known.
+        """
         filters = attempt.filter_dry_run
         if filters.node_by_node or filters.first_rejection(self._search.cache.overlay) is None:
             return None
         if not self._is_static_known:
             self._is_static_known = True
             self._static = filters.static_fits(self._search.cache.nodes, attempt.state, attempt.pod)
-        return None if self._static is None else search_few(attempt, victims, self._static)
+        return self._static
 
     def _take(self, victims: Victims, dry_run_result: DryRunResult) -> None:
         some = dry_run_result.gone.any(axis=0)
@@ -328,14 +372,23 @@ class DryRun:
 
     def _keep(self, victims: Victims, gone: NDArray[np.bool_]) -> None:
         depth = gone.shape[0]
+        self._make_deep(depth)
+        self._victims[:depth, victims.rows] = np.where(gone, victims.block, -1)
+        self._victims[depth:, victims.rows] = -1
+        self._forget_keys(victims.rows)
+        violations = victims.violations(gone)
+        self._violations[victims.rows] = violations
+        self._breaks_budgets = self._breaks_budgets or bool(violations.any())
+
+    def _make_deep(self, depth: int) -> None:
+        """Make room for so many victims of a row."""
         if depth > self._victims.shape[0]:
             more = np.full((depth - self._victims.shape[0], self._found.size), -1, np.intp)
             self._victims = np.concatenate([self._victims, more])
-        self._victims[:depth, victims.rows] = np.where(gone, victims.block, -1)
-        self._victims[depth:, victims.rows] = -1
+
+    def _forget_keys(self, rows: NDArray[np.intp] | int) -> None:
         for keyed in self._keyed.values():
-            keyed[victims.rows] = False
-        self._violations[victims.rows] = victims.violations(gone)
+            keyed[rows] = False
 
     def _contradiction(self, row: int) -> Status:
         """Return the error for a row where all victims were reprieved: the filters contradict
@@ -393,6 +446,7 @@ class DryRuns:
         """The rows from which a pod may evict any other."""
         self._pipeline = ""
         self._kept: OrderedDict[Hashable, DryRun] = OrderedDict()
+        self._latest: tuple[Hashable, DryRun] | None = None
         # Bytes of each, the last one's as it was before it was used, and of all.
         self._sizes: dict[Hashable, int] = {}
         self._bytes = 0
@@ -405,10 +459,15 @@ class DryRuns:
         if self._pipeline != attempt.filter_dry_run.pipeline:
             self._pipeline = attempt.filter_dry_run.pipeline
             self._kept.clear()
+            self._latest = None
             self._sizes.clear()
             self._bytes = 0
-        if self._kept:
-            self._measure(next(reversed(self._kept)))
+        if self._latest is not None:
+            latest, again = self._latest
+            if latest == kind:
+                again.refresh(attempt)
+                return again
+            self._measure(latest)
         run = self._kept.get(kind)
         if run is None:
             run = self._kept[kind] = DryRun(self._search, attempt)
@@ -418,6 +477,7 @@ class DryRuns:
                 self._bytes -= self._sizes.pop(oldest)
         else:
             self._kept.move_to_end(kind)
+        self._latest = kind, run
         run.refresh(attempt)
         return run
 

@@ -8,7 +8,6 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -111,16 +110,14 @@ class PreemptionSearch:
                 return NO_CANDIDATE
             if named is not candidates:
                 return self._best_of(pod, named)
-        keys = partial(run.key, pod=pod)
-        best = found[self._best(found.size, lambda number, left: keys(number, rows=found[left]))]
+        best = self._best(found, lambda number, rows: run.key(number, pod, rows))
         return self._eviction(pod, run.candidates(np.array([best])), 0)
 
     def _best_of(self, pod: PodInfo, candidates: Candidates) -> Eviction:
         """Return the best of the candidates that extenders named."""
-        key = partial(self._on_rows.node_key, pod=pod)
-        best = self._best(
-            candidates.rows.size, lambda number, left: key(number, candidates=candidates.at(left))
-        )
+        key = self._on_rows.node_key
+        places = np.arange(candidates.rows.size)
+        best = self._best(places, lambda number, left: key(number, pod, candidates.at(left)))
         return self._eviction(pod, candidates, best)
 
     def _eviction(self, pod: PodInfo, candidates: Candidates, place: int) -> Eviction:
@@ -165,13 +162,11 @@ class PreemptionSearch:
         wanted = max(self._shortlist.size(rows.size), 1)
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
-        if run.hopeless():
-            _look_at_all(run, attempt, rows)
         while True:
             found, start = run.first(turned, wanted)
             if start == rows.size:
                 return found
-            if start and not found.size:
+            if not found.size and (start or run.hopeless()):
                 _look_at_all(run, attempt, rows)
             end = max(start + wanted, run.needed(turned, wanted))  # if all break a budget, one more
             run.look(attempt, turned[start:end])
@@ -183,17 +178,18 @@ class PreemptionSearch:
         found = run.candidates(rows)
         return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
 
-    def _best(self, count: int, key: Callable[[int, NDArray[np.intp]], NDArray[Any]]) -> int:
-        """Return the place of the best of so many candidates, the first one if several are.
+    def _best(
+        self, left: NDArray[np.intp], key: Callable[[int, NDArray[np.intp]], NDArray[Any]]
+    ) -> int:
+        """Return the best of some candidates, the first one if several are.
 
-        ``key`` returns a key of the order for candidates at some places.
+        ``key`` returns a key of the order for some of the candidates.
         """
-        left = np.arange(count)
         for number in range(len(self._rules.node_order)):
             if left.size == 1:
                 break
             values = key(number, left)
-            left = left[values == values.min()]
+            left = left[values == np.minimum.reduce(values)]
         return left.item(0)
 
 
