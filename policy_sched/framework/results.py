@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import Key, NodeView
+from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model import PodInfo, Taint
 
@@ -269,6 +270,60 @@ class Fused(Protocol):
         """Return the raw scores of all rows; None if the plugins must run one by one."""
 
 
+class Refiltered(msgspec.Struct, frozen=True, eq=False):
+    """Rows whose codes of a filter may be others, ascending, and the filter's result for them."""
+
+    rows: NDArray[np.intp]
+    result: FilterResult = PASSES
+
+
+SAME_CODES: Final = Refiltered(np.empty(0, np.intp))
+
+
+class GroupedScores(msgspec.Struct, eq=False):
+    """A plugin's scores where many rows have the same: one for each group of rows.
+
+    ``groups``: the group of each row, shape (n,). ``raw``, ``normalized``: by group; a group
+    without feasible rows may have anything.
+    """
+
+    groups: NDArray[np.intp]
+    raw: list[int]
+    normalized: list[int]
+
+
+class Rescored(msgspec.Struct, frozen=True, eq=False):
+    """By how much normalised scores have risen.
+
+    ``gains``: by group, None if no group's has changed. ``moved``: rows that belong to another
+    group now, with their own gain; that of the group is not for them.
+    """
+
+    gains: list[int] | None
+    moved: Sequence[tuple[int, int]]
+
+
+class Incremental(Protocol):
+    """Updates what a plugin of scope CLUSTER returned for one pod after changes of some rows.
+
+    It is called in place of PreFilter, Filter, PreScore, Score and NormalizeScore, and leads to
+    the same results; what Filter of a dry run reads from the state is up to date afterwards. It
+    sees every change that follows the evaluation that it was made for. ``scores``: None where
+    PreScore skips; `score` updates them in place.
+    """
+
+    scores: GroupedScores | None
+
+    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+        """Update the codes after a change of ``rows``; None: the plugin must be called."""
+
+    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
+        """Update the scores after a change of ``rows``; None: the plugin must be called.
+
+        The state has the feasible rows, the same object as before if they are the same.
+        """
+
+
 class Signature(msgspec.Struct, frozen=True):
     """A plugin's promise: pods with equal ``fields`` get equal results on equal nodes.
 
@@ -306,6 +361,9 @@ class Signature(msgspec.Struct, frozen=True):
     """Returns ``row_filter`` over another view of the nodes; None where it can end the attempt."""
     fusable: Fusable | None = None
     """The plugin's filter and score, where they can be fused with those of others."""
+    incremental: Callable[[CycleState, PodInfo], Incremental | None] | None = None
+    """Returns what updates the results of an evaluation with this state, which has scores; None
+    where the plugin is called after each change."""
     filter_reads: Callable[[Key], bool] | None = None
     """Returns whether the filter may read a column of the node table; None: any."""
     gates: Callable[[PodInfo], bool] | None = None

@@ -38,10 +38,21 @@ class Domain:
     own number.
     """
 
-    __slots__ = ("complete", "count", "empty", "id_view", "ids", "in_order", "key", "version")
+    __slots__ = (
+        "_rows",
+        "complete",
+        "count",
+        "empty",
+        "id_view",
+        "ids",
+        "in_order",
+        "key",
+        "version",
+    )
 
     def __init__(self, key: str, table: NodeTable) -> None:
         self.key = key
+        self._rows: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
         self.version = _version(key, table)
         n = table.n
         if key == ROW:
@@ -69,6 +80,7 @@ class Domain:
     def part(self, mask: NDArray[np.bool_]) -> Domain:
         """Return the domains over the rows in ``mask``; the others are one domain, the last."""
         part = Domain.__new__(Domain)
+        part._rows = None  # noqa: SLF001  # it is a Domain, too
         part.key = f"{_PART}{next(_serial)}"
         part.version = self.version
         part.count, part.empty = self.count + 1, self.empty
@@ -76,6 +88,15 @@ class Domain:
         part.ids = np.where(mask, self.ids, self.count + 1)
         part.id_view = part.ids.data
         return part
+
+    def rows_of(self, number: int) -> NDArray[np.intp]:
+        """Return the rows of a domain, ascending; ``count``: those without the label."""
+        if self._rows is None:
+            ends = np.zeros(self.count + 2, np.intp)
+            np.cumsum(np.bincount(self.ids, minlength=self.count + 1), out=ends[1:])
+            self._rows = np.argsort(self.ids, kind="stable"), ends
+        order, ends = self._rows
+        return order[ends[number] : ends[number + 1]]
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -125,11 +146,15 @@ def _version(key: str, table: NodeTable) -> tuple[int, int, int]:
 
 
 class Counts:
-    """Amounts by row of the node table; ``by_row`` holds those that are not zero."""
+    """Amounts by row of the node table; ``by_row`` holds those that are not zero.
 
-    __slots__ = ("_totals", "_views", "by_row")
+    ``version`` rises when totals are dropped: what `by` returned before is not kept up to date.
+    """
+
+    __slots__ = ("_totals", "_views", "by_row", "version")
 
     def __init__(self) -> None:
+        self.version = 0
         self.by_row: dict[int, int] = {}
         self._totals: dict[str, tuple[Domain, NDArray[np.int64]]] = {}
         self._views: dict[str, tuple[memoryview[int], memoryview[int]]] = {}
@@ -148,7 +173,7 @@ class Counts:
     def by(self, domain: Domain) -> NDArray[np.int64]:
         """Return the totals by domain, shape (count + 1,); the last is of rows without the label.
 
-        The array changes as pods come and go: copy what is to last.
+        The array changes as pods come and go while ``version`` stays: copy what is to last.
         """
         kept = self._totals.get(domain.key)
         if kept is not None and kept[0] is domain:
@@ -167,6 +192,7 @@ class Counts:
 
     def forget(self, keys: Collection[str]) -> None:
         """Drop the totals of labels whose domains no longer hold, and those of partial domains."""
+        self.version += 1
         for key in [key for key in self._totals if key in keys or key.startswith(_PART)]:
             del self._totals[key], self._views[key]
 

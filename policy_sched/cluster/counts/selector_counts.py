@@ -143,7 +143,7 @@ class SelectorCounts:
     def _start(self, match: PodMatch) -> Counts:
         if len(self.by_match) >= SELECTORS:
             for old in list(self.by_match)[: SELECTORS // 4]:
-                del self.by_match[old]
+                self.by_match.pop(old).forget(())
             self._index = SelectorIndex()
             for kept in self.by_match:
                 self._list(kept)

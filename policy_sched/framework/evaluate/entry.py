@@ -11,7 +11,16 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from policy_sched.framework import Code, Codes, CycleState, Describe, RawScores, Scope, Scores
+from policy_sched.framework import (
+    Code,
+    Codes,
+    CycleState,
+    Describe,
+    Incremental,
+    RawScores,
+    Scope,
+    Scores,
+)
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import Filters
@@ -67,11 +76,14 @@ class Entry:
     the raw scores of scope NODE are not up to date, None if all are; noted where a filter is wide.
     ``ranking``: of ``total``, and told of each change. ``version``: the journal's when it was up to
     date, and ``stamps`` those of the rows then. Without nominated pods ``by_plugins`` is the same
-    array as ``first``.
+    array as ``first``. ``incremental``: what updates the results of plugins of the whole cluster,
+    by name; their hooks are not among ``wide_pre_filter`` and ``wide_pre_score`` meanwhile. None:
+    not looked for yet.
     """
 
     __slots__ = (
         "_by_static",
+        "_wide_hooks",
         "borrowed",
         "by_plugins",
         "codes",
@@ -80,6 +92,7 @@ class Entry:
         "filters",
         "first",
         "fixed",
+        "incremental",
         "moving",
         "moving_scores",
         "nominated",
@@ -126,6 +139,8 @@ class Entry:
         self.wide_scores: list[PluginScores] = []
         self.wide_pre_filter: tuple[Hook, ...] = ()
         self.wide_pre_score: tuple[Hook, ...] = ()
+        self.incremental: Mapping[str, Incremental] | None = None
+        self._wide_hooks: tuple[tuple[Hook, ...], tuple[Hook, ...]] | None = None
         self.row_functions: RowFunctions | Unknown | None = None
         self.nominated = nominated
         self.version = version
@@ -146,6 +161,20 @@ class Entry:
         numbers = 0 if scoring is None else 2 * len(scoring.plugins) + 1
         each = 2 * (2 + len(self.codes)) + 8 * numbers
         return OBJECT_BYTES + each * len(self.fixed) + self.ranking.nbytes
+
+    def update_with(self, incremental: Mapping[str, Incremental]) -> None:
+        """Update the results of these plugins by what they gave for it."""
+        self.incremental = incremental
+        if incremental:
+            pre_filter, pre_score = self._wide_hooks = self.wide_pre_filter, self.wide_pre_score
+            self.wide_pre_filter = tuple(h for h in pre_filter if h.plugin not in incremental)
+            self.wide_pre_score = tuple(h for h in pre_score if h.plugin not in incremental)
+
+    def call_all_plugins(self) -> None:
+        """Give up `update_with`: results are written that its objects do not see."""
+        if self._wide_hooks is not None:
+            self.wide_pre_filter, self.wide_pre_score = self._wide_hooks
+            self.incremental = self._wide_hooks = None
 
     def publish(
         self,

@@ -12,6 +12,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | - plugins of scope STATIC | not at all |
 | - plugins of scope NODE | for these rows |
 | - plugins of scope CLUSTER | for all rows; the same read-only array again changes nothing |
+| - those that give an `Incremental` | it says which results change with these rows |
 | nominations came or went on a few rows | these rows are filtered again, with nominated pods |
 | a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
 | PreFilter or PreScore of a CLUSTER plugin returns another result | fresh evaluation |
@@ -255,8 +256,16 @@ class Evaluator:
         few = self._few_rows
         patch = few.patch if nominated is None else few.patch_with_nominated_pods
         done = patch(entry, pod, rows)
-        if not (passes.patch(entry, pod, rows) if done is None else done):
+        if done is None:
+            if entry.incremental:
+                entry.call_all_plugins()
+                if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
+                    return False
+            done = passes.patch(entry, pod, rows)
+        if not done:
             return False
+        if entry.incremental is None and (entry.wide or entry.wide_scores):
+            passes.update_with(entry, pod)
         entry.version = journal.version
         for row in rows:
             seen[row] = stamps[row]

@@ -92,7 +92,7 @@ class FewRows:
                 total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight * counts
                 plugin.raw[row] = value
         entry.ranking.changed(feasible)
-        if entry.wide_scores and not self._score_wide(entry, pod, shut):
+        if entry.wide_scores and not self._score_wide(entry, pod, rows, shut):
             return None
         if runner.recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
@@ -211,8 +211,10 @@ class FewRows:
             ):
                 return None, None
         moves: Moves = (rows, _NO_ROWS, _NO_ROWS)
-        changed = self._passes.filter_wide(entry, pod)
+        changed = self._passes.filter_wide(entry, pod, rows)
         if changed is None:
+            return None, None
+        if not changed.size:
             return moves, None
         shut = self._move(entry, changed)
         return (None if shut is None else moves), shut
@@ -277,24 +279,42 @@ class FewRows:
         )
 
     def _total(self, entry: Entry, rows: NDArray[np.intp]) -> Scores:
-        """Return the total of rows but for the plugins that read the whole cluster."""
+        """Return the total of rows; what plugins add that read the whole cluster comes later.
+
+        Where their scores are updated, what they have added to other rows is in it.
+        """
         scoring = entry.result.scoring
         assert scoring is not None, "it was scored before"
         total = np.zeros(rows.size, np.int64)
+        incremental = entry.incremental or {}
         for plugin in scoring.plugins:
-            if plugin.facts.scope <= Scope.NODE:
+            if plugin.facts.scope <= Scope.NODE or plugin.hook.plugin in incremental:
                 total += plugin.weighted_at(rows)
         return total
 
-    def _score_wide(self, entry: Entry, pod: PodInfo, shut: NDArray[np.intp] | None) -> bool:
+    def _score_wide(
+        self, entry: Entry, pod: PodInfo, rows: Sequence[int], shut: NDArray[np.intp] | None
+    ) -> bool:
         """Run the scores that read the whole cluster; False if one breaks.
 
-        ``shut``: the rows that were shut, None if other rows are feasible as before.
+        ``rows``: those that were changed. ``shut``: the rows that were shut, None if other rows are
+        feasible as before.
         """
+        passes, incremental = self._passes, entry.incremental or {}
         try:
             for plugin in entry.wide_scores:
-                if not self._passes.score_again(entry, plugin, pod, moved=shut is not None):
+                update = incremental.get(plugin.hook.plugin)
+                if update is None:
+                    if not passes.score_again(entry, plugin, pod, moved=shut is not None):
+                        return False
+                    continue
+                try:
+                    rescored = update.score(entry.result.state, rows)
+                except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
                     return False
+                if rescored is None or update.scores is None:
+                    return False
+                passes.update_scores(entry, plugin, update.scores, rescored)
         except PluginError:
             return False
         if shut is not None:

@@ -217,6 +217,7 @@ class Passes:
         """
         result = entry.result
         feasible = self._feasible(entry)
+        entry.call_all_plugins()
         entry.rejects = True  # rows may be shut from now on
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -9,11 +10,15 @@ from numpy.typing import NDArray
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
+    SAME_CODES,
     Code,
     Feasible,
     FilterResult,
+    GroupedScores,
+    Incremental,
     PreFilterResult,
     RawScores,
+    Rescored,
     Scope,
     Status,
 )
@@ -29,6 +34,7 @@ from policy_sched.model import PodInfo
 
 #: Up to this many changed raw scores are normalised without the others.
 FEW_NORMALIZED: Final = 8
+_NO_ROWS: Final = np.empty(0, np.intp)
 
 
 class Patches(Passes):
@@ -63,23 +69,63 @@ class Patches(Passes):
                 return False
         return True
 
-    def filter_wide(self, entry: Entry, pod: PodInfo) -> NDArray[np.intp] | None:
-        """Run the filters that read the whole cluster; return the rows whose codes differ."""
+    def update_with(self, entry: Entry, pod: PodInfo) -> None:
+        """Look for what updates the results of plugins of the whole cluster from now on."""
+        scoring, found = entry.result.scoring, dict[str, Incremental]()
+        if entry.nominated is not None or scoring is None or scoring.skipped is None:
+            return
+        signatures, hooks = self.runner.pipeline.signatures, entry.wide_pre_filter
+        for plugin in {hook.plugin: None for hook in (*hooks, *entry.wide_pre_score)}:
+            signature = signatures.get(plugin)
+            if signature is not None and signature.incremental is not None:
+                incremental = signature.incremental(entry.result.state, pod)
+                if incremental is not None:
+                    found[plugin] = incremental
+        entry.update_with(found)
+        for one in entry.wide_scores if found else ():
+            update = found.get(one.hook.plugin)
+            if update is not None and update.scores is not None:
+                one.group(update.scores)
+
+    def filter_wide(
+        self, entry: Entry, pod: PodInfo, touched: Sequence[int]
+    ) -> NDArray[np.intp] | None:
+        """Run the filters that read the whole cluster; return the rows whose codes differ.
+
+        ``touched``: the rows that were changed. None if PreFilter must run again.
+        """
         filtering, state = entry.result.filtering, entry.result.state
-        changed: NDArray[np.intp] | None = None
+        changed, incremental = _NO_ROWS, entry.incremental or {}
         for index in entry.wide:
-            verdict = self.ask_filter(filtering.plugins[index], state, pod, None)
-            fresh, kept = verdict.codes, entry.codes[index]
-            if fresh is kept and (fresh is None or not fresh.flags.writeable):
-                continue
-            self._put_verdict(entry, index, verdict)
-            if kept is None or fresh is None:
-                differs = kept if fresh is None else fresh
+            hook = filtering.plugins[index]
+            update = incremental.get(hook.plugin)
+            if update is not None:
+                try:
+                    refiltered = update.filter(state, touched)
+                except Exception:  # noqa: BLE001 - the plugin is foreign code; its filter says why
+                    return None
+                if refiltered is SAME_CODES:
+                    continue
+                if refiltered is None:
+                    return None
+                rows, verdict = refiltered.rows, refiltered.result
+                entry.put_codes(index, rows, verdict.codes)
+                if verdict.codes is not None:
+                    entry.describes[index] = verdict.describe
             else:
-                differs = kept != fresh
-            if differs is not None:
+                verdict = self.ask_filter(hook, state, pod, None)
+                fresh, kept = verdict.codes, entry.codes[index]
+                if fresh is kept and (fresh is None or not fresh.flags.writeable):
+                    continue
+                self._put_verdict(entry, index, verdict)
+                if kept is None or fresh is None:
+                    differs = kept if fresh is None else fresh
+                else:
+                    differs = kept != fresh
+                if differs is None:
+                    continue
                 (rows,) = differs.nonzero()
-                changed = rows if changed is None else np.union1d(changed, rows)
+            changed = np.union1d(changed, rows) if changed.size else rows
         return changed
 
     def _put_verdict(self, entry: Entry, index: int, verdict: FilterResult) -> None:
@@ -89,6 +135,31 @@ class Patches(Passes):
             if verdict.fatal:
                 entry.fatal[index] = verdict.fatal, verdict.names_node
         entry.codes[index] = of_all_rows(verdict.codes, None, len(entry.fixed))
+
+    def update_scores(
+        self, entry: Entry, plugin: PluginScores, grouped: GroupedScores, rescored: Rescored
+    ) -> None:
+        """Add to the total what has changed of a plugin's scores.
+
+        The totals of rows that are not feasible are wrong where a group has gained.
+        """
+        gains, weight = rescored.gains, plugin.hook.weight
+        total, first = entry.total, entry.first
+        plugin.group(grouped)
+        if gains is not None:
+            gain = np.array(gains, np.int64)
+            gain *= weight
+            added = gain.take(grouped.groups, mode="clip")
+            if np.count_nonzero(first):
+                added[first != FEASIBLE] = 0
+            total += added
+            entry.ranking.forget()
+        for row, more in rescored.moved:
+            if first.item(row) == FEASIBLE:
+                own = more if gains is None else more - gains[grouped.groups.item(row)]
+                total[row] += own * weight
+        if gains is None and rescored.moved:
+            entry.ranking.changed([row for row, _ in rescored.moved])
 
     def score_again(self, entry: Entry, plugin: PluginScores, pod: PodInfo, *, moved: bool) -> bool:
         """Run a normalised score plugin for all rows, and add what it changes to the total.
@@ -166,6 +237,7 @@ class Patches(Passes):
     def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:
         """Update rows by calling the plugins; False if the pod must be evaluated anew."""
         runner, filtering = self.runner, entry.result.filtering
+        entry.call_all_plugins()
         touched = np.array(rows, np.intp)
         before = entry.first == FEASIBLE
         everywhere = runner.measure("filter", self._patch_filters, entry, pod, touched)
@@ -188,6 +260,7 @@ class Patches(Passes):
 
         ``before``: whether each row was feasible. The entry was scored before.
         """
+        entry.call_all_plugins()
         try:
             entry.result.state.write(Feasible(first=entry.first))
             if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod):

@@ -30,6 +30,7 @@ from policy_sched.framework import (
     CycleState,
     Describe,
     DescribeMasked,
+    GroupedScores,
     Masked,
     RawScores,
     Rejections,
@@ -316,14 +317,18 @@ class PluginScores:
     or all live ones where it is ``whole``. ``normalized``: what normalisation returned for the
     feasible rows. ``extremes``: their lowest and their highest raw score, and ``extreme_rows`` a
     row that has each; None: not known yet. ``known_flat``: see `flat`; None: not looked at yet.
+    ``grouped``: what ``raw`` and ``part`` are made of when they are first read after `group`;
+    ``made``: whether one of them was.
     """
 
     __slots__ = (
         "extreme_rows",
         "extremes",
         "facts",
+        "grouped",
         "hook",
         "known_flat",
+        "made",
         "normalized",
         "part",
         "raw",
@@ -334,6 +339,8 @@ class PluginScores:
     def __init__(self, facts: ScorePlugin) -> None:
         self.facts = facts
         self.hook = facts.hook
+        self.grouped: GroupedScores | None = None
+        self.made = True
         self.extremes: tuple[float, float] | None = None
         self.extreme_rows: tuple[int, int] | None = None
         self.known_flat: bool | None = None
@@ -342,6 +349,27 @@ class PluginScores:
         self.part: Scores | None = None
         self.shared = False
         self.whole = False
+
+    def group(self, grouped: GroupedScores) -> None:
+        """Note that the scores are those of groups, until arrays are written again."""
+        if self.made or self.grouped is not grouped:
+            for name in ("raw", "part"):
+                if hasattr(self, name):
+                    delattr(self, name)
+            self.normalized = self.extremes = self.extreme_rows = None
+            self.shared = self.made = False
+            self.grouped = grouped
+
+    def __getattr__(self, name: str) -> Scores:
+        """Return the raw scores, or the part, made of those of groups."""
+        if name not in ("raw", "part") or self.grouped is None:
+            raise AttributeError(name=name, obj=self)
+        groups, self.made = self.grouped.groups, True
+        if name == "raw":
+            self.raw = np.array(self.grouped.raw, np.int64)[groups]
+            return self.raw
+        self.part = part = np.array(self.grouped.normalized, np.int64)[groups] * self.hook.weight
+        return part
 
     def weighted(self) -> Scores:
         """Return the plugin's part of the total, row by row."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.counts import ROW, Domain, PodCounts, PodMatch, SelectorIndex
+from policy_sched.cluster.counts import ROW, Counts, Domain, PodCounts, PodMatch, SelectorIndex
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.model import (
     NAME_FIELD,
@@ -358,6 +358,15 @@ class Spread(msgspec.Struct, frozen=True):
     included: Included | None
 
 
+class LiveTotals(msgspec.Struct, frozen=True, eq=False):
+    """Pods by domain, shape (count + 1,), kept up to date as long as ``counts`` has a version."""
+
+    totals: NDArray[np.int64]
+    view: memoryview[int]
+    counts: Counts
+    version: int
+
+
 class SpreadCounter:
     """Counts for the pods of one cluster; sets of rows are cached until a node changes."""
 
@@ -411,10 +420,17 @@ class SpreadCounter:
         self, constraint: Constraint, domain: Domain, included: Included | None
     ) -> NDArray[np.int64]:
         """Return the pods that count by domain, shape (domain.count + 1,), a copy."""
+        return self.live(constraint, domain, included).totals.copy()
+
+    def live(self, constraint: Constraint, domain: Domain, included: Included | None) -> LiveTotals:
+        """Return the pods that count by domain, as they come and go."""
         counts = self._counts.selected.of(constraint.match)
-        if included is None:
-            return counts.by(domain).copy()
-        return counts.by(included.part)[:-1].copy()
+        by_domain = counts.by(domain) if included is None else counts.by(included.part)[:-1]
+        return LiveTotals(by_domain, by_domain.data, counts, counts.version)
+
+    def live_by_row(self, constraint: Constraint) -> LiveTotals:
+        """Return the pods that count by row, as they come and go."""
+        return self.live(constraint, self._counts.domains.of(ROW), None)
 
     def recount(self, constraint: Constraint, spread: Spread) -> Spread:
         """Count again as no node has changed."""

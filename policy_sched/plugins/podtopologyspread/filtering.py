@@ -77,7 +77,7 @@ def hard_spread(
     wanted = keys if len(keys) > 1 else ()
     spreads = tuple([counter.spread(pod, c, wanted) for c in constraints])
     itself = tuple([int(c.selector.matches(pod.labels)) for c in constraints])
-    tables = _tables(constraints, spreads, itself)
+    tables = tables_of(constraints, spreads, itself)
     return HardSpread(constraints, counter.version, itself, spreads, counter.labelled(keys), tables)
 
 
@@ -85,7 +85,7 @@ def _counted_again(counter: SpreadCounter, before: HardSpread) -> HardSpread:
     """Return the counts as they are now; the result is the same one if no table has changed."""
     constraints = before.constraints
     spreads = [counter.recount(c, s) for c, s in zip(constraints, before.spreads, strict=True)]
-    tables, result = _tables(constraints, spreads, before.itself), None
+    tables, result = tables_of(constraints, spreads, before.itself), None
     if len(tables) == len(before.tables):
         for (domain, table), (other, kept) in zip(tables, before.tables, strict=True):
             if domain is not other or table.tobytes() != kept.tobytes():
@@ -141,14 +141,14 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
         changed = True
     if not changed:
         return state
-    tables = _tables(state.constraints, spreads, state.itself)
+    tables = tables_of(state.constraints, spreads, state.itself)
     return msgspec.structs.replace(state, spreads=tuple(spreads), tables=tables, result=None)
 
 
-def _tables(
+def tables_of(
     constraints: Sequence[Constraint], spreads: Sequence[Spread], itself: Sequence[int]
 ) -> Tables:
-    """Leave out the constraints that every node meets."""
+    """Return the codes of nodes by domain; leave out the constraints that every node meets."""
     tables: list[tuple[Domain, Codes]] = []
     for constraint, spread, one in zip(constraints, spreads, itself, strict=True):
         table = _table(constraint.spread, spread, one)
@@ -157,15 +157,21 @@ def _tables(
     return tuple(tables)
 
 
-def _table(constraint: SpreadConstraint, spread: Spread, itself: int) -> Codes | None:
-    """Return the code of a node in each domain, shape (count + 1,); None if every node passes."""
-    totals, domain = spread.totals[:-1], spread.domain
-    counted = totals if spread.included is None else totals[spread.included.exists]
+def most_allowed(constraint: SpreadConstraint, spread: Spread, itself: int) -> int:
+    """Return how many pods a domain may have for a node in it to pass."""
+    counted = spread.totals[:-1]
+    if spread.included is not None:
+        counted = counted[spread.included.exists]
     fewest = int(np.minimum.reduce(counted)) if counted.size else _NO_MINIMUM
     if counted.size < constraint.min_domains:
         fewest = 0
-    allowed = constraint.max_skew + fewest - itself
-    skewed = totals > allowed
+    return constraint.max_skew + fewest - itself
+
+
+def _table(constraint: SpreadConstraint, spread: Spread, itself: int) -> Codes | None:
+    """Return the code of a node in each domain, shape (count + 1,); None if every node passes."""
+    domain = spread.domain
+    skewed = spread.totals[:-1] > most_allowed(constraint, spread, itself)
     if domain.complete and not np.count_nonzero(skewed):
         return None
     table = np.empty(domain.count + 1, np.int16)

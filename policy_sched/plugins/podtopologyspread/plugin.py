@@ -18,6 +18,7 @@ from policy_sched.framework import (
     Feasible,
     FilterResult,
     Handle,
+    Incremental,
     PodKey,
     PreFilterResult,
     Rows,
@@ -44,6 +45,11 @@ from policy_sched.plugins.podtopologyspread.filtering import (
     hard_spread,
     moved,
     verdict,
+)
+from policy_sched.plugins.podtopologyspread.incremental import (
+    HardUpdates,
+    SpreadUpdates,
+    soft_updates,
 )
 from policy_sched.plugins.podtopologyspread.scoring import (
     SoftSpread,
@@ -90,7 +96,9 @@ class PodTopologySpread:
         """Return the signature: fields that constraints and the nodes that count depend on."""
         own = "pod.spec.topology_spread_constraints"
         key = PodKey(self._key, own, self._book.workloads)
-        return Signature(frozenset(), Scope.CLUSTER, proved=True, keys=(key,))
+        return Signature(
+            frozenset(), Scope.CLUSTER, proved=True, keys=(key,), incremental=self._incremental
+        )
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -159,6 +167,23 @@ class PodTopologySpread:
             known = _Known(self._book.of(pod), self._objects.version)
             state.write(known)
         return known.constraints
+
+    def _incremental(self, state: CycleState, pod: PodInfo) -> Incremental | None:
+        """Return what updates the results of an evaluation; None if they need a look at all."""
+        constraints = self._constraints(state, pod)
+        hard = state.read(HardSpread) if constraints.hard else None
+        soft = state.read(SoftSpread) if constraints.soft else None
+        feasible = state.read(Feasible)
+        if feasible is None or (hard is None and soft is None):
+            return None
+        scores = None
+        if soft is not None:
+            live = self._table.live_count
+            scores = soft_updates(self._counter, soft, feasible, live)
+            if scores is None:
+                return None
+        filters = None if hard is None else HardUpdates(self._counter, hard)
+        return SpreadUpdates(self._objects, filters, scores)
 
     def _key(self, pod: PodInfo) -> Hashable:
         if pod.pod.spec.topology_spread_constraints:

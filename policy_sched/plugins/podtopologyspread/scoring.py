@@ -82,7 +82,7 @@ def soft_spread(
             before.by_domain,
         )
     if not state.weights:
-        state.weights = _weights(state, live)
+        state.weights = weights_of(state, live)
     _credit_all(counter, state)
     return state
 
@@ -101,7 +101,7 @@ def _counted(
     return SoftSpread(constraints, counter.version, labelled, tuple(spreads), feasible, ())
 
 
-def _weights(state: SoftSpread, live: int) -> tuple[float, ...]:
+def weights_of(state: SoftSpread, live: int) -> tuple[float, ...]:
     """Return the logarithm that each constraint's counts are multiplied by."""
     rows, labelled = state.feasible.rows, state.labelled
     scored = rows if labelled is None else rows[labelled[rows]]

@@ -1,0 +1,371 @@
+"""Updates: results for one pod after pods came to or left some rows, without a look at all rows.
+
+Theory of operation. Only the domains of the changed rows have other counts than before.
+
+- A hard constraint allows as many pods in a domain as before unless the fewest pods anywhere have
+  changed; then only the domains of changed rows are compared with it. The rows of the domains that
+  it opens or shuts have other codes.
+- Nodes with the same domains, and as many pods where a constraint counts by hostname, have the
+  same score, and are one group. Scores are computed by group. A row that has more pods now goes
+  over to another group.
+
+Everything else (nodes that change, totals that are dropped, more groups than `MANY_GROUPS`) is up
+to the plugin, as of filtering.py and scoring.py, and the updates begin anew from its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from policy_sched.cluster import ApiObjects
+from policy_sched.cluster.counts import Domain
+from policy_sched.framework import (
+    SAME_CODES,
+    CycleState,
+    Feasible,
+    GroupedScores,
+    Refiltered,
+    Rescored,
+)
+from policy_sched.plugins.podtopologyspread.constraints import (
+    HOSTNAME,
+    LiveTotals,
+    Spread,
+    SpreadCounter,
+)
+from policy_sched.plugins.podtopologyspread.filtering import (
+    HardSpread,
+    most_allowed,
+    tables_of,
+    verdict,
+)
+from policy_sched.plugins.podtopologyspread.scoring import BEST, IGNORED, SoftSpread, weights_of
+
+#: With more groups than that all rows are scored.
+MANY_GROUPS: Final = 256
+#: Up to so many numbers for each row are counted, which is faster than sorting.
+_DENSE: Final = 4
+
+_NO_ROWS: Final = np.empty(0, np.intp)
+
+GroupKey: TypeAlias = tuple[int, ...]
+"""By constraint the domain, or one more than the pods on the row (0: no hostname); at the end 0 if
+the row is ignored."""
+
+
+class SpreadUpdates:
+    """What updates the results for one pod; either part is None without such constraints."""
+
+    def __init__(
+        self, objects: ApiObjects, hard: HardUpdates | None, soft: SoftUpdates | None
+    ) -> None:
+        self._objects = objects
+        self._version = objects.version
+        self._hard = hard
+        self._soft = soft
+        self.scores = None if soft is None else soft.scores
+
+    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+        """Return the rows that hard constraints open or shut."""
+        if self._objects.version != self._version:
+            return None
+        return SAME_CODES if self._hard is None else self._hard.filter(state, rows)
+
+    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
+        """Update the scores of soft constraints."""
+        if self._objects.version != self._version or self._soft is None:
+            return None
+        return self._soft.score(state, rows)
+
+
+class HardUpdates:
+    """The codes of the nodes of one pod with hard constraints."""
+
+    def __init__(self, counter: SpreadCounter, hard: HardSpread) -> None:
+        self._hard = hard
+        pairs = list(zip(hard.constraints, hard.spreads, hard.itself, strict=True))
+        self._live = [counter.live(one, by.domain, by.included) for one, by, _ in pairs]
+        self._allowed = [most_allowed(one.spread, by, itself) for one, by, itself in pairs]
+
+    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+        """Count again in the domains of the rows; write the counts to the state."""
+        hard, turned = self._hard, _NO_ROWS
+        spreads: list[Spread] | None = None
+        for place, live in enumerate(self._live):
+            if live.counts.version != live.version:
+                return None
+            spread, now = hard.spreads[place], live.view
+            ids, before = spread.domain.id_view, spread.totals
+            changed = [n for row in rows if now[n := ids[row]] != before.item(n)]
+            if changed:
+                spreads = list(hard.spreads) if spreads is None else spreads
+                spreads[place] = Spread(spread.domain, live.totals.copy(), spread.included)
+                others = self._turned(place, spread, spreads[place], changed)
+                turned = np.union1d(turned, others) if turned.size and others.size else others
+        if spreads is None:
+            return SAME_CODES
+        if turned.size:
+            tables = tables_of(hard.constraints, spreads, hard.itself)
+            hard = replace(hard, tables=tables, result=None)
+        self._hard = hard = replace(hard, spreads=tuple(spreads))
+        state.write(hard)
+        return Refiltered(turned, verdict(hard, turned)) if turned.size else SAME_CODES
+
+    def _turned(self, place: int, old: Spread, new: Spread, changed: list[int]) -> NDArray[np.intp]:
+        """Return the rows that a constraint opens or shuts, ascending.
+
+        ``changed``: the domains with another count.
+        """
+        constraint, itself = self._hard.constraints[place].spread, self._hard.itself[place]
+        domain, before, after = new.domain, old.totals, new.totals
+        limit = allowed = self._allowed[place]
+        fewest = limit - constraint.max_skew + itself
+        if any(min(before.item(n), after.item(n)) <= fewest for n in changed):
+            allowed = self._allowed[place] = most_allowed(constraint, new, itself)
+        if allowed == limit:
+            turned = [n for n in changed if (before.item(n) > limit) != (after.item(n) > limit)]
+            if len(turned) <= 1:
+                return domain.rows_of(turned[0]) if turned else _NO_ROWS
+        rows: NDArray[np.intp] = (
+            ((before > limit) != (after > allowed)).take(domain.ids).nonzero()[0]
+        )
+        return rows
+
+
+def soft_updates(
+    counter: SpreadCounter, soft: SoftSpread, feasible: Feasible, nodes: int
+) -> SoftUpdates | None:
+    """Return what follows the scores of feasible rows; None if there are too many groups.
+
+    ``nodes``: how many there are.
+    """
+    columns: list[NDArray[np.intp]] = []
+    for constraint, spread in zip(soft.constraints.soft, soft.spreads, strict=True):
+        if spread is None:
+            column = counter.by_row(constraint) + 1
+            domain = counter.domain(HOSTNAME)
+            if not domain.complete:
+                column[~domain.present] = 0
+        else:
+            column = spread.domain.ids
+        columns.append(column)
+    n = len(columns[0])
+    columns.append(np.ones(n, np.intp) if soft.labelled is None else soft.labelled.astype(np.intp))
+    groups, keys = np.zeros(n, np.intp), list[GroupKey]([()])
+    for column in columns:
+        size = int(column.max(initial=0)) + 1
+        codes = groups * size + column
+        found, groups = _numbered(codes, len(keys) * size)
+        if found.size > MANY_GROUPS:
+            return None
+        keys = [(*keys[code // size], code % size) for code in found.tolist()]
+    return SoftUpdates(counter, soft, feasible, nodes, groups, keys)
+
+
+def _numbered(codes: NDArray[np.intp], limit: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return which codes there are, and for each row the place of its code among them."""
+    if limit > _DENSE * codes.size:
+        found, places = np.unique(codes, return_inverse=True)
+        return found, places.astype(np.intp)
+    found = np.bincount(codes, minlength=limit).nonzero()[0]
+    place_of = np.zeros(limit, np.intp)
+    place_of[found] = np.arange(found.size)
+    return found, place_of.take(codes)
+
+
+class _Credits:
+    """What one constraint adds to the scores of nodes, by domain.
+
+    ``groups``: the groups in each domain. ``merged``: the domain that nodes without the label count
+    for, -1 if there is none.
+    """
+
+    def __init__(self, live: LiveTotals, domain: Domain, *, merges: bool) -> None:
+        self._view = live.view
+        self._ids = domain.id_view
+        self._count = domain.count
+        self._merged = domain.empty if merges and domain.empty < domain.count else -1
+        self._weight, self._more = 0.0, 0
+        self._totals: list[int] = []
+        self.groups: dict[int, list[int]] = {}
+        self.by_domain: list[float] = []
+
+    def weigh(self, weight: float, more: int) -> None:
+        """Compute all: the number of pods times ``weight``, and ``more``."""
+        self._weight, self._more = weight, more
+        self._totals = self._view.tolist()
+        if self._merged >= 0:
+            self._totals[self._merged] += self._totals[-1]
+        self.by_domain = [total * weight + more for total in self._totals]
+        self.by_domain[-1] = 0.0
+
+    def recount(self, rows: Sequence[int]) -> Sequence[int]:
+        """Count again in the domains of the rows; return the groups for which that matters."""
+        changed: Sequence[int] = ()
+        for row in rows:
+            number = self._ids[row]
+            if number == self._count:
+                number = self._merged
+                if number < 0:
+                    continue
+            total = self._view[number]
+            if number == self._merged:
+                total += self._view[self._count]
+            if total != self._totals[number]:
+                self._totals[number] = total
+                self.by_domain[number] = total * self._weight + self._more
+                changed = [*changed, *self.groups.get(number, ())]
+        return changed
+
+
+class SoftUpdates:
+    """The scores of the nodes for one pod with soft constraints.
+
+    ``groups``: the group of each row, and ``keys`` what its rows have in common. ``members``: how
+    many feasible rows each group has.
+    """
+
+    def __init__(
+        self,
+        counter: SpreadCounter,
+        soft: SoftSpread,
+        feasible: Feasible,
+        nodes: int,
+        groups: NDArray[np.intp],
+        keys: list[GroupKey],
+    ) -> None:
+        self._nodes = nodes
+        self._soft = soft
+        self._groups: memoryview[int] = groups.data
+        self._keys: list[GroupKey] = []
+        self._number_of: dict[GroupKey, int] = {}
+        self._live: list[LiveTotals] = []
+        self._credits: list[_Credits | None] = []
+        for one, spread in zip(soft.constraints.soft, soft.spreads, strict=True):
+            if spread is None:
+                self._live.append(counter.live_by_row(one))
+                self._credits.append(None)
+            else:
+                live = counter.live(one, spread.domain, spread.included)
+                self._live.append(live)
+                merges = not soft.constraints.all_labels
+                self._credits.append(_Credits(live, spread.domain, merges=merges))
+        self._by_row = [place for place, by in enumerate(self._credits) if by is None]
+        self._by_domain = [by for by in self._credits if by is not None]
+        self.scores = GroupedScores(groups, [], [])
+        for key in keys:
+            self._add_group(key)
+        self._look_at(feasible)
+        self._normalize({})
+
+    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
+        """Update the scores after a change of ``rows``."""
+        for live in self._live:
+            if live.counts.version != live.version:
+                return None
+        feasible, scores, keys = state.read(Feasible), self.scores, self._keys
+        assert feasible is not None, "it is there from PreScore on"
+        for by in self._by_domain:
+            for group in by.recount(rows):
+                scores.raw[group] = self._raw(keys[group])
+        before = self._move(rows) if self._by_row else {}
+        if len(keys) > MANY_GROUPS:
+            return None
+        if feasible is not self._feasible:
+            self._look_at(feasible)
+        gains = self._normalize(before)
+        now, groups = scores.normalized, self._groups
+        return Rescored(gains, [(row, now[groups[row]] - old) for row, old in before.items()])
+
+    def _add_group(self, key: GroupKey) -> int:
+        number = self._number_of[key] = len(self._keys)
+        self._keys.append(key)
+        for place, by in enumerate(self._credits):
+            if by is not None:
+                by.groups.setdefault(key[place], []).append(number)
+        self.scores.raw.append(0)
+        self.scores.normalized.append(0)
+        return number
+
+    def _look_at(self, feasible: Feasible) -> None:
+        """Count the members of groups, weigh the constraints, and score all groups."""
+        self._feasible, rows, groups = feasible, feasible.rows, self.scores.groups
+        self._members = np.bincount(groups[rows], minlength=len(self._keys)).tolist()
+        self._is_feasible = np.zeros(groups.size, np.bool_)
+        self._is_feasible[rows] = True
+        self._soft = replace(self._soft, feasible=feasible)
+        self._weights = weights_of(self._soft, self._nodes)
+        self._more = [one.spread.max_skew - 1 for one in self._soft.constraints.soft]
+        for by, weight, more in zip(self._credits, self._weights, self._more, strict=True):
+            if by is not None:
+                by.weigh(weight, more)
+        self.scores.raw[:] = [self._raw(key) for key in self._keys]
+
+    def _raw(self, key: GroupKey) -> int:
+        """Return the raw score of a group: the operations of scoring.py in the same order."""
+        if not key[-1]:
+            return IGNORED
+        total = 0.0
+        for place, by in enumerate(self._credits):
+            number = key[place]
+            if by is not None:
+                total += by.by_domain[number]
+            elif number:
+                total += (number - 1) * self._weights[place] + self._more[place]
+        return int(total + 0.5)
+
+    def _move(self, rows: Sequence[int]) -> dict[int, int]:
+        """Put rows with other counts into other groups; return their normalised scores so far."""
+        before: dict[int, int] = {}
+        groups, scores, members = self._groups, self.scores, self._members
+        for row in rows:
+            old = groups[row]
+            key = self._keys[old]
+            for place in self._by_row:
+                if key[place]:
+                    key = (*key[:place], self._live[place].view[row] + 1, *key[place + 1 :])
+            new = self._number_of.get(key)
+            if new == old:
+                continue
+            if new is None:
+                new = self._add_group(key)
+                members.append(0)
+                scores.raw[new] = self._raw(key)
+            before[row] = scores.normalized[old]
+            groups[row] = new
+            if self._is_feasible[row]:
+                members[old] -= 1
+                members[new] += 1
+        return before
+
+    def _normalize(self, moved: Mapping[int, int]) -> list[int] | None:
+        """Normalise the scores of groups with feasible rows; return by how much they rose.
+
+        None where that is for no other rows than those ``moved``.
+        """
+        scores, members, own = self.scores, self._members, dict[int, int]()
+        for row in moved:
+            if self._is_feasible[row]:
+                group = self._groups[row]
+                own[group] = own.get(group, 0) + 1
+        raw, normalized = scores.raw, scores.normalized
+        there = [one for one, size in zip(raw, members, strict=True) if size and one != IGNORED]
+        most = max(there, default=IGNORED)
+        top = most + min(there, default=IGNORED)
+        gains: list[int] | None = None
+        for group, (one, size) in enumerate(zip(raw, members, strict=True)):
+            if size:
+                now = 0
+                if one != IGNORED:
+                    now = (top - one) * BEST // most if most else BEST
+                if now != normalized[group]:
+                    if size > own.get(group, 0):
+                        gains = [0] * len(raw) if gains is None else gains
+                        gains[group] = now - normalized[group]
+                    normalized[group] = now
+        return gains
