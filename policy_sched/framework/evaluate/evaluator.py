@@ -47,6 +47,7 @@ from policy_sched.framework.evaluate.caches import EvaluationCache
 from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
 from policy_sched.framework.evaluate.few_rows import FewRows
+from policy_sched.framework.evaluate.fused_plugins import FUSE_AFTER
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
 from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
@@ -93,10 +94,11 @@ class Evaluator:
 
     ``cached=False`` evaluates every pod from scratch. ``nominations``: the nominated pods that
     others give way to. ``sample`` leaves nodes out, and ``extenders`` filter and score after the
-    plugins; neither changes a result that pods share.
+    plugins; neither changes a result that pods share. ``fuse_after``: how often plugins run one by
+    one before a function is generated that runs them together.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what differs from profile to profile
         self,
         runner: Runner,
         table: NodeTable,
@@ -105,13 +107,14 @@ class Evaluator:
         nominations: Nominations | None = None,
         sample: Sample | None = None,
         extenders: Sequence[Extender] = (),
+        fuse_after: int = FUSE_AFTER,
     ) -> None:
         self._nominations = nominations
         self._sample = sample
         self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
-        self._passes = Patches(runner, table, cached=cached)
+        self._passes = Patches(runner, table, cached=cached, fuse_after=fuse_after)
         self._few_rows = FewRows(runner, self._passes)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:

@@ -1,9 +1,11 @@
 """FusedPlugins: filters and scores of several plugins that run as one function of all rows.
 
 Plugins that read no more than a row may offer to be fused (`Signature.fusable`). The plugins of one
-evaluation that do are fused once for each set of them; the others run one by one. Evaluations that
-are not kept, and those in which plugins are measured one by one, call each plugin: they are what
-the fused function is compared with.
+evaluation that do are fused once for each set of them; the others run one by one. To generate the
+function takes as long as it saves in a hundred evaluations: at first plugins run one by one,
+so that a pipeline which the next reload replaces soon costs no more. Evaluations that are not kept,
+and those in which plugins are measured one by one, call each plugin: they are what the fused
+function is compared with.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from policy_sched.model import PodInfo
 
 _NO_RESULTS: Final[Mapping[str, FilterResult]] = MappingProxyType({})
 _NO_SCORES: Final[Mapping[str, RawScores]] = MappingProxyType({})
+#: A function is generated once it would have been called so often.
+FUSE_AFTER: Final = 50
 Members = tuple[tuple[str, ...], tuple[str, ...], Fused]
 """The plugins that filter, those that score, and what they are fused to."""
 
@@ -26,9 +30,10 @@ Members = tuple[tuple[str, ...], tuple[str, ...], Fused]
 class FusedPlugins:
     """The fused plugins of one pipeline, by the filters and score plugins that take part."""
 
-    def __init__(self, runner: Runner, scorers: Scorers) -> None:
+    def __init__(self, runner: Runner, scorers: Scorers, fuse_after: int = FUSE_AFTER) -> None:
         """``scorers``: all score plugins."""
         self._runner = runner
+        self._waits = fuse_after
         self._all = scorers
         signatures = runner.pipeline.signatures
         self._fusable = {
@@ -64,6 +69,9 @@ class FusedPlugins:
 
     def _members(self, filters: Filters, scorers: Scorers) -> Members | None:
         if self._runner.sampling:
+            return None
+        if self._waits:
+            self._waits -= 1
             return None
         key = filters, scorers
         if key not in self._made:

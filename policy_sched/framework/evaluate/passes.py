@@ -57,12 +57,13 @@ GATHER_BELOW: Final = 0.25
 class Passes:
     """The plugins of one pipeline over one node table; results are cached if ``cached``."""
 
-    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
+    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool, fuse_after: int) -> None:
         self.runner = runner
         self._table = table
         self._static_results = StaticResultCache(runner, table, kept=cached)
         self._sets = PluginSets(runner)
-        self._fused = FusedPlugins(runner, self._sets.scorers(NONE)) if cached else None
+        scorers = self._sets.scorers(NONE)
+        self._fused = FusedPlugins(runner, scorers, fuse_after) if cached else None
         self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.evaluate import Evaluation, Evaluator
+from policy_sched.framework.evaluate.fused_plugins import FusedPlugins
+from policy_sched.framework.evaluate.plugin_sets import NONE, PluginSets
 from policy_sched.language.codegen import fuse
 from policy_sched.language.ir import Builder, Level, ops, recorded
 from policy_sched.model import PodInfo
@@ -67,7 +69,8 @@ def test_fused_rules_answer_as_each_policy_alone(
         cpu = data.draw(st.sampled_from(["2", "4", "9223372036854775"]))
         cache.add_node(make_node(name, cpu=cpu, memory=data.draw(amounts)))
     profile = scheduler.profiles["default-scheduler"]
-    fused, alone = profile.evaluator, Evaluator(profile.runner, cache.nodes, cached=False)
+    fused = Evaluator(profile.runner, cache.nodes, fuse_after=data.draw(st.sampled_from([0, 5])))
+    alone = Evaluator(profile.runner, cache.nodes, cached=False)
     for number in range(data.draw(st.integers(1, 12))):
         pod = PodInfo.of(
             make_pod(
@@ -113,6 +116,20 @@ def test_policies_of_scope_node_are_fused(plans: dict[str, tuple[CompiledPlan, .
     assert [one.codes for one in filtered] == [None, None]
     assert scored is not None
     assert [one.tolist() for one in scored] == [[75], [0], [100], [75]]
+
+
+def test_a_pipeline_that_is_soon_replaced_generates_nothing(
+    plans: dict[str, tuple[CompiledPlan, ...]],
+) -> None:
+    """Plugins run one by one until a generated function would have been called often enough."""
+    scheduler = assemble(plans["Reject"])
+    scheduler.cache.add_node(make_node("n0"))
+    runner = scheduler.profiles["default-scheduler"].runner
+    sets = PluginSets(runner)
+    filters, scorers = sets.filters(NONE, NONE), sets.scorers(NONE)
+    fused = FusedPlugins(runner, scorers, fuse_after=2)
+    pod = PodInfo.of(make_pod("p", cpu="1"))
+    assert [len(fused.filter(filters, pod)) for _ in range(3)] == [0, 0, 2]
 
 
 def test_what_several_policies_read_of_a_row_is_kept_once() -> None:
