@@ -161,20 +161,15 @@ class PodsToActivate:
     uids: list[str]
 
 
-class Feasible:
+class Feasible(msgspec.Struct, eq=False):
     """The rows on which the pod can run, as PreScore finds them in the state.
 
     Made of the rows, or of the filters' result by row (0 = feasible), which is then read when
     the rows are first requested.
     """
 
-    __slots__ = ("_first", "_rows")
-
-    def __init__(
-        self, rows: NDArray[np.intp] | None = None, first: NDArray[np.int16] | None = None
-    ) -> None:
-        self._rows = rows
-        self._first = first
+    _rows: NDArray[np.intp] | None = None
+    first: NDArray[np.int16] | None = None
 
     def holds(self, rows: NDArray[np.intp]) -> bool:
         """Return whether it was made of this very array, or has returned it."""
@@ -184,8 +179,8 @@ class Feasible:
     def rows(self) -> NDArray[np.intp]:
         """The rows, ascending, shape (k,)."""
         if self._rows is None:
-            assert self._first is not None, "made of rows or of codes"
-            self._rows = (self._first == 0).nonzero()[0]
+            assert self.first is not None, "made of rows or of codes"
+            self._rows = (self.first == 0).nonzero()[0]
         return self._rows
 
 

@@ -106,12 +106,13 @@ class Passes:
         version = table.journal.version
         hooks = busy.pre_filter if part is None else busy.preparing
         found = runner.run("pre_filter", state, pod, hooks=hooks)
-        skipped, rejected = found.skipped, found.status.code is not Code.SUCCESS
+        rejected = found.status.code is not Code.SUCCESS
         rows: Rows = None
         base: StaticFilters | None = None
-        if part is not None:
-            skipped |= part.skipped_before(found.plugin, busy.pre_filter)
-        filters = self._sets.filters(skipped, busy.idle)
+        if part is None:
+            filters = self._sets.filters(found.skipped, busy.idle)
+        else:
+            filters = part.filters(found, busy, self._sets)
         if part is not None and not rejected and found.node_names is None:
             base = part.base(filters.plugins)
             entry = Entry(part.fixed, nominated, version, base.first.copy())
@@ -264,10 +265,16 @@ class Passes:
         if found.status.code is not Code.SUCCESS:
             status = found.status
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
-        known = {} if static is None else static.plugins
         scorers = self._sets.scorers(skipped)
-        own = scorers.plugins
-        plugins = tuple([known.get(one.hook.plugin) or PluginScores(one) for one in own])
+        if static is None:
+            plugins = tuple([PluginScores(one) for one in scorers.plugins])
+        else:
+            plugins = tuple(
+                [
+                    known or PluginScores(one)
+                    for one, known in zip(scorers.plugins, static.placed(scorers), strict=True)
+                ]
+            )
         entry.moving_scores = [plugins[place] for place in scorers.moving]
         if scorers.wide:
             entry.wide_scores = [plugins[place] for place in scorers.wide]

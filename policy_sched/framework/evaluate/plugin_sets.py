@@ -72,6 +72,7 @@ class PluginSets:
         filtering = {hook.plugin for hook in pipeline.at("pre_filter")}
         whole = pipeline.signature()
         keys = () if whole is None else whole.keys
+        self._keys = len(keys)
         self._keyed = [
             (plugin, [keys.index(key) - len(keys) for key in signature.keys])
             for plugin, signature in pipeline.signatures.items()
@@ -81,18 +82,28 @@ class PluginSets:
         self._scorers_by_skips: dict[frozenset[str], Scorers] = {}
         self._busy_by_idle: dict[frozenset[str], Busy] = {}
         self._busy_by_keys: dict[tuple[bool, ...], Busy] = {}
+        self._least_busy: Busy | None = None
+        """Those that have to do with pods of which no plugin has a key."""
 
     def busy_with(self, key: Key) -> Busy:
         """Return the plugins that have anything to do with pods of a signature."""
+        if key[-self._keys :].count(None) == self._keys > 0:
+            busy = self._least_busy
+            if busy is None:
+                idle = frozenset([plugin for plugin, _ in self._keyed])
+                busy = self._least_busy = self.busy(idle)
+            return busy
         found = tuple([key[place] is None for _, places in self._keyed for place in places])
         busy = self._busy_by_keys.get(found)
         if busy is None:
-            idle = [
-                plugin
-                for plugin, places in self._keyed
-                if all(key[place] is None for place in places)
-            ]
-            busy = self._busy_by_keys[found] = self.busy(frozenset(idle))
+            idle = frozenset(
+                [
+                    plugin
+                    for plugin, places in self._keyed
+                    if all(key[place] is None for place in places)
+                ]
+            )
+            busy = self._busy_by_keys[found] = self.busy(idle)
         return busy
 
     def busy(self, idle: frozenset[str]) -> Busy:

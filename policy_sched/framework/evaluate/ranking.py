@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,20 +31,20 @@ MANY: Final = 64
 MOST_GROUPS: Final = 4096
 
 
-class Ranking:
-    """The rows of ``total``, int64, shape (n,), by their total."""
+_NO_VALUES: Final[memoryview[int]] = memoryview(b"")
 
-    __slots__ = ("_groups", "_order", "_searches", "_total", "_values")
 
-    def __init__(self, total: Scores) -> None:
-        self._total = total
-        self._searches = 0
-        self._groups: dict[int, array[int]] = {}
-        """By value the rows that have it, ascending; a group may be empty."""
-        self._order: list[int] = []
-        """A heap of the values of all groups, negated."""
-        self._values: memoryview[int] = memoryview(b"")
-        """The totals by which rows are grouped."""
+class Ranking(msgspec.Struct, eq=False):
+    """The rows of a total, int64, shape (n,), by their total."""
+
+    _total: Scores
+    _searches: int = 0
+    _groups: dict[int, array[int]] = msgspec.field(default_factory=dict)
+    """By value the rows that have it, ascending; a group may be empty."""
+    _order: list[int] = msgspec.field(default_factory=list)
+    """A heap of the values of all groups, negated."""
+    _values: memoryview[int] = _NO_VALUES
+    """The totals by which rows are grouped."""
 
     @property
     def nbytes(self) -> int:

@@ -67,19 +67,16 @@ Override: TypeAlias = tuple[int, Status]
 """Another rejection of a row than the plugins': the number of a plugin, or NOT_ASKED, and why."""
 
 
-class Explanations:
+class Explanations(msgspec.Struct, eq=False):
     """Statuses of rejected rows [0, n), kept between attempts: words cost more than codes.
 
     ``known``: what was explained so far, None if nothing was.
     """
 
-    __slots__ = ("_n", "_stale", "_table", "known")
-
-    def __init__(self, n: int, table: StatusTable | None = None) -> None:
-        self._n = n
-        self._table = table
-        self.known: Rejections | None = None
-        self._stale: set[int] = set()
+    _n: int
+    _table: StatusTable | None = None
+    known: Rejections | None = None
+    _stale: set[int] = msgspec.field(default_factory=set)
 
     def clone(self, changed: Iterable[int]) -> Explanations:
         """Return a copy in which the ``changed`` rows are explained anew."""

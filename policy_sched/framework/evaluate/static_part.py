@@ -17,6 +17,7 @@ too, as long as a row with each of the two is left. Other normalised scores are 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -35,10 +36,11 @@ from policy_sched.framework import (
     Signature,
 )
 from policy_sched.framework.evaluate.entry import Entry
+from policy_sched.framework.evaluate.plugin_sets import Busy, Filters, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter
 from policy_sched.framework.evaluate.results import FEASIBLE, PluginScores, check_range
-from policy_sched.framework.runtime import Hook, Pipeline, Runner
-from policy_sched.model import PodInfo, Taint
+from policy_sched.framework.runtime import Hook, Pipeline, PointResult, Runner
+from policy_sched.model import PodInfo, Taint, Toleration
 
 #: Parts that are kept, each with some arrays of one element per node.
 LIMIT: Final = 16
@@ -101,6 +103,15 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
     total: Scores
     extremes: tuple[_Extremes, ...]
     size: int
+    _placed: dict[Scorers, Sequence[PluginScores | None]] = msgspec.field(default_factory=dict)
+
+    def placed(self, scorers: Scorers) -> Sequence[PluginScores | None]:
+        """Return the scores in the places of ``scorers``; None for those that change."""
+        found = self._placed.get(scorers)
+        if found is None:
+            found = [self.plugins.get(one.hook.plugin) for one in scorers.plugins]
+            self._placed[scorers] = found
+        return found
 
     def hold(self, first: Codes, feasible: int) -> bool:
         """Return whether the scores are those that the feasible rows would get now."""
@@ -120,6 +131,16 @@ class StaticPart(msgspec.Struct, eq=False):
     verdicts: dict[str, _Verdict]
     scores: StaticScores | None = None
     _bases: dict[tuple[Hook, ...], StaticFilters] = msgspec.field(default_factory=dict)
+    _filters: dict[tuple[frozenset[str], str, Busy], Filters] = msgspec.field(default_factory=dict)
+
+    def filters(self, found: PointResult, busy: Busy, sets: PluginSets) -> Filters:
+        """Return the filters that take part, by what the other plugins' PreFilter returned."""
+        key = found.skipped, found.plugin, busy
+        filters = self._filters.get(key)
+        if filters is None:
+            skipped = found.skipped | self._skipped_before(found.plugin, busy.pre_filter)
+            filters = self._filters[key] = sets.filters(skipped, busy.idle)
+        return filters
 
     def base(self, filters: tuple[Hook, ...]) -> StaticFilters:
         """Return the results in the places of ``filters``."""
@@ -144,7 +165,7 @@ class StaticPart(msgspec.Struct, eq=False):
                 last = number
         return StaticFilters(codes, describes, fatal, first, last, bool(first.any()))
 
-    def skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
+    def _skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
         """Return the skipped plugins that PreFilter runs before one; all if it is not there."""
         if not plugin:
             return self.skipped
@@ -171,9 +192,9 @@ def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
     return found
 
 
-def _tolerated(taint: Taint, pod: PodInfo) -> bool:
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     key, value, effect = taint.key, taint.value, taint.effect
-    return any(one.tolerates(key, value, effect) for one in pod.tolerations)
+    return any(one.tolerates(key, value, effect) for one in tolerations)
 
 
 class StaticParts:
@@ -193,6 +214,8 @@ class StaticParts:
         self._reads_tolerations = _TOLERATIONS in static.fields
         self._asked = _asked_taints(pipeline)
         self._taints: tuple[Taint, ...] | None = None
+        self._keys: frozenset[str] = frozenset()
+        """The keys of these taints: a toleration of another key tolerates none of them."""
         self._plugins = frozenset(
             name for name, one in pipeline.signatures.items() if one.scope is Scope.STATIC
         )
@@ -204,6 +227,7 @@ class StaticParts:
             self._kept.clear()
             self._version = version
             self._taints = self._taints_in_use()
+            self._keys = frozenset([taint.key for taint in self._taints or ()])
         return self._kept.get(self._place(key, pod))
 
     def _place(self, key: Key, pod: PodInfo) -> Key:
@@ -211,8 +235,12 @@ class StaticParts:
         place, taints = self._key(key), self._taints
         if taints is None:
             return place, pod.tolerations
-        tolerated = [taint for taint in taints if _tolerated(taint, pod)]
-        return place, tuple(tolerated)
+        if not taints or not pod.tolerations:
+            return place, ()
+        wanted = [one for one in pod.tolerations if not one.key or one.key in self._keys]
+        if not wanted:
+            return place, ()
+        return place, tuple([taint for taint in taints if _tolerated(taint, wanted)])
 
     def _taints_in_use(self) -> tuple[Taint, ...] | None:
         """Return the taints that tell tolerations apart; None if there are too many."""

@@ -45,25 +45,28 @@ _CONDITIONS: Final = frozenset((ops.AND, ops.OR, ops.NOT))
 
 
 class FusedFunctions:
-    """The functions of a fused program over one table."""
+    """The functions of a fused program over one table; ``n``: the rows at the last call."""
 
-    __slots__ = ("_arrays", "_filters", "_scores")
+    __slots__ = ("_filters", "_kept", "_scores", "n")
 
     def __init__(
         self, filters: RowFunction, scores: RowFunction, kept: MaterializedColumns
     ) -> None:
         self._filters = filters
         self._scores = scores
-        self._arrays = kept.arrays
+        self._kept = kept
+        self.n = 0
 
-    def filters(self, pod: PodInfo, cycle: object, n: int) -> Sequence[object] | None:
+    def filters(self, pod: PodInfo, cycle: object) -> Sequence[object] | None:
         """Return the values of all filters' roots for all ``n`` rows; None if there are none."""
-        arrays = self._arrays()
+        arrays = self._kept.arrays()
+        n = self.n = self._kept.n
         return None if arrays is None else self._filters(pod, cycle, slice(0, n), n, *arrays)
 
-    def scores(self, pod: PodInfo, cycle: object, n: int) -> Sequence[object] | None:
+    def scores(self, pod: PodInfo, cycle: object) -> Sequence[object] | None:
         """Return the values of all scores' roots for all ``n`` rows; None if there are none."""
-        arrays = self._arrays()
+        arrays = self._kept.arrays()
+        n = self.n = self._kept.n
         return None if arrays is None else self._scores(pod, cycle, slice(0, n), n, *arrays)
 
 

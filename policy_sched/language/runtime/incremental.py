@@ -73,19 +73,15 @@ class MaterializedColumn:
         self._show()
 
     def put(self, row: int, value: Any) -> bool:
-        """Change a live row's value; return whether readers get something else than the array."""
-        if self.flags:
-            before, shown = self._set, self.shown
-            self._set += bool(value) - bool(self.values[row])
-            self.values[row] = value
-            if before != self._set:
-                self._show()
-            return self.shown is not shown
+        """Change a live row's flag; return whether readers get something else than before."""
+        change = bool(value) - bool(self.values[row])
         self.values[row] = value
-        if self.limit is None or not self.limit <= abs(value) < np.inf:
+        if not change:
             return False
-        self.within = False
-        return True
+        shown = self.shown
+        self._set += change
+        self._show()
+        return self.shown is not shown
 
     def _show(self) -> None:
         if self.rep == "b" and self._set == self._live:
@@ -121,15 +117,19 @@ class ColumnGroup:
         """Compute one row; return whether readers get something else than the same arrays."""
         changed = False
         for column, value in zip(self.columns, self._one_row(row), strict=True):
-            if column.flags or column.limit is not None:
+            if column.flags:
                 changed |= column.put(row, value)
             else:
                 column.values[row] = value
+                limit = column.limit
+                if limit is not None and limit <= abs(value) < np.inf:
+                    column.within = False
+                    changed = True
         return changed
 
 
 class MaterializedColumns:
-    """The materialized columns of one program over one table."""
+    """The materialized columns of one program over one table; ``n``: their rows."""
 
     def __init__(self, table: NodeTable, static: ColumnGroup, moving: ColumnGroup) -> None:
         self._table = table
@@ -138,7 +138,7 @@ class MaterializedColumns:
         self._columns = [*static.columns, *moving.columns]
         self._moves = bool(moving.columns)
         self._version = -1
-        self._n = -1
+        self.n = -1
         self._shown: tuple[Any, ...] | None = None
 
     def arrays(self) -> tuple[Any, ...] | None:
@@ -158,29 +158,32 @@ class MaterializedColumns:
         """Update the columns; drop them if that takes too much work."""
         table = self._table
         journal, n = table.journal, table.n
-        changes = journal.since(self._version) if self._n == n else None
-        self._version, self._n = journal.version, n
+        changes = journal.since(self._version) if self.n == n else None
+        self._version, self.n = journal.version, n
         try:
-            if self._work_out(changes):
+            if changes is None or changes.kind & STRUCTURE or len(changes.rows) > FEW_CHANGES:
+                self._fill(static=changes is None or changes.kind != DYNAMIC)
+                changed = True
+            else:
+                changed = self._put(changes)
+            if changed:
                 within = all(column.within for column in self._columns)
                 self._shown = tuple([one.shown for one in self._columns]) if within else None
         except LimitError:
-            self._n, self._shown = -1, None
+            self.n, self._shown = -1, None
 
-    def _work_out(self, changes: Changes | None) -> bool:
+    def _fill(self, *, static: bool = True) -> None:
+        """Compute all rows; of columns that change with pods alone where the others hold."""
+        live = self._table.live.values[: self.n]
+        if static:
+            self._static.fill(live)
+        self._moving.fill(live)
+
+    def _put(self, changes: Changes) -> bool:
         """Compute what changed; return whether readers get something else than the same arrays."""
-        if changes is None or changes.kind & STRUCTURE or len(changes.rows) > FEW_CHANGES:
-            live = self._table.live.values[: self._n]
-            if changes is None or changes.kind != DYNAMIC:
-                self._static.fill(live)
-            self._moving.fill(live)
-            return True
-        return self._put(changes.rows, changes.kinds)
-
-    def _put(self, rows: list[int], kinds: list[int]) -> bool:
         alive, changed = self._table.live.view, False
         try:
-            for row, kind in zip(rows, kinds, strict=True):
+            for row, kind in zip(changes.rows, changes.kinds, strict=True):
                 if not alive[row]:
                     continue
                 if kind != DYNAMIC and self._static.columns:
@@ -188,9 +191,7 @@ class MaterializedColumns:
                 if self._moves:
                     changed |= self._moving.put(row)
         except OverflowError:  # a sum that int64 arrays wrap and that a single row does not
-            live = self._table.live.values[: self._n]
-            self._static.fill(live)
-            self._moving.fill(live)
+            self._fill()
             return True
         return changed
 

@@ -47,6 +47,7 @@ class Reversed:
 
 
 Scores = npt.NDArray[np.int64]
+Test = Callable[[PodInfo, Activation, int], Iterable[Any]]
 
 _NO_CYCLE: Final = Activation()
 
@@ -137,6 +138,16 @@ class BoundPolicy:
     def matches_score(self, pod: PodInfo, cycle: Activation) -> bool:
         """Return whether all matchConditions of the score hold; raises as `matches`."""
         return self._all(self._score_match, pod, cycle)
+
+    def plain_match(self, *, score: bool = False) -> tuple[Test, ...] | None:
+        """Return the functions that `matches` calls, and `matches_score`; None if one may fail.
+
+        Each returns a tuple, all of which must be true.
+        """
+        units = [one for one in (self._match, self._score_match if score else None) if one]
+        if any(one.unit.can_fail or one.unit.program.metered for one in units):
+            return None
+        return tuple([one.functions.scalar for one in units])
 
     def _all(self, bound: BoundUnit | None, pod: PodInfo, cycle: Activation) -> bool:
         if bound is None:

@@ -60,7 +60,6 @@ class FusedRules:
         scores: Sequence[FusableRules],
         functions: FusedFunctions,
     ) -> None:
-        self._nodes = one.bound.filters().nodes
         self._cycle = one.cycle
         self._functions = functions
         self._filters = []
@@ -81,11 +80,10 @@ class FusedRules:
 
     def filter(self, pod: PodInfo) -> list[FilterResult] | None:
         """Return the results of the filters for all rows; None if they must run one by one."""
-        n = self._nodes.n
-        out = self._functions.filters(pod, self._cycle, n)
+        out = self._functions.filters(pod, self._cycle)
         if out is None:
             return None
-        found = []
+        found, n = [], self._functions.n
         for rules, verdict, places in self._filters:
             codes = rules.codes_of(out[places], n)
             found.append(PASSES if codes is None else verdict(pod, codes))
@@ -93,10 +91,10 @@ class FusedRules:
 
     def score(self, pod: PodInfo) -> list[RawScores] | None:
         """Return the raw scores of all rows; None if the plugins must run one by one."""
-        n = self._nodes.n
-        out = self._functions.scores(pod, self._cycle, n)
+        out = self._functions.scores(pod, self._cycle)
         if out is None:
             return None
+        n = self._functions.n
         return [rule.scores_of(out[places], n) for rule, places in self._scores]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from types import SimpleNamespace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -68,6 +68,9 @@ from policy_sched.plugins.rules.placement_hooks import placement_hooks
 
 #: Reads that are no fields of the pod; a policy with one of them is evaluated at every attempt.
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
+_SKIPPED: Final = PreFilterResult(SKIP)
+_EVERYWHERE: Final = PreFilterResult()
+T = TypeVar("T")
 
 
 def rule_plugin(
@@ -94,11 +97,15 @@ def rule_plugin(
     if policy.has_filter:
         hooks["filter"] = rules.filter
     if policy.has_pre_filter or (policy.has_filter and policy.has_match):
-        hooks["pre_filter"] = rules.pre_filter
+        skipping = None if policy.has_pre_filter else rules.skipping(_SKIPPED, _EVERYWHERE)
+        hooks["pre_filter"] = skipping or rules.pre_filter
     if policy.has_score:
         hooks["score"] = rules.score
         if policy.has_match or policy.has_score_match or policy.score_reads.preferred:
-            hooks["pre_score"] = rules.pre_score
+            own = (
+                None if policy.score_reads.preferred else rules.skipping(SKIP, SUCCESS, score=True)
+            )
+            hooks["pre_score"] = own or rules.pre_score
         if policy.has_normalize:
             hooks["normalize_score"] = rules.normalize_score
     if bound.preemption is not None:
@@ -198,6 +205,26 @@ class _Rules:
 
         return replace(rule, explain=explain)
 
+    def skipping(
+        self, skips: T, passes: T, *, score: bool = False
+    ) -> Callable[[CycleState, PodInfo], T] | None:
+        """Return a hook that evaluates matchConditions alone, with those of the score or without.
+
+        None if one of them may fail, or reads more than the pod.
+        """
+        tests, still = self._bound.plain_match(score=score), self._still
+        if tests is None or self._moves:
+            return None
+
+        @hookimpl
+        def hook(state: CycleState, pod: PodInfo) -> T:  # noqa: ARG001 - the arguments of hooks
+            for test in tests:
+                if not all(test(pod, still, 0)):
+                    return skips
+            return passes
+
+        return hook
+
     def _gates_read_the_pod(self) -> bool:
         """Return whether the preEnqueue rules read nothing but the pod."""
         reads = self._policy.gate_reads
@@ -238,9 +265,9 @@ class _Rules:
         """Skip if a matchCondition is false; else name the only nodes, if the policy does."""
         cycle = self._cycle(state, pod)
         if not self._bound.matches(pod, cycle):
-            return PreFilterResult(SKIP)
+            return _SKIPPED
         if not self._policy.has_pre_filter:
-            return PreFilterResult()
+            return _EVERYWHERE
         names = self._bound.node_names(pod, cycle)
         if names is not None and not names:
             reasons = (self._policy.pre_filter_message,)
