@@ -106,6 +106,8 @@ class DeviceTable:
         if not self._ready:
             self._reset()
             self._ready = True
+            gone = self._slices.known_nodes()
+            self._slices.forget_nodes(name for name in gone if name not in self._nodes.row_of)
         nodes, journal = self._nodes, self._nodes.journal
         moved: set[int] = set()
         if self._version < journal.static_version:
@@ -146,6 +148,8 @@ class DeviceTable:
                 continue
             self._known[row] = node
             self.generation[row] = self._generation
+            if before is not None and before.metadata.name not in nodes.row_of:
+                self._slices.forget_nodes((before.metadata.name,))
             if (
                 before is None
                 or node is None

@@ -147,8 +147,10 @@ class SliceIndex:
         self._on: dict[str, list[SliceView]] = {}
         self._shared: list[SliceView] = []
         self._counters: dict[PoolId, list[SliceView]] = {}
-        self._gathered: dict[str, tuple[Mapping[str, str], NodePools]] = {}
+        self._gathered: dict[str, tuple[Mapping[str, str], NodePools, tuple[PoolId, ...]]] = {}
+        """By name of a node, its labels, the pools that it reaches, and where it has slices."""
         self._nodes_of: dict[PoolId, set[str]] = {}
+        """By pool, the nodes in `_gathered` that have slices of it."""
         self._only_node: dict[PoolId, str | None] = {}
         for one in slices:
             self._add(SliceView(one, parsed(one)), None)
@@ -175,12 +177,26 @@ class SliceIndex:
         flags = [self._flag(pool_id) for pool_id in {view.pool for view in views}]
         if any(flags) or any(map(_is_wide, views)):
             self._gathered.clear()
+            self._nodes_of.clear()
             return None, before
         names = {view.slice.spec.node_name or "" for view in views}
         names.update(*(self._nodes_of.get(view.pool, ()) for view in views))
-        for name in names:
-            self._gathered.pop(name, None)
+        self.forget_nodes(names)
         return names, before
+
+    def forget_nodes(self, names: Iterable[str]) -> None:
+        """Forget which pools nodes reach: something has changed, or they are gone."""
+        for name in names:
+            known = self._gathered.pop(name, None)
+            for pool_id in () if known is None else known[2]:
+                nodes = self._nodes_of[pool_id]
+                nodes.discard(name)
+                if not nodes:
+                    del self._nodes_of[pool_id]
+
+    def known_nodes(self) -> list[str]:
+        """Return the nodes of which it is known which pools they reach."""
+        return list(self._gathered)
 
     def _places(self, view: SliceView) -> list[list[SliceView]]:
         """Return the lists that a slice belongs to."""
@@ -207,6 +223,9 @@ class SliceIndex:
         for known in (self.pools, self._counters):
             if not known.get(view.pool, [view]):
                 del known[view.pool]
+        node = view.slice.spec.node_name
+        if node is not None and not self._on.get(node, [view]):
+            del self._on[node]
 
     def _flag(self, pool_id: PoolId) -> bool:
         """Note a pool that is not whole for nodes that reach only its counters.
@@ -238,9 +257,8 @@ class SliceIndex:
         known = self._gathered.get(node.name)
         if known is not None and known[0] is node.labels:
             return known[1]
-        found = self._gather(node)
-        self._gathered[node.name] = node.labels, found
-        return found
+        self.forget_nodes((node.name,))
+        return self._gather(node)
 
     def _gather(self, node: NodeView) -> NodePools:
         pools: dict[PoolId, list[SliceView]] = {}
@@ -258,11 +276,13 @@ class SliceIndex:
                 ) from None
         found = NodePools(p for pool_id, p in self._flagged.items() if pool_id not in pools)
         for pool_id, views in pools.items():
-            self._nodes_of.setdefault(pool_id, set()).add(node.name)
             pool = self._pool(pool_id, [*views, *self._counters.get(pool_id, ())])
             if pool is not None:
                 found.append(pool)
         found.sort(key=_order)
+        self._gathered[node.name] = node.labels, found, tuple(pools)
+        for pool_id in pools:
+            self._nodes_of.setdefault(pool_id, set()).add(node.name)
         return found
 
     def _pool(self, pool_id: PoolId, views: list[SliceView]) -> Pool | None:

@@ -270,10 +270,12 @@ class VolumePods:
         now = tuple(with_volumes(self._table, row))
         if not before and not now:
             return
-        for pod in before:
-            self._claims.subtract(_names(pod))
         for pod in now:
             self._claims.update(_names(pod))
+        for claim in (claim for pod in before for claim in _names(pod)):
+            self._claims[claim] -= 1
+            if not self._claims[claim]:
+                del self._claims[claim]
         self._sizes[row] = sum(map(_size, now))
         if now:
             self._rows[row] = now
