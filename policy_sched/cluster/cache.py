@@ -142,7 +142,7 @@ class Cache:
         self.nodes = NodeTable(strings)
         self.pods = PodTable(strings)
         self.counts = PodCounts(self.nodes, self.pods)
-        self.overlay = NodeOverlay(self.nodes, self.pods)
+        self.overlay = NodeOverlay(self.nodes)
         """A view of the nodes for dry runs, equal to the table outside of them."""
         self.groups = GroupIndex()
         self.time_to_live = time_to_live

@@ -2,26 +2,41 @@
 
 Theory of operation: ``block`` has one column per row of the node table and in it the rows of the
 pod table, the most important pod first. The journal says on which nodes pods came, went or
-changed since; only their columns are sorted anew: a few one by one, many in one sort.
+changed since; only their columns are sorted anew: a few one by one, many in one sort. What was read
+of all pods is kept in blocks of the same shape, and read anew for the same columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables import CODE_UNIT, STATIC, Column, PodRows
 
 Keys: TypeAlias = Callable[[NDArray[np.intp]], tuple[NDArray[np.int64], ...]]
 """From rows of the pod table, shape (p,), to sort keys of the same shape, the deciding one first;
 smaller numbers come first. They may read nothing but the pods' own columns."""
-
+Read: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]
+"""From rows of the pod table to something of each pod; see `PodRows.derived`."""
 
 #: Up to so many nodes are sorted one by one; for more, all pods are looked through once.
 FEW: Final = 8
+#: So many blocks of columns are kept, the most recently used ones.
+KEPT_BLOCKS: Final = 16
+
+
+class _Kept(msgspec.Struct):
+    """What was read of all pods: a block of values, 0 where there is no pod."""
+
+    source: object
+    read: Read
+    values: NDArray[Any]
 
 
 class PodOrder:
@@ -30,19 +45,25 @@ class PodOrder:
     def __init__(self, cache: Cache, keys: Keys) -> None:
         self._cache = cache
         self._keys = keys
+        self.pods = cache.pods
         self._version = -1
         self._block: NDArray[np.intp] = np.full((0, 0), -1, np.intp)
+        self._depth = 0
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the pods of live rows: rows of the pod table, shape (depth, rows), -1 below.
+    def of(self, rows: NDArray[np.intp]) -> PodRows:
+        """Return the pods of live rows, each once: shape (depth, rows), -1 below.
 
-        ``depth`` is the greatest number of pods that one of the rows has. Not to be changed.
+        ``depth`` is the greatest number of pods that one of the rows has.
         """
         self._refresh()
         every = rows.size == self._block.shape[1] and bool((rows == np.arange(rows.size)).all())
-        chosen = self._block if every else self._block[:, rows]
-        depth = int((chosen >= 0).any(axis=1).sum())
-        return chosen[:depth]
+        return self.every() if every else _PodsOfSome(self, rows)
+
+    def every(self) -> PodRows:
+        """Do as `of` for all rows of the node table; a row without a node has no pods."""
+        self._refresh()
+        return PodsOfAll(self)
 
     def column(self, row: int) -> list[int]:
         """Return the pods of one live row: rows of the pod table, the most important first."""
@@ -50,24 +71,52 @@ class PodOrder:
         found: list[int] = self._block[:, row].tolist()
         return found[: found.index(-1)] if -1 in found else found
 
+    @property
+    def block(self) -> NDArray[np.intp]:
+        """The pods of all rows as they were last looked at, shape (depth, n)."""
+        return self._block[: self._depth]
+
+    def derived(self, key: Hashable, source: object, read: Read | None) -> NDArray[Any] | None:
+        """Return what is kept under a key, or is from now on, shape (depth, n).
+
+        ``source``: what it is read from; of another source it is read anew. ``read``: None to get
+        only what is kept.
+        """
+        kept = self._kept.get(key)
+        if kept is None or kept.source is not source:
+            if read is None:
+                return None
+            kept = self._kept[key] = _Kept(source, read, _read(read, self._block))
+            if len(self._kept) > KEPT_BLOCKS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return kept.values[: self._depth]
+
     def _refresh(self) -> None:
         nodes, journal = self._cache.nodes, self._cache.nodes.journal
+        if self._version == journal.version:
+            return
         changes = journal.since(self._version) if self._version >= 0 else None
         self._version = journal.version
-        if changes is not None and not changes.rows:
+        if changes is not None and changes.kind & ~STATIC == 0:
             return
-        dirty = np.zeros(nodes.n + 1, np.bool_)
         if changes is None:
-            dirty[:-1] = True
+            self._kept.clear()
             self._block = np.full((0, nodes.n), -1, np.intp)
+            self._sort(np.ones(nodes.n, np.bool_))
         else:
             self._grow(self._block.shape[0], nodes.n)
             if len(changes.rows) <= FEW:
                 for row in changes.rows:
                     self._sort_one(row)
-                return
-            dirty[changes.rows] = True
-        self._sort(dirty)
+            else:
+                dirty = np.zeros(nodes.n, np.bool_)
+                dirty[changes.rows] = True
+                self._sort(dirty)
+        depth = self._block.shape[0]
+        while depth and self._block[depth - 1].max(initial=-1) < 0:
+            depth -= 1
+        self._depth = depth
 
     def _sort_one(self, row: int) -> None:
         """Sort the pods of one row again."""
@@ -79,12 +128,15 @@ class PodOrder:
         self._grow(pods.size, self._block.shape[1])
         self._block[:, row] = -1
         self._block[: pods.size, row] = pods
+        for kept in self._kept.values():
+            kept.values[:, row] = 0
+            kept.values[: pods.size, row] = kept.read(pods)
 
     def _sort(self, dirty: NDArray[np.bool_]) -> None:
-        """Sort the pods of the dirty rows again; the last flag is for no node and is False."""
-        pods = self._cache.pods
+        """Sort the pods of the flagged rows again."""
+        pods = self.pods
         node_of: NDArray[np.intp] = pods.node.values[: pods.n]
-        chosen = np.flatnonzero(dirty[node_of])
+        chosen = np.flatnonzero(np.append(dirty, [False])[node_of])  # the last one is for no node
         order = np.lexsort((*self._keys(chosen)[::-1], node_of[chosen]))
         chosen = chosen[order]
         node = node_of[chosen]
@@ -92,13 +144,63 @@ class PodOrder:
         position = np.arange(node.size) - np.repeat(first, np.diff(first, append=node.size))
         if node.size:
             self._grow(int(position.max()) + 1, self._block.shape[1])
-        self._block[:, dirty[:-1]] = -1
+        self._block[:, dirty] = -1
         self._block[position, node] = chosen
+        rows = np.flatnonzero(dirty)
+        for kept in self._kept.values():
+            kept.values[:, rows] = _read(kept.read, self._block.take(rows, axis=1))
 
     def _grow(self, depth: int, width: int) -> None:
         had_depth, had_width = self._block.shape
         if depth <= had_depth and width <= had_width:
             return
-        block = np.full((max(depth, had_depth), max(width, had_width)), -1, np.intp)
-        block[:had_depth, :had_width] = self._block
-        self._block = block
+        shape = max(depth, had_depth), max(width, had_width)
+        self._block = _grown(self._block, shape, -1)
+        for kept in self._kept.values():
+            kept.values = _grown(kept.values, shape, 0)
+
+
+class PodsOfAll(PodRows):
+    """All rows of an order; what is read of the pods is kept there."""
+
+    def __init__(self, order: PodOrder) -> None:
+        super().__init__(order.pods, order.block)
+        self._order = order
+
+    def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
+        """Return what the order keeps."""
+        if isinstance(source, Column) and source.family.unit == CODE_UNIT:
+            return super().derived(key, source, read)  # codes of texts may be given to others
+        found = self._order.derived(key, source, read)
+        assert found is not None, "it is read if it is not kept"
+        return found
+
+
+class _PodsOfSome(PodRows):
+    """Some rows of an order; what is kept of the pods is not read anew."""
+
+    def __init__(self, order: PodOrder, rows: NDArray[np.intp]) -> None:
+        chosen = order.block.take(rows, axis=1)
+        depth = int((chosen >= 0).any(axis=1).sum())
+        super().__init__(order.pods, chosen[:depth])
+        self._order = order
+        self._nodes = rows
+
+    def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
+        """Return what the order keeps, or else what is read now."""
+        found = self._order.derived(key, source, None)
+        if found is None:
+            return super().derived(key, source, read)
+        return found[: self.rows.shape[0]].take(self._nodes, axis=1)
+
+
+def _read(read: Read, block: NDArray[np.intp]) -> NDArray[Any]:
+    found = read(block)
+    found[block < 0] = 0
+    return found
+
+
+def _grown(block: NDArray[Any], shape: tuple[int, int], fill: int) -> NDArray[Any]:
+    grown = np.full(shape, fill, block.dtype)
+    grown[: block.shape[0], : block.shape[1]] = block
+    return grown

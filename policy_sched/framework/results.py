@@ -319,6 +319,11 @@ class Incremental(Protocol):
         """
 
 
+RowFlags: TypeAlias = Callable[[PodInfo], "NDArray[np.bool_] | bool"]
+"""Returns by row whether a filter passes, False where it fails; a bool is that of all rows. Flags
+of dead rows are undefined. They are not to be written."""
+
+
 class Signature(msgspec.Struct, frozen=True):
     """A plugin's promise: pods with equal ``fields`` get equal results on equal nodes.
 
@@ -354,6 +359,9 @@ class Signature(msgspec.Struct, frozen=True):
     """The plugin's filter and score of one row, where they are functions of the pod and the row."""
     row_filter_over: Callable[[NodeView], RowRule | None] | None = None
     """Returns ``row_filter`` over another view of the nodes; None where it can end the attempt."""
+    flags_over: Callable[[NodeView], RowFlags | None] | None = None
+    """Returns the filter over another view of the nodes as flags of all rows; None where it can
+    end the attempt, or counts its steps."""
     fusable: Fusable | None = None
     """The plugin's filter and score, where they can be fused with those of others."""
     incremental: Callable[[CycleState, PodInfo], Incremental | None] | None = None

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import Cache
+from policy_sched.cluster.tables import PodRows
 from policy_sched.framework import CycleState, Status
 from policy_sched.framework.evaluate import FilterDryRun, Nominations
 from policy_sched.model import PodInfo
@@ -29,26 +30,49 @@ class PreemptionAttempt(msgspec.Struct, frozen=True):
 class Victims(msgspec.Struct, frozen=True):
     """The pods that may be evicted from each of some nodes.
 
-    ``rows``: rows of the node table, shape (m,). ``block``: rows of the pod table, shape (depth,
-    m), in the order in which they are spared, -1 below the last. ``violating``: how many of each
-    column break a disruption budget; these come first. shape (m,).
+    ``rows``: rows of the node table, shape (m,). ``pods``: all possible victims, the most important
+    first, shape (depth, m). ``breaking``: which of them break a disruption budget, None if none
+    does; these are spared first.
     """
 
     rows: NDArray[np.intp]
-    block: NDArray[np.intp]
-    violating: NDArray[np.int64]
+    pods: PodRows
+    breaking: NDArray[np.bool_] | None
+
+    @property
+    def some(self) -> NDArray[np.bool_]:
+        """Return on which nodes there is any, shape (m,)."""
+        found: NDArray[np.bool_] = np.logical_or.reduce(self.pods.there, axis=0)
+        return found
 
     def at(self, places: NDArray[np.intp]) -> Victims:
         """Return the victims on the nodes at some places."""
-        return Victims(self.rows[places], self.block[:, places], self.violating[places])
+        breaking = None if self.breaking is None else self.breaking.take(places, axis=1)
+        return Victims(self.rows[places], self.pods.at(places), breaking)
+
+    def column(self, place: int) -> list[tuple[int, int]]:
+        """Return the victims of one node in the order in which they are spared.
+
+        They are pairs of a line and a row of the pod table.
+        """
+        pods, there = self.pods.rows[:, place].tolist(), self.pods.there[:, place].tolist()
+        found = [(line, pod) for line, pod in enumerate(pods) if there[line]]
+        if self.breaking is not None:
+            first = self.breaking[:, place].tolist()
+            found.sort(key=lambda one: not first[one[0]])
+        return found
+
+    def phases(self) -> tuple[NDArray[np.bool_], ...]:
+        """Return the pods that are spared first, and then others, as flags of shape (depth, m)."""
+        if self.breaking is None:
+            return (self.pods.there,)
+        return self.breaking, self.pods.there & ~self.breaking
 
     def violations(self, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return how many of those that go break a budget, shape (m,)."""
-        if not self.violating.any():
-            return self.violating
-        line = np.arange(self.block.shape[0])[:, np.newaxis]
-        found: NDArray[np.int64] = (gone & (line < self.violating)).sum(axis=0)
-        return found
+        if self.breaking is None:
+            return np.zeros(self.rows.size, np.int64)
+        return count_down(gone & self.breaking)
 
 
 class DryRunResult(msgspec.Struct, frozen=True):
@@ -62,3 +86,14 @@ class DryRunResult(msgspec.Struct, frozen=True):
     fits: NDArray[np.bool_]
     gone: NDArray[np.bool_]
     statuses: dict[int, Status]
+
+    def at(self, places: NDArray[np.intp]) -> DryRunResult:
+        """Return what was found on the nodes at some places."""
+        return DryRunResult(self.fits[places], self.gone.take(places, axis=1), self.statuses)
+
+
+def count_down(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many flags of each column are set."""
+    narrow = np.uint8 if flags.shape[0] < 256 else np.int64
+    found: NDArray[np.int64] = np.add.reduce(flags.view(np.uint8), 0, narrow).astype(np.int64)
+    return found

@@ -6,13 +6,19 @@ counted from the most important one. Every node has the whole budget: it is one 
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any, Final
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.tables import PodTable
+from policy_sched.cluster.tables import PodRows, PodTable
 from policy_sched.model import PodDisruptionBudget, Requirement, Selector, label_selector
+
+#: Of so many budgets the pods that they select are kept.
+KEPT_BUDGETS: Final = 8
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -46,26 +52,31 @@ class Budgets:
         self._refresh()
         return bool(self._budgets)
 
-    def violating(
-        self, block: NDArray[np.intp], victims: NDArray[np.bool_]
-    ) -> NDArray[np.bool_] | None:
+    def violating(self, victims: PodRows) -> NDArray[np.bool_] | None:
         """Return which victims break a budget; None if none does.
 
-        ``block``: rows of the pod table, shape (depth, m), each column from the most important
-        pod on. ``victims``: which of them would go.
+        ``victims``: shape (depth, m), each column from the most important pod on.
         """
         self._refresh()
+        there = victims.there
         found: NDArray[np.bool_] | None = None
-        for budget in self._budgets:
-            chosen = self._selects(budget, block)
-            chosen &= victims
-            if not chosen.any():
+        for number, budget in enumerate(self._budgets):
+            if budget.allowed >= there.shape[0]:
                 continue
-            over = running_count(chosen) > budget.allowed
-            over &= chosen
-            if over.any():
-                found = over if found is None else found | over
+            chosen = there & self._selected(number, budget, victims)
+            if budget.allowed > 0:
+                chosen &= running_count(chosen) > budget.allowed
+            if chosen.any():
+                found = chosen if found is None else found | chosen
         return found
+
+    def _selected(self, number: int, budget: Budget, pods: PodRows) -> NDArray[np.bool_]:
+        """Return which pods a budget selects; of the first budgets that may be kept."""
+        select = partial(self._selects, budget)
+        if number < KEPT_BUDGETS:
+            key = budget.namespace, budget.selector, budget.disrupted
+            return pods.derived(key, None, select)
+        return select(pods.rows)
 
     def _refresh(self) -> None:
         if self._version != self._objects.version:
@@ -118,14 +129,14 @@ class Budgets:
         return found
 
 
-def running_count(flags: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return how many flags of each column are set down to each line, shape (depth, m).
-
-    Line by line: numpy's own running sum goes down each column in turn, which is slower.
-    """
-    counts = np.zeros(flags.shape, np.int32)
-    for line in range(flags.shape[0]):
-        np.add(counts[line - 1], flags[line], out=counts[line])
+def running_count(flags: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
+    """Return how many flags of each column are set down to each line, shape (depth, m)."""
+    if flags.shape[0] > flags.shape[1]:
+        return np.cumsum(flags, axis=0, dtype=np.int64)
+    # Line by line: numpy's own running sum goes down each column in turn, which is slower.
+    counts: NDArray[np.integer[Any]] = flags.astype(np.uint8 if len(flags) < 256 else np.int64)
+    for line in range(1, flags.shape[0]):
+        counts[line] += counts[line - 1]
     return counts
 
 

@@ -27,18 +27,18 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node, and why it does not fit."""
     infos = attempt.cache.pods.infos
     fits = np.zeros(victims.rows.size, np.bool_)
-    gone = np.zeros(victims.block.shape, np.bool_)
+    gone = np.zeros(victims.pods.rows.shape, np.bool_)
     statuses: dict[int, Status] = {}
     promised = attempt.nominations.nominated_pods_on(attempt.pod, victims.rows.tolist())
     for place, row in enumerate(victims.rows.tolist()):
-        column = [infos[i] for i in victims.block[:, place].tolist() if i >= 0]
-        pods = [pod for pod in column if pod is not None]
+        column = victims.column(place)
+        pods = [pod for _, i in column if (pod := infos[i]) is not None]
         found = _OneNode(attempt, row, promised.get(row, ())).spare(pods)
         if isinstance(found, Status):
             statuses[row] = found
         else:
             fits[place] = True
-            gone[found, place] = True
+            gone[[column[i][0] for i in found], place] = True
     return DryRunResult(fits, gone, statuses)
 
 
@@ -143,22 +143,19 @@ def _fits(
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node; without the reasons where it does not fit."""
-    gone = np.zeros(victims.block.shape, np.bool_)
+    gone = np.zeros(victims.pods.rows.shape, np.bool_)
     with attempt.cache.overlay as nodes:
-        nodes.remove_block(victims.rows, victims.block, attempt.filter_dry_run.reads)
+        nodes.remove_block(victims.rows, victims.pods, attempt.filter_dry_run.reads)
         feasibility = _Feasibility(attempt, victims.rows)
-        fits = feasibility.fits(None)
-        open_places = np.flatnonzero(fits)
-        for step in range(victims.block.shape[0] if open_places.size else 0):
-            places = open_places[victims.block[step, open_places] >= 0]
-            if not places.size:
-                break
-            some = None if places.size == victims.rows.size else places
-            nodes.put_back(step, some)
-            lost = places[~feasibility.fits(some, moved=True)]
-            if lost.size:
-                nodes.take_off(step, lost)
-                gone[step, lost] = True
+        fits = feasibility.fits(victims.some)
+        for phase in victims.phases():
+            for step, places in enumerate(phase):
+                if (places & fits).any():
+                    nodes.put_back(step, places)
+                    lost = places & ~feasibility.fits(fits, moved=True)
+                    nodes.take_off(step, lost)
+                    gone[step] |= lost
+    gone &= fits
     return DryRunResult(fits, gone, {})
 
 
@@ -167,7 +164,7 @@ def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
     pod, state, filter_dry_run = attempt.pod, attempt.state, attempt.filter_dry_run
     rows = victims.rows
     with attempt.cache.overlay as nodes:
-        nodes.remove_block(rows, victims.block)
+        nodes.remove_block(rows, victims.pods)
         promised = attempt.nominations.nominated_pods_on(pod, rows.tolist())
         found = rejections_with_nominated_pods(nodes, filter_dry_run, state, pod, promised)
         rest = rows[~np.isin(rows, list(found))] if found else rows
@@ -185,20 +182,18 @@ class _Feasibility:
         promised = attempt.nominations.nominated_pods_on(attempt.pod, rows.tolist())
         self._added = AddedPods(promised) if promised else None
         if self._added is not None:
-            self._shared = np.array([row in promised for row in rows.tolist()])
+            self._shared = np.isin(rows, self._added.rows)
 
-    def fits(self, places: NDArray[np.intp] | None, *, moved: bool = False) -> NDArray[np.bool_]:
-        """Return whether the pod fits at some places, or at all; see `FilterDryRun.fits`."""
-        attempt, nodes = self._attempt, self._nodes
+    def fits(self, among: NDArray[np.bool_], *, moved: bool = False) -> NDArray[np.bool_]:
+        """Return on which of some nodes the pod fits, shape (m,); see `FilterDryRun.fits`."""
+        attempt, nodes, rows = self._attempt, self._nodes, self._rows
         pod, state, filters = attempt.pod, attempt.state, attempt.filter_dry_run
-        rows = self._rows if places is None else self._rows[places]
-        whole = places is None and nodes.covers_all_rows
-        found = filters.fits(nodes, state, pod, rows, whole=whole, moved=moved)
-        if self._added is None:
-            return found
-        again = np.flatnonzero(found & (self._shared if places is None else self._shared[places]))
-        if again.size:
-            with nodes:
-                nodes.add_all(self._added)
-                found[again] = filters.fits(nodes, state, pod, rows[again], moved=True)
+        chosen = None if nodes.covers_all_rows else rows
+        found = filters.fits(nodes, state, pod, chosen, among, moved=moved)
+        if self._added is not None:
+            again = np.flatnonzero(found & self._shared)
+            if again.size:
+                with nodes:
+                    nodes.add_all(self._added)
+                    found[again] = filters.fits(nodes, state, pod, rows[again], moved=True)
         return found

@@ -18,48 +18,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster import Cache, PodOrder
-from policy_sched.cluster.tables import DYNAMIC
+from policy_sched.cluster import Cache, PodOrder, PodsOfAll
+from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
-from policy_sched.preemption.budgets import Budgets, running_count
+from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.dry_run import search_all, search_each, search_one, why_not
 from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
-
-
-def in_order_of_sparing(
-    rows: NDArray[np.intp],
-    block: NDArray[np.intp],
-    evictable: NDArray[np.bool_],
-    budgets: Budgets,
-) -> Victims:
-    """Leave out pods that may not be evicted, and order those first that violate a budget.
-
-    ``block``: the pods on the rows by importance, shape (depth, m). ``evictable``: pods that may be
-    evicted.
-    """
-    breaking = budgets.violating(block, evictable)
-    if breaking is None and evictable.all():
-        return Victims(rows, block, np.zeros(rows.size, np.int64))
-    if breaking is None:
-        breaking = np.zeros(block.shape, np.bool_)
-    violating, evicted = breaking.sum(axis=0), evictable.sum(axis=0)
-    line = np.where(
-        breaking,
-        running_count(breaking) - 1,
-        running_count(evictable ^ breaking) + (violating - 1),
-    )
-    if not evictable.all():
-        stays = running_count(~evictable) + (evicted - 1)
-        line, block = np.where(evictable, line, stays), np.where(evictable, block, -1)
-    spared = np.empty(block.shape, np.intp)
-    spared.reshape(-1)[line * rows.size + np.arange(rows.size)] = block
-    return Victims(rows, spared[: int(evicted.max(initial=0))], violating)
-
 
 NO_VICTIMS: Final = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
@@ -80,6 +49,9 @@ UNKNOWN: Final = 0
 CANDIDATE: Final = 1
 INFEASIBLE: Final = 2
 NOTHING_TO_EVICT: Final = 3
+
+#: From this share of all rows on they are looked at as all rows, of which nothing is gathered.
+DENSE: Final = 0.25
 
 #: Up to so many nodes are searched one by one, if the filters are functions of a row.
 FEW_ROWS: Final = 4
@@ -124,8 +96,7 @@ class Search:
         self, pod: PodInfo, candidates: Candidates, place: int
     ) -> tuple[PodInfo, ...]:
         """Return the victims on one candidate, the most important one first."""
-        infos, victims = self.cache.pods.infos, candidates.victims[:, place].tolist()
-        ordered = [row for row in victims if row >= 0]
+        infos, ordered = self.cache.pods.infos, candidates.victims_at(place)
         if len(ordered) > 1 and not self._rules.order_reads_pod:
             here, leaving = self._order(pod).column(candidates.rows.item(place)), set(ordered)
             here = [row for row in here if row in leaving]
@@ -136,26 +107,43 @@ class Search:
             ordered = rows[np.lexsort(self._rules.victim_order(pod)(rows)[::-1])].tolist()
         return tuple([info for row in ordered if (info := infos[row]) is not None])
 
-    def victims_on(self, pod: PodInfo, row: int) -> tuple[list[int], int]:
-        """Return what `victims` does for one row: the pods, and how many break a budget."""
-        if not self.budgets:
-            column = self._order(pod).column(row)
-            evictable = self._rules.victim(pod, np.array(column, np.intp)).tolist()
-            return [place for place, chosen in zip(column, evictable, strict=True) if chosen], 0
-        victims = self.victims(pod, np.array([row]))
-        if not victims.rows.size:
-            return [], 0
-        return victims.block[victims.block >= 0].tolist(), victims.violating.item()
+    def victims_on(self, pod: PodInfo, row: int) -> tuple[list[tuple[int, int]], int]:
+        """Return what `victims` does for one row, and how many of these break a budget.
+
+        See `Victims.column`.
+        """
+        if self.budgets:
+            victims = self.victims(pod, np.array([row]))
+            breaking = victims.breaking
+            return victims.column(0), 0 if breaking is None else int(breaking.sum())
+        column = self._order(pod).column(row)
+        pods = PodRows(self.cache.pods, np.array(column, np.intp))
+        evictable = self._rules.victim(pod, pods).tolist()
+        return [one for one, chosen in zip(enumerate(column), evictable, strict=True) if chosen], 0
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
-        """Return the pods that may be evicted, for the rows that have any."""
-        block = self._order(pod).of(rows)
-        evictable = self._rules.victim(pod, block)
-        evictable &= block >= 0
-        some = evictable.any(axis=0)
-        if not some.all():
-            rows, block, evictable = rows[some], block[:, some], evictable[:, some]
-        return in_order_of_sparing(rows, block, evictable, self.budgets)
+        """Return the pods that may be evicted from some rows.
+
+        If these are many, the result is for all rows of the table, and others have no victims.
+        """
+        order, n = self._order(pod), self.cache.nodes.n
+        if rows.size < DENSE * n or rows.size <= FEW_ROWS:
+            pods = order.of(rows)
+        else:
+            pods = order.every()
+            if rows.size < n:
+                asked = np.zeros(n, np.bool_)
+                asked[rows] = True
+                pods = pods.holding(pods.there & asked)
+                rows = np.arange(n)
+        evictable = self._rules.victim(pod, pods)
+        evictable &= pods.there
+        pods = pods.holding(evictable)
+        return Victims(rows, pods, self.budgets.violating(pods))
+
+    def pods_of(self, pod: PodInfo, rows: NDArray[np.intp]) -> PodRows:
+        """Return the pods on some rows, the most important first."""
+        return self._order(pod).of(rows)
 
 
 def clean_first(breaking: NDArray[np.bool_], wanted: int) -> tuple[NDArray[np.intp] | slice, bool]:
@@ -166,13 +154,17 @@ def clean_first(breaking: NDArray[np.bool_], wanted: int) -> tuple[NDArray[np.in
     """
     if not breaking.any():
         return slice(0, wanted), breaking.size >= wanted
-    clean = np.cumsum(~breaking)
-    counted = np.minimum(clean, wanted) + np.minimum(np.cumsum(breaking), wanted)
-    enough = np.flatnonzero((clean > 0) & (counted >= wanted))
-    end = int(enough[0]) + 1 if enough.size else breaking.size
+    if breaking.size <= wanted:
+        clean = np.flatnonzero(~breaking)
+        enough = breaking.size == wanted and clean.size > 0
+        return np.concatenate([clean, np.flatnonzero(breaking)]), enough
+    counts = np.cumsum(~breaking)
+    counted = np.minimum(counts, wanted) + np.minimum(np.cumsum(breaking), wanted)
+    ends = np.flatnonzero((counts > 0) & (counted >= wanted))
+    end = int(ends[0]) + 1 if ends.size else breaking.size
     places = np.arange(end)
     broken = places[breaking[:end]][:wanted]
-    return np.concatenate([places[~breaking[:end]], broken]), bool(enough.size)
+    return np.concatenate([places[~breaking[:end]], broken]), bool(ends.size)
 
 
 class DryRun:
@@ -190,7 +182,7 @@ class DryRun:
     def nbytes(self) -> int:
         """Bytes that it takes: its arrays exactly, its objects about."""
         each = self._found.nbytes + self._violations.nbytes
-        arrays = self._victims.nbytes + self._violations.nbytes + each * (1 + len(self._keys))
+        arrays = self._gone.nbytes + self._violations.nbytes + each * (1 + len(self._keys))
         return OBJECT_BYTES + arrays
 
     def _start_over(self) -> None:
@@ -200,7 +192,8 @@ class DryRun:
         self._budgets = self._search.budgets.version
         n = nodes.n
         self._found = np.zeros(n, np.int8)
-        self._victims = np.full((0, n), -1, np.intp)
+        # By line of the order of pods and row, whether that pod is a victim.
+        self._gone = np.zeros((0, n), np.bool_)
         self._violations = np.zeros(n, np.int64)
         self._breaks_budgets = False
         self._reasons = np.zeros(n, np.intp)
@@ -275,14 +268,16 @@ class DryRun:
         """Return a key of the order of nodes for rows that are candidates."""
         search = self._search
         if number not in search.stable_keys:
-            return search.node_key(number, pod, self.candidates(rows))
+            return search.node_key(number, pod, self.candidates(pod, rows))
         keyed = self._keyed.get(number)
         if keyed is None:
             keyed = self._keyed[number] = np.zeros(self._found.size, np.bool_)
         known = keyed[rows]
         if np.count_nonzero(known) < known.size:
             new = rows[~known]
-            values = search.node_key(number, pod, self.candidates(new))
+            if new.size == known.size == self._found.size:
+                new = np.arange(new.size)
+            values = search.node_key(number, pod, self.candidates(pod, new))
             if number not in self._keys:
                 self._keys[number] = np.zeros(self._found.size, values.dtype)
             self._keys[number][new] = values
@@ -291,9 +286,11 @@ class DryRun:
 
     def look(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         """Find out about those rows of which nothing is known."""
-        unknown = rows[self._found[rows] == UNKNOWN]
+        flags = np.zeros(self._found.size, np.bool_)
+        flags[rows] = True
+        flags &= self._found == UNKNOWN
+        unknown = np.flatnonzero(flags)
         if unknown.size:
-            unknown.sort()
             try:
                 self._run(attempt, unknown)
             except PolicySchedError:
@@ -304,19 +301,31 @@ class DryRun:
         if rows.size <= FEW_ROWS and all(self._run_one(attempt, row) for row in rows.tolist()):
             return
         victims = self._search.victims(attempt.pod, rows)
-        if victims.rows.size < rows.size:
+        some = victims.some
+        count = np.count_nonzero(some)
+        if count < rows.size:
             self._reasons[rows] = self._no_victims
-            self._reasons[victims.rows] = NOTHING
+            self._reasons[victims.rows[some]] = NOTHING
+        if count < DENSE * some.size or count <= FEW_ROWS:
+            victims = victims.at(np.flatnonzero(some))
+            some = np.ones(count, np.bool_)
         self._found[rows] = NOTHING_TO_EVICT
-        self._found[victims.rows] = INFEASIBLE
+        self._found[victims.rows[some]] = INFEASIBLE
         together = _together(attempt, victims)
+        if together is None:
+            result = search_all(attempt, victims)
+            if count < some.size:
+                places = np.flatnonzero(some)
+                victims, result = victims.at(places), result.at(places)
+            self._take(victims, result)
+            return
         for search, places in (
             (search_all, np.flatnonzero(together)),
-            (search_each, np.flatnonzero(~together)),
+            (search_each, np.flatnonzero(~together & some)),
         ):
             if places.size:
-                some = victims if places.size == victims.rows.size else victims.at(places)
-                self._take(some, search(attempt, some))
+                part = victims.at(places)
+                self._take(part, search(attempt, part))
 
     def _run_one(self, attempt: PreemptionAttempt, row: int) -> bool:
         """Do as `_run` for one row; False if a filter is no function of a row, or breaks."""
@@ -330,16 +339,16 @@ class DryRun:
         infos = search.cache.pods.infos
         gone = None
         if static[row]:
-            pods = [pod for place in column if (pod := infos[place]) is not None]
+            pods = [pod for _, place in column if (pod := infos[place]) is not None]
             try:
                 gone = search_one(attempt, row, pods)
             except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
                 return False
-        self._make_deep(len(column))
+        self._make_deep(1 + max([line for line, _ in column]))
         self._forget_keys(row)
-        self._victims[:, row] = -1
+        self._gone[:, row] = False
         for position in gone or ():
-            self._victims[position, row] = column[position]
+            self._gone[column[position][0], row] = True
         violations = sum([position < violating for position in gone or ()])
         self._violations[row] = violations
         self._breaks_budgets = self._breaks_budgets or violations > 0
@@ -362,31 +371,32 @@ class DryRun:
         return self._static
 
     def _take(self, victims: Victims, dry_run_result: DryRunResult) -> None:
-        some = dry_run_result.gone.any(axis=0)
-        self._keep(victims, dry_run_result.gone)
-        self._found[victims.rows[dry_run_result.fits & some]] = CANDIDATE
-        for row in victims.rows[dry_run_result.fits & ~some].tolist():
+        gone, rows = dry_run_result.gone, victims.rows
+        some = np.logical_or.reduce(gone, axis=0)
+        self._keep(victims, gone)
+        self._found[rows[some]] = CANDIDATE
+        for row in rows[dry_run_result.fits & ~some].tolist():
             self._reasons[row] = self._table.number(self._contradiction(row))
         for row, status in dry_run_result.statuses.items():
             self._reasons[row] = self._table.number(status)
 
     def _keep(self, victims: Victims, gone: NDArray[np.bool_]) -> None:
-        depth = gone.shape[0]
+        depth, rows = gone.shape[0], victims.rows
+        where: Any = slice(None) if rows.size == self._found.size else rows
         self._make_deep(depth)
-        self._victims[:depth, victims.rows] = np.where(gone, victims.block, -1)
-        self._victims[depth:, victims.rows] = -1
-        self._forget_keys(victims.rows)
-        violations = victims.violations(gone)
-        self._violations[victims.rows] = violations
+        self._gone[:depth, where] = gone
+        self._gone[depth:, where] = False
+        self._forget_keys(where)
+        violations = self._violations[where] = victims.violations(gone)
         self._breaks_budgets = self._breaks_budgets or bool(violations.any())
 
     def _make_deep(self, depth: int) -> None:
-        """Make room for so many victims of a row."""
-        if depth > self._victims.shape[0]:
-            more = np.full((depth - self._victims.shape[0], self._found.size), -1, np.intp)
-            self._victims = np.concatenate([self._victims, more])
+        """Make room for so many lines of the order of pods."""
+        if depth > self._gone.shape[0]:
+            more = np.zeros((depth - self._gone.shape[0], self._found.size), np.bool_)
+            self._gone = np.concatenate([self._gone, more])
 
-    def _forget_keys(self, rows: NDArray[np.intp] | int) -> None:
+    def _forget_keys(self, rows: Any) -> None:
         for keyed in self._keyed.values():
             keyed[rows] = False
 
@@ -396,34 +406,40 @@ class DryRun:
         name = self._search.cache.nodes.names[row]
         return Status(Code.ERROR, (f'expected at least one victim pod on node "{name}"',))
 
-    def candidates(self, rows: NDArray[np.intp]) -> Candidates:
+    def candidates(self, pod: PodInfo, rows: NDArray[np.intp]) -> Candidates:
         """Return the candidates among rows that were looked at, in the rows' order."""
-        rows = rows[self._found[rows] == CANDIDATE]
-        return Candidates(rows, self._victims[:, rows], self._violations[rows])
+        found = self._found[rows] == CANDIDATE
+        if not found.all():
+            rows = rows[found]
+        pods = self._search.pods_of(pod, rows)
+        gone = self._gone[: pods.rows.shape[0]]
+        if not isinstance(pods, PodsOfAll):
+            gone = gone.take(rows, axis=1)
+        return Candidates(rows, pods.holding(gone), self._violations[rows])
 
     def rejections(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Rejections:
         """Return why rows, ascending, that were looked at and are no candidates are none."""
         silent = rows[self._reasons[rows] == NOTHING]
         if silent.size:
             victims = self._search.victims(attempt.pod, silent)
-            found = why_not(attempt, victims)
+            found = why_not(attempt, victims.at(np.flatnonzero(victims.some)))
             self._reasons[list(found)] = self._table.numbers(list(found.values()))
         numbers = np.zeros(self._found.size, np.intp)
         numbers[rows] = self._reasons[rows]
         return Rejections(numbers, self._table)
 
 
-def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]:
-    """Return the nodes that can be evaluated together: no filter reads across nodes."""
+def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_] | None:
+    """Return the nodes that can be evaluated together: no filter reads across nodes; None: all."""
     filter_dry_run = attempt.filter_dry_run
     if not filter_dry_run.node_by_node:
-        return np.ones(victims.rows.size, np.bool_)
+        return None
     infos = attempt.cache.pods.infos
     rows = victims.rows.tolist()
     promised = attempt.nominations.nominated_pods_on(attempt.pod, rows)
     found = np.zeros(victims.rows.size, np.bool_)
-    for place, (row, column) in enumerate(zip(rows, victims.block.T.tolist(), strict=True)):
-        leaving = (infos[i] for i in column if i >= 0)
+    for place, row in enumerate(rows):
+        leaving = (infos[i] for _, i in victims.column(place))
         found[place] = filter_dry_run.is_unaffected_by(
             attempt.state,
             attempt.pod,

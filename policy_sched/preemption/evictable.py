@@ -28,7 +28,7 @@ class _Kind:
     """What is known for one kind of pods.
 
     ``has``: by row, whether a pod may be evicted; None where a rule fails for some pod. ``stale``:
-    rows that changed since then. ``sure``: a row that has one, -1 if none was found.
+    rows that changed since then, None: all. ``sure``: a row that has one, -1 if none was found.
     """
 
     __slots__ = ("has", "stale", "sure", "version")
@@ -36,7 +36,7 @@ class _Kind:
     def __init__(self) -> None:
         self.version = -1
         self.has: NDArray[np.bool_] | None = None
-        self.stale: set[int] = set()
+        self.stale: set[int] | None = None
         self.sure = -1
 
 
@@ -60,7 +60,7 @@ class EvictableRows:
         kind = self._kind(attempt)
         if kind is None:
             return True
-        if kind.sure < 0 or kind.sure in kind.stale:
+        if kind.sure < 0 or kind.stale is None or kind.sure in kind.stale:
             self._look(kind, attempt.pod)
         return kind.has is None or kind.sure >= 0
 
@@ -69,14 +69,14 @@ class EvictableRows:
         kind = self._kind(attempt)
         if kind is None:
             return True
-        if kind.sure in kind.stale or not (rows == kind.sure).any():
+        if kind.stale is None or kind.sure in kind.stale or not (rows == kind.sure).any():
             self._look(kind, attempt.pod)
         return kind.has is None or bool(kind.has[rows].any())
 
     def nothing_on(self, attempt: PreemptionAttempt) -> NDArray[np.bool_] | None:
         """Return the rows known to have no such pod; None if there is none of these."""
         kind = self._kind(attempt)
-        if kind is None or kind.has is None or kind.has.all():
+        if kind is None or kind.stale is None or kind.has is None or kind.has.all():
             return None
         none: NDArray[np.bool_] = ~kind.has
         none[list(kind.stale)] = False
@@ -100,19 +100,20 @@ class EvictableRows:
             changes = journal.since(kind.version) if kind.version >= 0 else None
             kind.version = journal.version
             if kind.has is not None and changes is not None and not changes.kind & ~DYNAMIC:
-                kind.stale.update(changes.rows)
+                if kind.stale is not None:
+                    kind.stale.update(changes.rows)
             else:
                 kind.has = np.zeros(self._cache.nodes.n, np.bool_)
-                kind.stale = set(range(self._cache.nodes.n))
+                kind.stale = None
                 kind.sure = -1
         return kind
 
     def _look(self, kind: _Kind, pod: PodInfo) -> None:
         """Find out about the stale rows."""
-        if kind.has is None or not kind.stale:
+        stale, kind.stale = kind.stale, set()
+        if kind.has is None or (stale is not None and not stale):
             return
-        rows = np.array(sorted(kind.stale), np.intp)
-        kind.stale.clear()
+        rows = np.arange(kind.has.size) if stale is None else np.array(sorted(stale), np.intp)
         try:
             kind.has[rows] = self._evictable(pod, rows)
         except RuleError:
@@ -122,8 +123,8 @@ class EvictableRows:
         kind.sure = best if kind.has.size and kind.has[best] else -1
 
     def _evictable(self, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        block = self._order(pod).of(rows)
-        evictable = self._rules.victim(pod, block)
-        evictable &= block >= 0
+        pods = self._order(pod).of(rows)
+        evictable = self._rules.victim(pod, pods)
+        evictable &= pods.there
         found: NDArray[np.bool_] = np.logical_or.reduce(evictable, axis=0)
         return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from policy_sched.cluster import Cache
+from policy_sched.cluster.tables import PodRows
 from policy_sched.errors import PluginError
 from policy_sched.framework import Extender, NamedVictims, NodeVictims
 from policy_sched.framework.evaluate import skip
@@ -51,7 +52,8 @@ def candidates_of(victims: Mapping[str, NodeVictims], cache: Cache) -> Candidate
             assert row is not None, "victims are pods of the cache"
             block[line, place] = row
     violations = [found.violations for found in victims.values()]
-    return Candidates(np.array(rows, np.intp), block, np.array(violations, np.int64))
+    victims_of_all = PodRows(cache.pods, block)
+    return Candidates(np.array(rows, np.intp), victims_of_all, np.array(violations, np.int64))
 
 
 def _resolved(

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from policy_sched.cluster import ApiObjects, Cache
+from policy_sched.cluster.tables import PodRows
 from policy_sched.model import (
     DEFAULT_NAMESPACE,
     WHOLE_GROUP,
@@ -74,7 +75,7 @@ def in_order_of_reprieve(cache: Cache, objects: ApiObjects, units: Sequence[Unit
         return list(units)
     rows = [cache.pod_row(pod.uid) for unit in units for pod in unit.pods]
     block = np.array(rows, np.intp)[:, np.newaxis]
-    broken = Budgets(objects, cache.pods).violating(block, np.ones(block.shape, np.bool_))
+    broken = Budgets(objects, cache.pods).violating(PodRows(cache.pods, block))
     if broken is None:
         return list(units)
     flags = iter(broken[:, 0].tolist())

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.cluster.tables import NodeTable, PodRows, PodTable
 from policy_sched.language import BoundUnit, Choice, PreemptionChoices
 from policy_sched.language.codegen import Rows, VictimScope
 from policy_sched.language.ir import Dependency, Reads
@@ -39,13 +39,12 @@ class Case(msgspec.Struct, frozen=True):
 class Spots(msgspec.Struct, frozen=True):
     """Nodes with their victims: m of them.
 
-    ``rows``: rows of the node table. ``victims``: rows of the pod table, shape (depth, m), -1
-    where there is none. ``violations``: int64, shape (m,). ``listed`` gives the victims of one
-    place, the most important first.
+    ``rows``: rows of the node table. ``victims``: shape (depth, m). ``violations``: int64, shape
+    (m,). ``listed`` gives the victims of one place, the most important first.
     """
 
     rows: Rows
-    victims: Rows
+    victims: PodRows
     violations: npt.NDArray[np.int64]
     listed: Callable[[int], tuple[PodInfo, ...]]
 
@@ -69,6 +68,7 @@ class BoundPreemption:
             place for place, choice in enumerate(choices.node_order) if _is_stable(choice)
         )
         """The places in `node_keys` of keys that depend on nothing but a node and its victims."""
+        self._pods = pods
         self._eligible = bound(choices.eligible)
         self._victim = bound(choices.victim)
         self._victim_order = [bound(choice) for choice in choices.victim_order]
@@ -78,13 +78,14 @@ class BoundPreemption:
         """Return whether the pod may evict others at all."""
         return bool(self._eligible.one(pod, Case(now), 0))
 
-    def victim(self, pod: PodInfo, now: int, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Tell which pods of the pod table may be evicted; rows of any shape, -1 for no pod."""
-        return self._victim.of_pods(pod, now, rows).astype(np.bool_, copy=False)
+    def victim(self, pod: PodInfo, now: int, pods: PodRows) -> npt.NDArray[np.bool_]:
+        """Return which pods may be evicted."""
+        return self._victim.of_pods(pod, now, pods).astype(np.bool_, copy=False)
 
     def victim_order(self, pod: PodInfo | None, rows: Rows) -> tuple[Keys, ...]:
         """Return the keys of pods, shape (p,); the most important pod has the least."""
-        return tuple(key.ordered(key.of_pods(pod, 0, rows)) for key in self._victim_order)
+        pods = PodRows(self._pods, rows)
+        return tuple(key.ordered(key.of_pods(pod, 0, pods)) for key in self._victim_order)
 
     @property
     def node_keys(self) -> tuple[Callable[[PodInfo, int, Spots], Keys], ...]:
@@ -119,19 +120,24 @@ class _BoundChoice:
             raise RuleError(f"{self._choice.name}: {value.message}")
         return value
 
-    def of_pods(self, pod: PodInfo | None, now: int, rows: Rows) -> Keys:
-        """Return the values for rows of the pod table."""
-        of_rows = self._pods.node.values
+    def of_pods(self, pod: PodInfo | None, now: int, pods: PodRows) -> Keys:
+        """Return the values for pods."""
+        of_rows, rows = self._pods.node.values, pods.rows
         if self._together is not None:
-            scope = VictimScope(rows, of_rows[rows] if self._reads_nodes else rows)
+            scope = VictimScope(pods, of_rows[rows] if self._reads_nodes else rows)
             value, error = self._together(pod, Case(now), scope)
-            if error is None or not np.any((rows >= 0) & (error != 0)):
+            if error is None or not np.any(pods.there & (error != 0)):
                 return self._numbers(value, rows.shape)
-        nodes = of_rows[rows]
         infos = self._pods.infos
+        places = zip(
+            rows.reshape(-1).tolist(),
+            of_rows[rows].reshape(-1).tolist(),
+            pods.there.reshape(-1).tolist(),
+            strict=True,
+        )
         found = [
-            self.one(pod, Case(now, infos[row]), node) if row >= 0 else None
-            for row, node in zip(rows.reshape(-1).tolist(), nodes.reshape(-1).tolist(), strict=True)
+            self.one(pod, Case(now, infos[row]), node) if there else None
+            for row, node, there in places
         ]
         return _array(found).reshape(rows.shape)
 

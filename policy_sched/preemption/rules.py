@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import Keys
-from policy_sched.cluster.tables import PodTable
+from policy_sched.cluster.tables import PodRows, PodTable
 from policy_sched.framework import Scope, Signature
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.language.ir import Dependency as ReadScope
@@ -27,18 +27,23 @@ Rows: TypeAlias = NDArray[np.intp]
 class Candidates(msgspec.Struct, frozen=True):
     """Nodes on which the pod fits once the victims are gone.
 
-    ``rows``: rows of the node table, shape (m,). ``victims``: rows of the pod table, shape
-    (depth, m), -1 where there is none. ``violations``: how many of a node's victims break a
-    disruption budget, int64, shape (m,).
+    ``rows``: rows of the node table, shape (m,). ``victims``: shape (depth, m). ``violations``: how
+    many of a node's victims break a disruption budget, int64, shape (m,).
     """
 
     rows: Rows
-    victims: Rows
+    victims: PodRows
     violations: NDArray[np.int64]
 
     def at(self, places: Rows) -> Candidates:
         """Return the candidates at some places."""
-        return Candidates(self.rows[places], self.victims[:, places], self.violations[places])
+        return Candidates(self.rows[places], self.victims.at(places), self.violations[places])
+
+    def victims_at(self, place: int) -> list[int]:
+        """Return the victims at one place: rows of the pod table."""
+        rows, there = self.victims.rows[:, place], self.victims.there[:, place]
+        found: list[int] = rows[there].tolist()
+        return found
 
 
 Order: TypeAlias = Callable[[PodInfo | None], Keys]
@@ -51,19 +56,18 @@ one is better."""
 class PreemptionRules(msgspec.Struct, frozen=True):
     """The choices of one policy. Any of them may raise RuleError.
 
-    ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict:
-    from the pod and rows of the pod table, any shape (-1 is no pod, the value for it
-    does not count), to bools of that shape. ``victim_order``: the most important pod has the
-    smallest key; it is the first to be spared; ``order_reads_pod``: it is another one for each
-    pod that evicts. ``node_order``: keys of candidates, the deciding one first; a later one is
-    asked about those only that share the smallest value so far; ``stable_keys`` are the places of
-    those that depend on nothing but the node and its victims. ``key``: all that the choice and
-    order of victims read of the pod that evicts; None if they read what moves without a change of
-    the node.
+    ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict, as
+    bools of their shape; where there is no pod the value does not count. ``victim_order``: the most
+    important pod has the smallest key; it is the first to be spared; ``order_reads_pod``: it is
+    another one for each pod that evicts. ``node_order``: keys of candidates, the deciding one
+    first; a later one is computed only for those that share the smallest value so far;
+    ``stable_keys`` are the places of those that depend on nothing but the node and its victims.
+    ``key``: all that the choice and order of victims read of the pod that evicts; None if they
+    read what moves without a change of the node.
     """
 
     eligible: Callable[[PodInfo], bool]
-    victim: Callable[[PodInfo, Rows], NDArray[np.bool_]]
+    victim: Callable[[PodInfo, PodRows], NDArray[np.bool_]]
     victim_order: Order
     order_reads_pod: bool
     node_order: tuple[NodeKey, ...]
@@ -90,7 +94,7 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
 
     return PreemptionRules(
         eligible=lambda pod: bound.eligible(pod, now()),
-        victim=lambda pod, rows: bound.victim(pod, now(), rows),
+        victim=lambda pod, others: bound.victim(pod, now(), others),
         victim_order=victim_order,
         order_reads_pod=bool(bound.order_reads.pod),
         node_order=tuple(node_key(key) for key in bound.node_keys),

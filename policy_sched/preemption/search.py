@@ -8,6 +8,7 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
@@ -101,7 +102,7 @@ class PreemptionSearch:
         if not found.size:
             return run.rejections(attempt, rows)
         if self._extenders:
-            candidates = run.candidates(found)
+            candidates = run.candidates(pod, found)
             try:
                 named = self._consult(pod, candidates)
             except PluginError as error:
@@ -111,7 +112,7 @@ class PreemptionSearch:
             if named is not candidates:
                 return self._best_of(pod, named)
         best = self._best(found, lambda number, rows: run.key(number, pod, rows))
-        return self._eviction(pod, run.candidates(np.array([best])), 0)
+        return self._eviction(pod, run.candidates(pod, np.array([best])), 0)
 
     def _best_of(self, pod: PodInfo, candidates: Candidates) -> Eviction:
         """Return the best of the candidates that extenders named."""
@@ -175,7 +176,7 @@ class PreemptionSearch:
         """Return the candidates among the rows, ascending, and why the others are none."""
         run = self._runs.of(attempt)
         run.look(attempt, rows)
-        found = run.candidates(rows)
+        found = run.candidates(attempt.pod, rows)
         return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
 
     def _best(
@@ -206,4 +207,4 @@ def _orders(cache: Cache, rules: PreemptionRules) -> Callable[[PodInfo], PodOrde
     order = PodOrder(cache, rules.victim_order(None))
     if not rules.order_reads_pod:
         return lambda _pod: order
-    return lambda pod: PodOrder(cache, rules.victim_order(pod))
+    return lru_cache(maxsize=1)(lambda pod: PodOrder(cache, rules.victim_order(pod)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.overlay.amounts import AddedPods
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node
 
@@ -102,28 +103,31 @@ def _block_of_pods(
     """Remove pods from many rows, and move lines of that block."""
     rows = data.draw(st.lists(st.sampled_from(sorted(cache.nodes.row_of.values())), unique=True))
     columns = [data.draw(st.permutations(list(contents[row].values()))) for row in rows]
-    columns = [pods[: data.draw(st.integers(0, len(pods)))] for pods in columns]
     depth = max(map(len, columns), default=0)
     block = np.full((depth, len(rows)), -1, np.intp)
     for place, pods in enumerate(columns):
         block[: len(pods), place] = [cache.pod_row(pod.uid) for pod in pods]
+    columns = [pods[: data.draw(st.integers(0, len(pods)))] for pods in columns]
+    for place, pods in enumerate(columns):
         for pod in pods:
             del contents[rows[place]][pod.uid]
+    sizes = np.array([len(pods) for pods in columns], np.intp)
+    gone = PodRows(cache.pods, block).holding(np.arange(depth)[:, np.newaxis] < sizes)
     overlay = cache.overlay
-    overlay.remove_block(np.array(rows, np.intp), block)
+    overlay.remove_block(np.array(rows, np.intp), gone)
     check(contents)
     for step in range(depth):
         if data.draw(st.booleans()):
             continue
         everywhere = data.draw(st.booleans())
         places = [place for place in range(len(rows)) if everywhere or data.draw(st.booleans())]
-        overlay.put_back(step, None if everywhere else np.array(places, np.intp))
+        overlay.put_back(step, None if everywhere else np.isin(np.arange(len(rows)), places))
         for place in places:
             for pod in columns[place][step : step + 1]:
                 contents[rows[place]][pod.uid] = pod
         check(contents)
         lost = [place for place in places if data.draw(st.booleans())]
-        overlay.take_off(step, np.array(lost, np.intp))
+        overlay.take_off(step, np.isin(np.arange(len(rows)), lost))
         for place in lost:
             for pod in columns[place][step : step + 1]:
                 del contents[rows[place]][pod.uid]

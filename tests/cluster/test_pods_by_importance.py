@@ -45,7 +45,7 @@ def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]]) -> None:
             cache.remove_node(make_node(f"n{index}"))
         elif step == "look":
             rows = np.array(sorted(cache.nodes.row_of.values()), np.intp)
-            assert_sorted(cache, order.of(rows), rows)
+            assert_sorted(cache, order.of(rows).rows, rows)
 
 
 def assert_sorted(cache: Cache, block: NDArray[np.intp], rows: NDArray[np.intp]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.listers import ApiObjects
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.budgets import Budgets, running_count
@@ -40,9 +41,8 @@ def violating(*budgets: object) -> list[int]:
     cache.add_node(make_node("n"))
     for number, pod in enumerate(PODS):
         cache.add_pod(PodInfo.of(make_pod(f"p{number}", node_name="n", **pod)))
-    block = np.arange(len(PODS)).reshape(-1, 1)
-    victims = np.ones(block.shape, np.bool_)
-    found = Budgets(ApiObjects(budgets), cache.pods).violating(block, victims)
+    victims = PodRows(cache.pods, np.arange(len(PODS)).reshape(-1, 1))
+    found = Budgets(ApiObjects(budgets), cache.pods).violating(victims)
     return [] if found is None else np.flatnonzero(found[:, 0]).tolist()
 
 
@@ -90,6 +90,6 @@ def test_one_broken_budget_is_enough() -> None:
 
 def test_a_running_count_goes_down_each_column() -> None:
     """It equals numpy's sum along the first axis, for no lines and many."""
-    for shape in [(0, 3), (1, 3), (5, 4)]:
+    for shape in [(0, 3), (1, 3), (5, 4), (3, 9), (300, 301)]:
         flags = np.random.default_rng(1).random(shape) < 0.5
         np.testing.assert_array_equal(running_count(flags), np.cumsum(flags, axis=0))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster.pods_by_importance import PodOrder
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.scheduler.attempt import Preempt
@@ -94,9 +95,9 @@ def test_pods_that_differ_in_requests_share_what_is_known() -> None:
     order = PodOrder(cache, rules.victim_order(None))
     looks: list[int] = []
 
-    def victim(pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        looks.append(rows.size)
-        return rules.victim(pod, rows)
+    def victim(pod: PodInfo, others: PodRows) -> NDArray[np.bool_]:
+        looks.append(others.rows.size)
+        return rules.victim(pod, others)
 
     kept = EvictableRows(cache, replace(rules, victim=victim), lambda _pod: order)
     for cpu in ("1", "2", "3"):

@@ -17,7 +17,7 @@ from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
-from tests.preemption.clusters import budget_of, plans
+from tests.preemption.clusters import budget_of, one_by_one, plans
 from tests.preemption.oracle import OracleBudget
 
 NODES = 4
@@ -191,5 +191,6 @@ def test_decisions_are_those_of_a_scheduler_that_keeps_nothing(seed: int) -> Non
         scheduler.handle.random.seed(seed)
     kinds = kinds_of(rng)
     twins.fill([rng.choice(kinds) for _ in range(10)])
-    for number in range(60):
-        twins.step(f"p{number}", kinds, rng)
+    with one_by_one(rng.choice([0, 4])):
+        for number in range(60):
+            twins.step(f"p{number}", kinds, rng)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import CheckedPreemption, check_policy
 from policy_sched.language.compile import compile_policy
@@ -168,7 +169,7 @@ def test_victims(text: str, situation: Situation) -> None:
         for one in world.pods
     ]
     for bound in ways(choices, cache):
-        answer = attempt(lambda b=bound: b.victim(pod, world.now, rows))  # type: ignore[misc]
+        answer = attempt(lambda b=bound: b.victim(pod, world.now, PodRows(cache.pods, rows)))  # type: ignore[misc]
         assert (None if answer is None else answer[:-1]) == (
             None if any(isinstance(e, OracleError) for e in expected) else expected
         )
@@ -224,7 +225,7 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
     broken = [data.draw(numbers(3)) for _ in places]
     spots = Spots(
         np.array(places, np.intp),
-        block,
+        PodRows(cache.pods, block),
         np.array(broken, np.int64),
         lambda place: tuple(victims[places[place]]),
     )
@@ -312,9 +313,10 @@ class TestSpecial:
 
     def test_an_error_names_the_rule(self) -> None:
         """The message has the part that failed, and the reason."""
-        bound = self.bound(self.cluster(), victim='victim.labels["y"] == ""')
+        cache = self.cluster()
+        bound = self.bound(cache, victim='victim.labels["y"] == ""')
         with pytest.raises(RuleError, match=r"test\.preemption\.victim: no such key 'y'"):
-            bound.victim(PodInfo.of(make_pod()), 0, np.array([0], np.intp))
+            bound.victim(PodInfo.of(make_pod()), 0, PodRows(cache.pods, np.array([0])))
 
     def test_the_least_int_is_the_last_when_descending(self) -> None:
         """Descending keys do not overflow."""

@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.framework.status import Code
@@ -23,11 +24,13 @@ from tests.cluster.table_contents import picture
 from tests.examples import scaled
 from tests.preemption import oracle
 from tests.preemption.clusters import (
+    WAYS,
     OracleCluster,
     attempt_of,
     clusters,
     decision_for,
     info_of,
+    one_by_one,
     scheduler_of,
     shipped_rules,
 )
@@ -49,7 +52,7 @@ def found(scheduler: Scheduler, candidates: Candidates) -> dict[str, tuple[set[s
     """Return the victims' names and the violations by node."""
     result = {}
     for place, row in enumerate(candidates.rows.tolist()):
-        infos = [scheduler.cache.pods.infos[i] for i in candidates.victims[:, place] if i >= 0]
+        infos = [scheduler.cache.pods.infos[i] for i in candidates.victims_at(place)]
         names = {info.name for info in infos if info is not None}
         result[scheduler.cache.nodes.names[row]] = names, candidates.violations.item(place)
     return result
@@ -65,9 +68,14 @@ def node_by_node(attempt: PreemptionAttempt) -> PreemptionAttempt:
 
 
 @settings(max_examples=scaled(150), deadline=None)
-@given(clusters())
-def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
+@given(clusters(), WAYS)
+def test_candidates_are_those_of_the_oracle(cluster: OracleCluster, most: int) -> None:
     """Victims, violations and reasons, on many nodes at once and on one after the other."""
+    with one_by_one(most):
+        assert_candidates(cluster)
+
+
+def assert_candidates(cluster: OracleCluster) -> None:
     scheduler = scheduler_of(cluster)
     attempt = attempt_of(scheduler, info_of(cluster.pod))
     if attempt is None:
@@ -89,8 +97,8 @@ def test_candidates_are_those_of_the_oracle(cluster: OracleCluster) -> None:
 
 
 @settings(max_examples=scaled(150), deadline=None)
-@given(clusters())
-def test_victims_are_the_same_in_arrays_and_one_by_one(cluster: OracleCluster) -> None:
+@given(clusters(), st.booleans())
+def test_victims_are_the_same_in_arrays_and_one_by_one(cluster: OracleCluster, part: bool) -> None:
     """What fits, and which pods leave, does not depend on whether nodes are many or few."""
     scheduler = scheduler_of(cluster)
     attempt = attempt_of(scheduler, info_of(cluster.pod))
@@ -101,27 +109,32 @@ def test_victims_are_the_same_in_arrays_and_one_by_one(cluster: OracleCluster) -
     budgets = Budgets(scheduler.handle.objects, cache.pods)
     search = dry_runs.Search(cache, rules, budgets, lambda _pod: order)
     victims = search.victims(attempt.pod, all_rows(scheduler))
+    if part:  # the block is not that of all rows
+        victims = victims.at(np.flatnonzero(victims.some))
     static = filters.static_fits(cache.nodes, attempt.state, attempt.pod)
     assert static is not None
     before = picture(cache)
     together = search_all(attempt, victims)
     for place, row in enumerate(victims.rows.tolist()):
-        here = victims.block[victims.block[:, place] >= 0, place].tolist()
-        assert search.victims_on(attempt.pod, row) == (here, victims.violating.item(place))
-        pods = [pod for one in here if (pod := cache.pods.infos[one]) is not None]
-        alone = search_one(attempt, row, pods) if static[row] else None
+        here = victims.column(place)
+        breaking = 0 if victims.breaking is None else victims.breaking[:, place].sum()
+        assert search.victims_on(attempt.pod, row) == (here, breaking)
+        pods = [pod for _, one in here if (pod := cache.pods.infos[one]) is not None]
+        alone = search_one(attempt, row, pods) if pods and static[row] else None
         assert (alone is not None) == together.fits[place]
-        assert (alone or []) == np.flatnonzero(together.gone[:, place]).tolist()
+        lines = sorted(here[i][0] for i in alone or ())
+        assert lines == np.flatnonzero(together.gone[:, place]).tolist()
     after = picture(cache)
     assert {key: after[key] for key in before} == before
 
 
 @settings(max_examples=scaled(150), deadline=None)
-@given(clusters())
-def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster) -> None:
+@given(clusters(), WAYS)
+def test_a_decision_is_one_that_the_oracle_accepts(cluster: OracleCluster, most: int) -> None:
     """The best node by the five criteria with its victims, or the complete message."""
     scheduler = scheduler_of(cluster)
-    decision = decision_for(scheduler, info_of(cluster.pod))
+    with one_by_one(most):
+        decision = decision_for(scheduler, info_of(cluster.pod))
     expected = answers(cluster)
     candidates = {name: one for name, one in expected.items() if isinstance(one, OracleCandidate)}
     if isinstance(decision, Preempt):
@@ -202,6 +215,27 @@ class TestPortsOfSeveralPods:
             "ports. no new claims to deallocate, preemption: 0/1 nodes are available: "
             "1 Insufficient cpu."
         )
+
+
+@pytest.mark.parametrize("most", [0, 4])
+def test_each_node_has_its_own_reason(most: int) -> None:
+    """Nodes with victims that do not suffice, and nodes without any, in one message."""
+    nodes = tuple(
+        OracleNode(
+            f"n{i}",
+            1000,
+            8,
+            (OraclePod(f"large{i}", 10, 900), OraclePod(f"small{i}", i % 3 * 10 - 10, 100)),
+        )
+        for i in range(9)
+    )
+    cluster = OracleCluster(nodes, (), OraclePod("new", 10, 1000))
+    with one_by_one(most):
+        decision = decision_for(scheduler_of(cluster), info_of(cluster.pod))
+    assert decision.message.endswith(
+        "0/9 nodes are available: 3 No preemption victims found for incoming pod, "
+        "6 Insufficient cpu."
+    )
 
 
 def crowd(count: int, *, breaking: int = 0) -> OracleCluster:

@@ -19,7 +19,7 @@ from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
-from tests.preemption.clusters import plans, shipped_rules
+from tests.preemption.clusters import one_by_one, plans, shipped_rules
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ALL = CandidateLimit(100, 100)
@@ -81,7 +81,7 @@ def messages(scheduler: Scheduler, attempt: PreemptionAttempt) -> dict[int, obje
     found = search.dry_run(attempt, scheduler.cache.nodes.live.values[: len(rows)].nonzero()[0])
     answers: dict[int, object] = dict(found.rejections)
     for place, row in enumerate(found.candidates.rows.tolist()):
-        answers[row] = sorted(i for i in found.candidates.victims[:, place].tolist() if i >= 0)
+        answers[row] = sorted(found.candidates.victims_at(place))
     return answers
 
 
@@ -100,12 +100,18 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
         Nominations(scheduler.cache, scheduler.handle.nominator),
     )
     attempt = PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
+    with one_by_one(rng.choice([0, 4])):
+        assert_alike(scheduler, attempt)
+
+
+def assert_alike(scheduler: Scheduler, attempt: PreemptionAttempt) -> None:
+    pod, filter_dry_run, nominations = attempt.pod, attempt.filter_dry_run, attempt.nominations
     nominated = nominations.nominated_pods_on(pod, range(4))
     answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
     for by_state in (filter_dry_run.by_state, False):
         filter_dry_run.by_state = by_state
         room = rejections_with_nominated_pods(
-            scheduler.cache.overlay, filter_dry_run, evaluation.state, pod, nominated
+            scheduler.cache.overlay, filter_dry_run, attempt.state, pod, nominated
         )
         answers.append((messages(scheduler, attempt), room))
     assert answers[0] == answers[1]

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import SMALL, Column, Key, NodeTable, PodTable
+from policy_sched.cluster.tables import SMALL, Column, Key, NodeTable, PodRows
 from policy_sched.model import PodInfo
 
 
@@ -69,50 +69,47 @@ class AddedPods:
 class Block:
     """Pods that were removed from many rows, and which of them are back.
 
-    ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth, m),
-    -1 where there is none. ``copies``: the columns that follow.
+    ``rows``: live rows, each once, shape (m,). ``pods``: shape (depth, m). ``copies``: the columns
+    that follow.
     """
 
     def __init__(
-        self,
-        nodes: NodeTable,
-        table: PodTable,
-        rows: NDArray[np.intp],
-        pods: NDArray[np.intp],
-        copies: list[Copy],
+        self, nodes: NodeTable, rows: NDArray[np.intp], pods: PodRows, copies: list[Copy]
     ) -> None:
         self.copies = copies
         self.rows = rows
         self.pods = pods
-        self.there: NDArray[np.bool_] = pods >= 0
-        self.here: NDArray[np.bool_] = np.zeros(pods.shape, np.bool_)
+        self.there = pods.there
+        self.here: NDArray[np.bool_] = np.zeros(self.there.shape, np.bool_)
         self.whole = rows.size == nodes.n and bool((rows == np.arange(rows.size)).all())
         self.where = slice(0, rows.size) if self.whole else rows
-        self._table = table
-        self._amounts: dict[Key, NDArray[np.int64] | None] = {}
-        self.ports: dict[int, NDArray[np.intp]] = {}
-        """By line of the block, the places whose pod holds host ports."""
+        self._is_part = bool(((pods.rows >= 0) != self.there).any())
+        self._amounts: dict[Key, tuple[NDArray[np.int64], NDArray[np.int64]] | None] = {}
+        self.ports: dict[int, NDArray[np.bool_]] = {}
+        """By line of the block, the flags of the places whose pod holds host ports."""
         if nodes.usage.used_ports.values[rows].any():
-            holds = table.lookup(("hostPorts",)).values[pods] & self.there
+            holds = pods.of(("hostPorts",)) & self.there
             lines = np.flatnonzero(holds.any(axis=1)).tolist()
-            self.ports = {line: np.flatnonzero(holds[line]) for line in lines}
+            self.ports = {line: holds[line] for line in lines}
         self._place_of: dict[int, int] = {}
 
-    def amounts(self, key: Key) -> NDArray[np.int64] | None:
-        """Return an amount of each pod, shape (depth, m); None if all are 0."""
+    def amounts(self, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return an amount of each pod, shape (depth, m), and their sums; None if all are 0."""
         if key not in self._amounts:
             found: NDArray[np.int64]
-            if key:
-                found = self._table.lookup(key).values[self.pods]
-                found[~self.there] = 0
-            else:
+            if not key:
                 found = self.there.astype(np.int64)
-            self._amounts[key] = found if found.any() else None
+            elif self._is_part:
+                found = self.pods.of(key) * self.there
+            else:
+                found = self.pods.of(key)
+            sums = np.add.reduce(found, axis=0)
+            self._amounts[key] = (found, sums) if sums.any() else None
         return self._amounts[key]
 
     def pod(self, step: int, place: int) -> PodInfo:
         """Return a pod of the block."""
-        pod = self._table.infos[self.pods.item(step, place)]
+        pod = self.pods.pods.infos[self.pods.rows.item(step, place)]
         assert pod is not None, "the block holds pods that run"
         return pod
 

@@ -38,19 +38,17 @@ from policy_sched.cluster.tables import (
     Column,
     Key,
     NodeTable,
-    PodTable,
+    PodRows,
     sum_of,
     total,
 )
 from policy_sched.model import PodInfo
 
-#: From this share of all rows on it is cheaper to write all of them.
-DENSE: Final = 0.1
 #: Up to this many rows are copied or changed one by one.
 FEW_ROWS: Final = 4
 
-Places: TypeAlias = NDArray[np.intp] | None
-"""Places in the list of a block's rows, shape (k,), or None for all of them."""
+Places: TypeAlias = NDArray[np.bool_] | None
+"""Flags of places in the list of a block's rows, shape (m,), or None for all of them."""
 
 _PORTS: Final[Key] = ("usedPorts",)
 _COUNT: Final[Key] = ("podCount",)
@@ -70,7 +68,7 @@ class _Level:
 class NodeOverlay:
     """A `NodeView` in which pods can be added and removed; see above."""
 
-    def __init__(self, table: NodeTable, pods: PodTable) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.strings = table.strings
         self.taint_sets = table.taint_sets
@@ -81,7 +79,6 @@ class NodeOverlay:
         self.nodes = table.nodes
         self.row_of = table.row_of
         self.live = table.live
-        self._pods = pods
         self._copies: dict[Key, Copy] = {}
         self._sums: list[Copy] = []
         self._by_amount: ByAmount | None = None
@@ -148,7 +145,7 @@ class NodeOverlay:
         """Yield 1 and each pod that only this view has, -1 and each that only the table has."""
         rows = set(self._moved).union(*self._added)
         if self._block is not None:
-            rows.update(self._block.rows.tolist())
+            rows.update(self._block.rows[self._block.there.any(axis=0)].tolist())
         for row in sorted(rows):
             before, now = self.table.pods_on(row), self.pods_on(row)
             yield from ((-1, pod) for uid, pod in before.items() if uid not in now)
@@ -350,24 +347,24 @@ class NodeOverlay:
     def remove_block(
         self,
         rows: NDArray[np.intp],
-        pods: NDArray[np.intp],
+        pods: PodRows,
         reads: Callable[[Key], bool] | None = None,
     ) -> None:
         """Remove a column of pods from each of many rows.
 
-        ``rows``: live rows, each once, shape (m,). ``pods``: rows of the pod table, shape (depth,
-        m): column i holds pods that run on ``rows[i]``, -1 where there is none. ``reads``: whether
+        ``rows``: live rows, each once, shape (m,); all rows of the table may be dead ones, too.
+        ``pods``: shape (depth, m): column i holds pods that run on ``rows[i]``. ``reads``: whether
         a column is read while the block lasts; None: any may be.
         """
         assert self._block is None, "one block at a time"
         copies = [c for c in self._sums if reads is None or reads(c.column.key)]
-        block = self._block = Block(self.table, self._pods, rows, pods, copies)
+        block = self._block = Block(self.table, rows, pods, copies)
         self._levels[-1].block = True
         self._save(block.where, block, ports=bool(block.ports))
         for copy in block.copies:
             amounts = block.amounts(copy.amount)
             if amounts is not None:
-                copy.column.values[block.where] -= amounts.sum(axis=0) * copy.sign
+                copy.column.values[block.where] -= amounts[1] * copy.sign
         for step, places in block.ports.items():
             self._move_ports_at(step, places, -1)
         self._changed(rows.tolist() if self._large else ())
@@ -388,37 +385,38 @@ class NodeOverlay:
     def _shift(self, step: int, places: Places, sign: int) -> None:
         block = self._block
         assert block is not None, "a block was removed"
-        where: Any = block.where if places is None else block.rows[places]
-        times: Any = None
-        if places is not None and block.whole and places.size >= DENSE * block.rows.size:
-            where, times = block.where, np.zeros(block.rows.size, np.int64)
-            times[places] = 1
+        times = None if places is None else places.astype(np.int64)
         for copy in block.copies:
             amounts = block.amounts(copy.amount)
             if amounts is None:
                 continue
-            change = amounts[step]
-            if times is not None:
-                change = change * times
-            elif places is not None:
-                change = change[places]
-            if sign == copy.sign:
-                copy.column.values[where] += change
+            change = amounts[0][step] if times is None else amounts[0][step] * times
+            move = np.add if sign == copy.sign else np.subtract
+            if block.whole:
+                values = copy.column.values[: block.rows.size]
+                move(values, change, out=values)
             else:
-                copy.column.values[where] -= change
-        at = slice(None) if places is None else places
-        block.here[step, at] = block.there[step, at] if sign > 0 else False
+                before = copy.column.values[block.rows]
+                copy.column.values[block.rows] = move(before, change)
+        there, here = block.there[step], block.here[step]
+        if places is None:
+            here[:] = there if sign > 0 else False
+        elif sign > 0:
+            here |= there & places
+        else:
+            here &= ~places
         if step in block.ports:
             holders = block.ports[step]
-            self._move_ports_at(
-                step, holders if places is None else np.intersect1d(holders, places), sign
-            )
-        self._changed(block.rows[at].tolist() if self._large else ())
+            self._move_ports_at(step, holders if places is None else holders & places, sign)
+        if self._large:
+            self._changed((block.rows if places is None else block.rows[places]).tolist())
+        else:
+            self._changed(())
 
-    def _move_ports_at(self, step: int, places: NDArray[np.intp], sign: int) -> None:
+    def _move_ports_at(self, step: int, places: NDArray[np.bool_], sign: int) -> None:
         block = self._block
         assert block is not None, "a block was removed"
-        for place in places.tolist():
+        for place in np.flatnonzero(places).tolist():
             self._move_ports(block.rows.item(place), block.pod(step, place), sign)
 
     def _move_ports(self, row: int, pod: PodInfo, sign: int) -> None:

@@ -7,11 +7,11 @@ read. Scheduling decisions are not made here.
 from policy_sched.cluster.tables.column import Column, distinct, sum_of
 from policy_sched.cluster.tables.image_states import names_of
 from policy_sched.cluster.tables.interning import Strings
-from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE, Changes, Journal
+from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Changes, Journal
 from policy_sched.cluster.tables.node_readers import reader
 from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.node_view import NodeView
-from policy_sched.cluster.tables.pod_table import NO_NODE, TEXT_ATTRIBUTES, PodTable
+from policy_sched.cluster.tables.pod_table import NO_NODE, TEXT_ATTRIBUTES, PodRows, PodTable
 from policy_sched.cluster.tables.pod_table import reader as pod_table_reader
 from policy_sched.cluster.tables.requested import SMALL, total
 from policy_sched.cluster.tables.schema import (
@@ -36,6 +36,7 @@ __all__ = [
     "POD_COLUMNS",
     "POD_TEXTS",
     "SMALL",
+    "STATIC",
     "STRUCTURE",
     "TEXT_ATTRIBUTES",
     "Changes",
@@ -46,6 +47,7 @@ __all__ = [
     "Kind",
     "NodeTable",
     "NodeView",
+    "PodRows",
     "PodTable",
     "Strings",
     "distinct",

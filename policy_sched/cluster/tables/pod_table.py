@@ -7,10 +7,12 @@ being when first asked for. The column ``node`` is always there and joins a pod 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from copy import copy
+from functools import cached_property
 from itertools import count
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +198,60 @@ class PodTable:
         for column in self._columns.values():
             column.grow(self._capacity, NO_NODE if column is self.node else 0)
         self._no_label.grow(self._capacity)
+
+
+class PodRows:
+    """Rows of the pod table, -1 for no pod, and the columns at them; each is read once.
+
+    ``rows``: of any shape. Where there is no pod a column has 0. Not to be changed, and not to be
+    used after a pod changed.
+    """
+
+    def __init__(self, pods: PodTable, rows: NDArray[np.intp]) -> None:
+        self.pods = pods
+        self.rows = rows
+        self._columns: dict[Key, NDArray[Any]] = {}
+
+    @cached_property
+    def there(self) -> NDArray[np.bool_]:
+        """Return where there is a pod."""
+        found: NDArray[np.bool_] = self.rows >= 0
+        return found
+
+    def of(self, key: Key) -> NDArray[Any]:
+        """Return a column of the pod table at the rows."""
+        found = self._columns.get(key)
+        if found is None:
+            lookup = self.pods.lookup
+            column, read = lookup(key), lambda rows: lookup(key).values[rows]
+            found = self._columns[key] = self.derived(key, column, read)
+        return found
+
+    def derived(
+        self,
+        key: Hashable,  # noqa: ARG002 - for those that are kept
+        source: object,  # noqa: ARG002
+        read: Callable[[NDArray[np.intp]], NDArray[Any]],
+    ) -> NDArray[Any]:
+        """Return what ``read`` makes of rows: for each by itself, from the pod alone.
+
+        What is kept under the key (see `PodOrder`) holds for one and the same ``source``.
+        """
+        found = read(self.rows)
+        found[self.rows < 0] = 0
+        return found
+
+    def at(self, places: NDArray[np.intp]) -> PodRows:
+        """Return some columns of rows of shape (depth, m)."""
+        found = PodRows(self.pods, self.rows.take(places, axis=1))
+        found.__dict__["there"] = self.there.take(places, axis=1)
+        return found
+
+    def holding(self, there: NDArray[np.bool_]) -> PodRows:
+        """Return the same rows with no pods but some; the columns are as they were."""
+        found = copy(self)
+        found.__dict__["there"] = there
+        return found
 
 
 def reader(key: Key, strings: Strings) -> Reader:

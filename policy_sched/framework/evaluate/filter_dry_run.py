@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import Key as ColumnKey
 from policy_sched.cluster.tables import NodeView
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Codes, CycleState, FilterResult, RowRule, Scope, Status
+from policy_sched.framework import (
+    Code,
+    Codes,
+    CycleState,
+    FilterResult,
+    RowFlags,
+    RowRule,
+    Rows,
+    Scope,
+    Status,
+)
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.row_functions import (
     NO_CODE,
@@ -76,6 +86,7 @@ class FilterDryRun:
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
         self._row_by_row: dict[NodeView, _RowByRow | None] = {}  # shared by copies
+        self._flags_over: dict[NodeView, Sequence[RowFlags] | None] = {}
         self._reads: dict[ColumnKey, bool] = {}
         self.node_by_node = bool(wide)
         self._last: FilterDryRun | None = None
@@ -96,18 +107,61 @@ class FilterDryRun:
         nodes: NodeView,
         state: CycleState,
         pod: PodInfo,
-        rows: NDArray[np.intp],
+        rows: Rows,
+        among: NDArray[np.bool_] | None = None,
         *,
-        whole: bool = False,
         moved: bool = False,
     ) -> NDArray[np.bool_]:
         """Return on which of the rows of a view every filter passes, shape (k,).
 
-        ``whole``: the rows are all rows of the table. ``moved``: they were evaluated before, and
-        since then only pods changed: filters that do not read pods are left out.
+        ``rows``: None is all rows of the table. ``among``: which of them count, None: all; others
+        may be dead. ``moved``: they were evaluated before, and since then only pods changed:
+        filters that do not read pods are left out.
         """
         hooks = self._moving if moved else self.plugins
-        return self._fits(hooks, nodes, state, pod, rows, whole=whole)
+        count = nodes.n if rows is None else rows.size
+        found = np.ones(count, np.bool_) if among is None else among.copy()
+        if rows is None and moved and self._pass_together(nodes, pod, found):
+            return found
+        for hook in hooks:
+            if hook.plugin in self._by_node and not found.all():
+                found[found] = self._passes(hook, state, pod, _chosen(rows, found), nodes)
+                continue
+            verdict = self._filter(hook, state, pod, rows, nodes)
+            codes = verdict.codes
+            if codes is not None:
+                if verdict.fatal and verdict.names_node:
+                    self._check(hook, verdict, _chosen(rows, found), codes[found])
+                found &= codes == 0
+        return found
+
+    def _pass_together(self, nodes: NodeView, pod: PodInfo, found: NDArray[np.bool_]) -> bool:
+        """Clear the flags of the rows on which a filter that reads pods rejects the pod.
+
+        Return False, with no flag cleared, where the filters must run one by one.
+        """
+        every = self._flags(nodes)
+        try:
+            flags = [] if every is None else [passing(pod) for passing in every]
+        except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
+            return False
+        for one in flags:
+            found &= one
+        return every is not None
+
+    def _flags(self, nodes: NodeView) -> Sequence[RowFlags] | None:
+        """Return the filters that read pods as flags of all rows; None if one of them has none."""
+        if self._runner.sampling:
+            return None
+        if nodes not in self._flags_over:
+            signatures = self._runner.pipeline.signatures
+            found = [
+                None if one is None or one.flags_over is None else one.flags_over(nodes)
+                for one in (signatures.get(hook.plugin) for hook in self._moving)
+            ]
+            known = [flags for flags in found if flags is not None]
+            self._flags_over[nodes] = known if len(known) == len(found) else None
+        return self._flags_over[nodes]
 
     def static_fits(
         self, nodes: NodeView, state: CycleState, pod: PodInfo
@@ -161,29 +215,6 @@ class FilterDryRun:
                 one is None or one.filter_reads is None or one.filter_reads(key) for one in found
             )
         return known
-
-    def _fits(
-        self,
-        hooks: Sequence[Hook],
-        nodes: NodeView,
-        state: CycleState,
-        pod: PodInfo,
-        rows: NDArray[np.intp],
-        *,
-        whole: bool,
-    ) -> NDArray[np.bool_]:
-        found = np.ones(rows.size, np.bool_)
-        for hook in hooks:
-            if hook.plugin in self._by_node and not found.all():
-                found[found] = self._passes(hook, state, pod, rows[found], nodes)
-                continue
-            verdict = self._filter(hook, state, pod, None if whole else rows, nodes)
-            codes = verdict.codes
-            if codes is not None:
-                if verdict.fatal and verdict.names_node:
-                    self._check(hook, verdict, rows[found], codes[found])
-                found &= codes == 0
-        return found
 
     def _passes(
         self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], nodes: NodeView
@@ -319,3 +350,8 @@ class FilterDryRun:
             raise PluginError(
                 f'running {name} on PreFilter plugin "{hook.plugin}": {status.message()}'
             )
+
+
+def _chosen(rows: Rows, flags: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the flagged ones of some rows, or of all rows of a table."""
+    return np.flatnonzero(flags) if rows is None else rows[flags]

@@ -3,7 +3,7 @@
 Theory of operation. A candidate node has a column of victims. So what reads ``victim``, or loops
 over ``victims``, has a value per line and column, what reads the node one per column, and the rest
 is the same for all. `_VictimAxis` rewrites the graph of an expression accordingly: a victim becomes
-an array of rows of the pod table, its fields become columns of that table, and a loop over
+rows of the pod table (`PodRows`), its fields become columns of that table, and a loop over
 ``victims`` becomes a reduction. The rewritten graph goes through the ordinary vector emitter. An
 expression with another operation over victims is not rewritten; it is computed one by one.
 """
@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import POD_TEXTS
+from policy_sched.cluster.tables import POD_TEXTS, PodRows
 from policy_sched.language.codegen.emitter import ConstantPool
 from policy_sched.language.codegen.module import Writer, bind_factory, compiled
 from policy_sched.language.ir import Builder, Call, Level, Loop, LoopKind, Op, OpKind, ops, reached
@@ -67,12 +67,12 @@ _TEXTS: Final = frozenset({"labels", "annotations"})
 class VictimScope(msgspec.Struct, frozen=True):
     """What an expression is computed for.
 
-    ``victims``: rows of the pod table, -1 for none: of any shape for an expression about one
-    victim, of shape (depth, m) for one about m nodes. ``nodes``: rows of the node table, of the
-    victims' shape or (m,). ``violations``: int64, shape (m,).
+    ``victims``: of any shape for an expression about one victim, of shape (depth, m) for one about
+    m nodes. ``nodes``: rows of the node table, of the victims' shape or (m,). ``violations``:
+    int64, shape (m,).
     """
 
-    victims: Rows
+    victims: PodRows
     nodes: Rows
     violations: npt.NDArray[np.int64] | None = None
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 import numpy as np
 
+from policy_sched.cluster.tables import PodRows
 from policy_sched.framework import (
     SUCCESS,
     Code,
@@ -194,7 +195,7 @@ class Preemption:
     def _evictable(self, pod: PodInfo, others: Iterable[PodInfo]) -> bool:
         rows = [self._handle.cache.pod_row(other.uid) for other in others]
         known = np.array([row for row in rows if row is not None], np.intp)
-        return bool(self._rules.victim(pod, known).any())
+        return bool(self._rules.victim(pod, PodRows(self._handle.pods, known)).any())
 
 
 def _leaves_by_preemption(pod: PodInfo) -> bool:

@@ -110,6 +110,29 @@ class BoundFilter:
             codes = filter_codes(codes, out[root.value], errors, rule, i, n)
         return codes
 
+    def flags(self, pod: PodInfo, cycle: Activation) -> npt.NDArray[np.bool_] | bool:
+        """Return by row whether all rules pass; a bool is that of all rows."""
+        bound = self._unit
+        if bound is None:
+            return True
+        out = bound.vector(pod, cycle, None, self.nodes.n)
+        found: Any = True
+        for root, (rule, _) in zip(bound.unit.roots, self._rules, strict=True):
+            passed = out[root.value]
+            if root.error is not None:
+                errors = out[root.error]
+                if rule.on_error == "Allow":
+                    passed = np.logical_or(passed, np.not_equal(errors, 0))
+                else:
+                    passed = np.logical_and(passed, np.equal(errors, 0))
+            found = passed if found is True else np.logical_and(found, passed)
+        return found if isinstance(found, np.ndarray) and found.ndim else bool(found)
+
+    @property
+    def metered(self) -> bool:
+        """Whether the rules count their steps."""
+        return self._unit is not None and self._unit.unit.program.metered
+
     @property
     def recording(self) -> Recording | None:
         """What the rules compute, to fuse it with others; None where that is not possible."""

@@ -34,6 +34,7 @@ from policy_sched.framework import (
     Masked,
     PreFilterResult,
     RawScores,
+    RowFlags,
     RowRule,
     Rows,
     Scope,
@@ -174,6 +175,7 @@ class _Rules:
             row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
             row_score=self._bound.row_score(self._still) if by_node else None,
             row_filter_over=self._row_filter_over if by_node else None,
+            flags_over=self._flags_over if by_node else None,
             fusable=self._fusable() if by_node else None,
             filter_reads=self._filter_reads if by_node else None,
             gates=gates,
@@ -190,6 +192,12 @@ class _Rules:
 
     def _filter_reads(self, key: ColumnKey) -> bool:
         return field_of_column(key) in self._policy.filter_reads.node
+
+    def _flags_over(self, nodes: NodeView) -> RowFlags | None:
+        rules, still = self._bound.filters(nodes), self._still
+        if self._bound.aborting or rules.metered:
+            return None
+        return lambda pod: rules.flags(pod, still)
 
     def _row_filter_over(self, nodes: NodeView) -> RowRule | None:
         bound = self._bound

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.node_view import NodeView
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.cluster.overlay_changes import Contents, cache_with, make_changes
@@ -145,7 +146,7 @@ def test_an_exception_leaves_nothing_behind() -> None:
 
     def broken_block() -> None:
         with cache.overlay as nodes:
-            nodes.remove_block(np.array([0], np.intp), np.array([[0]], np.intp))
+            nodes.remove_block(np.array([0], np.intp), PodRows(cache.pods, np.array([[0]])))
             raise RuntimeError("a filter broke")
 
     for case in (broken, broken_block):

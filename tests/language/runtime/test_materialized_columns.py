@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.language.runtime.incremental import FEW_CHANGES
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
@@ -145,7 +146,7 @@ def test_an_overlay_has_no_materialized_columns() -> None:
     block = np.array([[cache.pod_row(uid) for uid in uids]], np.intp)
     over = bound.expression.bind(cache.overlay)
     with cache.overlay as nodes:
-        nodes.remove_block(np.arange(4), block)
+        nodes.remove_block(np.arange(4), PodRows(cache.pods, block))
         assert over.vector(pod, NOW)[0] == [True] * 4
         assert bound.vector(pod, NOW) == before
     assert over.vector(pod, NOW) == before

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.volumes.restrictions import REASON_ONE_POD, VolumeRestrictions
@@ -152,7 +153,7 @@ def test_without_holders_on_many_nodes_at_once() -> None:
     places = world.cache.pods.node.values
     block = np.array([[int(np.flatnonzero(places == 0)[0]), int(np.flatnonzero(places == 2)[0])]])
     with world.cache.overlay as nodes:
-        nodes.remove_block(np.array([0, 2]), block)
+        nodes.remove_block(np.array([0, 2]), PodRows(world.cache.pods, block))
         assert reasons(plugin.filter(state, pod, None, nodes)) == [(), (), ()]
         nodes.put_back(0)
         assert reasons(plugin.filter(state, pod, None, nodes)) == [TAKEN, (), TAKEN]
