@@ -21,6 +21,8 @@ U = TypeVar("U")
 
 #: Number of a row without a status.
 NOTHING: Final = 0
+#: Where no more rows changed, not all rows are counted again.
+FEW_ROWS: Final = 32
 
 
 class ByRow(Sequence[T]):
@@ -139,6 +141,22 @@ class Rejections(Mapping[int, Status]):
                 assert rows.size == len(statuses), "each row has a status"
                 counts.update(table.numbers(statuses))
         found._counts = {number: counts[number] for number in sorted(counts)}
+        return found
+
+    def with_rows(self, rows: NDArray[np.intp], groups: Groups) -> Rejections:
+        """Return a copy in which some rows have the statuses of ``groups``, or none."""
+        numbers = self.numbers.copy()
+        before = numbers[rows]
+        numbers[rows] = NOTHING
+        spread(numbers, groups, self._table)
+        found = Rejections(numbers, self._table)
+        if rows.size > FEW_ROWS:
+            return found
+        counts = dict(self._counted())
+        for gone, come in zip(before.tolist(), numbers[rows].tolist(), strict=True):
+            counts[gone] = counts.get(gone, 0) - 1
+            counts[come] = counts.get(come, 0) + 1
+        found._counts = {i: n for i, n in sorted(counts.items()) if n and i != NOTHING}
         return found
 
     @property

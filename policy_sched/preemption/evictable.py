@@ -54,6 +54,8 @@ class EvictableRows:
         self._rules = rules
         self._order = order
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
+        # The attempt of the latest question and the journal's version then, with its kind.
+        self._asked: tuple[PreemptionAttempt, int, _Kind | None] | None = None
 
     def anywhere(self, attempt: PreemptionAttempt) -> bool:
         """Return whether the pod may evict another one on any row; True if that is unknown."""
@@ -84,6 +86,14 @@ class EvictableRows:
 
     def _kind(self, attempt: PreemptionAttempt) -> _Kind | None:
         """Return what is known for the pod's kind, with the rows that changed as stale ones."""
+        asked, version = self._asked, self._cache.nodes.journal.version
+        if asked is not None and asked[0] is attempt and asked[1] == version:
+            return asked[2]
+        kind = self._kind_now(attempt)
+        self._asked = attempt, version, kind
+        return kind
+
+    def _kind_now(self, attempt: PreemptionAttempt) -> _Kind | None:
         pod, rules = attempt.pod, self._rules
         if rules.key is None or rules.order_reads_pod or attempt.filter_dry_run.key is None:
             return None

@@ -71,7 +71,11 @@ class Nominator:
 
     def lowest(self, priority: int) -> int | None:
         """Return the lowest priority of a nominated pod that is not below another; None if none."""
-        return min((own for own in self._priorities if own >= priority), default=None)
+        lowest = None
+        for own in self._priorities:
+            if own >= priority and (lowest is None or own < lowest):
+                lowest = own
+        return lowest
 
     def since(self, version: int) -> list[str] | None:
         """Return the nodes where nominations came or went after ``version``, each once.

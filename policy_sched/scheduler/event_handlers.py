@@ -44,6 +44,7 @@ _NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 _POD_UPDATE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, UPDATE)
 _POD_DELETE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 _NOTHING: Final[Happened] = ()
+_ASSIGNED_POD_DELETED: Final[Happened] = (ASSIGNED_POD_DELETE,)
 _RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
     Namespace: EventResource.NAMESPACE,
     PersistentVolume: EventResource.PERSISTENT_VOLUME,
@@ -148,13 +149,17 @@ def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     cache = scheduler.cache
     waited = scheduler.queue.get(pod.uid) is not None
     state = cache.state(pod.uid)
+    running = cache.pod(pod.uid) if state is PodState.ADDED and not waited else None
+    if running is not None and pod.uid not in scheduler.handle.nominator.node_by_uid:
+        pod_ended(scheduler, running)
+        return _ASSIGNED_POD_DELETED
     unbound = state is PodState.ASSUMED and not pod.node_name
     given_up = scheduler.delete_pod(pod.uid)
     if not (unbound and given_up):
         scheduler.release(pod.uid)
     if unbound or state is PodState.INITIAL:
         return (_POD_DELETE,) if waited else _NOTHING
-    return (ASSIGNED_POD_DELETE,)
+    return _ASSIGNED_POD_DELETED
 
 
 def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> Happened:

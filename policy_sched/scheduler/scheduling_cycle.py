@@ -73,6 +73,8 @@ def select_host(evaluation: Evaluation, rng: Random) -> int | None:
     scoring = evaluation.scoring
     if scoring is None:
         return None
+    if scoring.only is not None:
+        return scoring.only
     ranking = scoring.ranking
     best = evaluation.best() if ranking is None else ranking.best()
     count = len(best)

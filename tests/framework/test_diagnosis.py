@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from policy_sched.framework.diagnosis import ByRow, Diagnosis, StatusTable
+from policy_sched.framework.diagnosis import NOTHING, ByRow, Diagnosis, Rejections, StatusTable
 from policy_sched.framework.status import Code, Status
 
 CPU = Status(Code.UNSCHEDULABLE, ("Insufficient cpu",))
@@ -34,6 +37,37 @@ def test_a_rejection_of_the_whole_pod_replaces_the_counts() -> None:
     assert Diagnosis(4, {}, pre_filter=said).message() == (
         "0/4 nodes are available: claim not found."
     )
+
+
+@given(
+    st.lists(st.sampled_from([None, CPU, TAINT, BOTH]), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from([None, CPU, BOTH])), max_size=50),
+)
+def test_statuses_of_changed_rows_are_those_of_all_rows(
+    kinds: list[Status | None], changes: list[tuple[int, Status | None]]
+) -> None:
+    """Few or many rows change, and each status is counted as if all rows were new."""
+    table = StatusTable()
+    listed = [kinds[row % len(kinds)] for row in range(100)]
+    found = Rejections(numbers_of(listed, table), table)
+    found.tally()
+    for row, status in changes:
+        listed[row] = status
+    rows = np.array(sorted({row for row, _ in changes}), np.intp)
+    there = [row for row in rows.tolist() if listed[row] is not None]
+    statuses = [status for row in there if (status := listed[row]) is not None]
+    after = found.with_rows(rows, [(np.array(there, np.intp), statuses)])
+    expected = Rejections(numbers_of(listed, table), table)
+    assert after == expected
+    assert list(after.tally().items()) == list(expected.tally().items())
+    assert after.rows_with(Code.UNSCHEDULABLE).tolist() == (
+        expected.rows_with(Code.UNSCHEDULABLE).tolist()
+    )
+
+
+def numbers_of(listed: list[Status | None], table: StatusTable) -> NDArray[np.intp]:
+    """Return the numbers of statuses by row; NOTHING for a row without one."""
+    return np.array([NOTHING if one is None else table.number(one) for one in listed], np.intp)
 
 
 def test_an_empty_cluster_has_a_message_of_its_own() -> None:

@@ -121,7 +121,12 @@ class NodeOverlay:
     def lookup(self, key: Key) -> Column:
         """Return a column to be used now; see `NodeTable.lookup`."""
         column = self.table.lookup(key)
-        return column if column.static else self._copy(key, column)
+        if column.static:
+            return column
+        known = self._copies.get(key)
+        if known is not None and known.source is column:
+            return known.column
+        return self._copy(key, column)
 
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
         """Return the pods on a row by uid; the mapping does not follow later changes."""

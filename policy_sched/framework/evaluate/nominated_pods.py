@@ -102,7 +102,7 @@ class NominatedPods:
         found: dict[int, tuple[PodInfo, ...]] = {}
         places: Iterable[tuple[int | None, tuple[PodInfo, ...]]]
         if rows is not None and len(rows) < FEW:
-            places = ((row, nominator.pods_on(nodes.names[row])) for row in rows)
+            places = [(row, nominator.pods_on(nodes.names[row])) for row in rows]
         else:
             wanted = None if rows is None else set(rows)
             every = ((nodes.row_of.get(node), pods) for node, pods in nominator.nominated())
@@ -110,7 +110,7 @@ class NominatedPods:
         for row, pods in places:
             if row is None or not pods:
                 continue
-            nominated = tuple(pod for pod in pods if pod.priority >= self._priority)
+            nominated = tuple([pod for pod in pods if pod.priority >= self._priority])
             if nominated:
                 found[row] = nominated
         return found

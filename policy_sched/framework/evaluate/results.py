@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     EXTENDER,
-    NOTHING,
     ByRow,
     Code,
     Codes,
@@ -38,7 +37,6 @@ from policy_sched.framework import (
     Scores,
     Status,
     StatusTable,
-    spread,
 )
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
@@ -103,10 +101,7 @@ class Explanations(msgspec.Struct, eq=False):
             self.known = Rejections.grouped(self._n, groups, self._table)
         elif self._stale:
             stale = np.array(sorted(self._stale), np.intp)
-            numbers = self.known.numbers.copy()
-            numbers[stale] = NOTHING
-            spread(numbers, list(explain(stale)), self._table)
-            self.known = Rejections(numbers, self._table)
+            self.known = self.known.with_rows(stale, list(explain(stale)))
         self._stale.clear()
         return self.known
 
@@ -192,6 +187,8 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
             if late.any():
                 yield wanted[late], [overrides[row][1] for row in wanted[late].tolist()]
                 wanted = wanted[~late]
+                if not wanted.size:
+                    return
         everywhere = wanted.size == self.by_plugins.size
         firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
         rejecting = [i + 1 for i, codes in enumerate(self.codes) if codes is not None]
@@ -415,7 +412,7 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     ``skipped``: the plugins that PreScore left out; None if no plugin ran, as there was no choice.
     ``shares``: scores of extenders, by name. ``note``: in a summary, one row's part of the total
     by plugin. ``ranking``: the rows by ``total``, where that is the array that the Evaluator
-    updates; no copy has it.
+    updates; no copy has it. ``only``: the single feasible row, where none was scored.
     """
 
     total: Scores
@@ -424,13 +421,14 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     shares: Mapping[str, Scores] = msgspec.field(default_factory=dict)
     note: Mapping[str, int] | None = None
     ranking: Ranking | None = None
+    only: int | None = None
 
     @staticmethod
     def of_one(row: int, n: int) -> Scoring:
         """Return the result for a single feasible row, which is not scored."""
         total = np.full(n, -1, np.int64)
         total[row] = 0
-        return Scoring(total)
+        return Scoring(total, only=row)
 
     def weighted(self, rows: NDArray[np.intp]) -> dict[str, list[int]]:
         """Return each plugin's normalised and weighted score of `rows`, by plugin."""
