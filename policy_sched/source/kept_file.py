@@ -3,7 +3,8 @@
 The directory is named by the environment variable `DIRECTORY`, which the command line sets; without
 it nothing is kept. The name of a file ends with a hash of what its content is computed from. What
 lies there may hold code, so it is read only if no other user can have written it: file and
-directory belong to this user, others may not write there, and links are not followed. A checksum
+directory belong to this user, others may not write there, and links are not followed. A relative
+directory is none: what is below the working directory may come from a repository. A checksum
 finds damage, and a pickle can name only what its reader expects. Files can be deleted at any time,
 and a directory that cannot be written is no problem. Several versions of the program may share a
 directory: a few files of each kind stay.
@@ -44,7 +45,7 @@ class KeptFile:
     def read(self) -> bytes | None:
         """Return the content; None if there is none, or none that is to be trusted."""
         try:
-            if not _is_own(self.path.parent.lstat()):
+            if not (self.path.is_absolute() and _is_own(self.path.parent.lstat())):
                 return None
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             handle = os.open(self.path, flags)
@@ -60,8 +61,10 @@ class KeptFile:
 
     def write(self, content: bytes) -> None:
         """Replace the content, and remove the oldest files of its kind if there are many."""
+        folder = self.path.parent
+        if not folder.is_absolute():
+            return
         with suppress(OSError):
-            folder = self.path.parent
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_own(folder.lstat()):
                 return

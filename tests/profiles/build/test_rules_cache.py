@@ -70,6 +70,17 @@ def test_a_place_that_cannot_be_written_is_no_problem() -> None:
     assert compiled("/dev/null/cache")[0] == 11
 
 
+def test_a_relative_directory_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the working directory there may be files of a repository."""
+    KeptFile(str(tmp_path), "kind", "key").write(b"content")
+    monkeypatch.chdir(tmp_path.parent)
+    file = KeptFile(tmp_path.name, "kind", "key")
+    assert file.path.exists()
+    assert file.read() is None
+    file.write(b"another")
+    assert KeptFile(str(tmp_path), "kind", "key").read() == b"content"
+
+
 def test_what_is_kept_is_what_is_compiled(tmp_path: Path) -> None:
     """The same programs come back."""
     policies = default_policies()
