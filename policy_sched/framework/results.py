@@ -309,6 +309,9 @@ class Incremental(Protocol):
 
     scores: GroupedScores | None
 
+    def holds(self) -> bool:
+        """Return whether PreFilter and PreScore would return what they did; else they run again."""
+
     def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
         """Update the codes after a change of ``rows``; None: the plugin must be called."""
 

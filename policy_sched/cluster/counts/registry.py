@@ -25,6 +25,16 @@ class PodCounts:
         self.namespaces_version = 0
         """Rises when a namespace comes or goes or its labels change."""
 
+    @property
+    def version(self) -> int:
+        """What rises when other counts may concern a pod than before, or some were dropped.
+
+        Whether selected pods have come or gone is not in it.
+        """
+        carried = self.carried
+        required = carried.anti_affinity.version + carried.affinity.version
+        return self.selected.version + required + carried.preferred.version
+
     def add(self, row: int, pod: PodInfo) -> None:
         """Count a pod that has come to a live row."""
         if self.selected.by_match:

@@ -107,6 +107,8 @@ class SelectorCounts:
         self._pods = pods
         self.by_match: dict[PodMatch, Counts] = {}
         """The counts that are kept; to be read only."""
+        self.version = 0
+        """Rises when counts are dropped: those are not kept up to date any more."""
         self._index: SelectorIndex[PodMatch] = SelectorIndex()
         self._known: dict[_Place, tuple[tuple[Counts, bool], ...]] = {}
 
@@ -142,6 +144,7 @@ class SelectorCounts:
 
     def _start(self, match: PodMatch) -> Counts:
         if len(self.by_match) >= SELECTORS:
+            self.version += 1
             for old in list(self.by_match)[: SELECTORS // 4]:
                 self.by_match.pop(old).forget(())
             self._index = SelectorIndex()

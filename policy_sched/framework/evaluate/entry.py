@@ -170,11 +170,18 @@ class Entry:
             self.wide_pre_filter = tuple(h for h in pre_filter if h.plugin not in incremental)
             self.wide_pre_score = tuple(h for h in pre_score if h.plugin not in incremental)
 
+    @property
+    def wide_hooks(self) -> tuple[tuple[Hook, ...], tuple[Hook, ...]]:
+        """``wide_pre_filter`` and ``wide_pre_score`` with the hooks that `update_with` left out."""
+        return self._wide_hooks or (self.wide_pre_filter, self.wide_pre_score)
+
     def call_all_plugins(self) -> None:
         """Give up `update_with`: results are written that its objects do not see."""
         if self._wide_hooks is not None:
             self.wide_pre_filter, self.wide_pre_score = self._wide_hooks
             self.incremental = self._wide_hooks = None
+            for one in self.wide_scores:
+                one.ungroup(self.first)
 
     def publish(
         self,

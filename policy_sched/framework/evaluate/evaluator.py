@@ -254,7 +254,7 @@ class Evaluator:
         if entry.result.filtering.rejection is not None:
             return False
         passes = self._passes
-        if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
+        if not passes.pre_filter_unchanged(entry, pod):
             return False
         few = self._few_rows
         patch = few.patch if nominated is None else few.patch_with_nominated_pods
@@ -262,12 +262,12 @@ class Evaluator:
         if done is None:
             if entry.incremental:
                 entry.call_all_plugins()
-                if entry.wide_pre_filter and not passes.pre_filter_unchanged(entry, pod):
+                if not passes.pre_filter_unchanged(entry, pod):
                     return False
             done = passes.patch(entry, pod, rows)
         if not done:
             return False
-        if entry.incremental is None and (entry.wide or entry.wide_scores):
+        if entry.incremental is None and (entry.wide_pre_filter or entry.wide_pre_score):
             passes.update_with(entry, pod)
         entry.version = journal.version
         for row in rows:
@@ -292,7 +292,7 @@ class Evaluator:
         copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)
         copy.overrides = dict(entry.overrides)
         copy.scopes, copy.moving, copy.wide = entry.scopes, entry.moving, entry.wide
-        copy.wide_pre_filter, copy.wide_pre_score = entry.wide_pre_filter, entry.wide_pre_score
+        copy.wide_pre_filter, copy.wide_pre_score = entry.wide_hooks
         copy.exclude(outside)
         filtering = replace(
             found.filtering,

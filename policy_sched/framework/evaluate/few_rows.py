@@ -117,7 +117,9 @@ class FewRows:
 
         False where that is up to the plugins. Nothing but pods changed since the entry's version.
         """
-        if entry.wide or entry.wide_pre_filter or entry.result.filtering.rejection is not None:
+        if entry.wide or entry.wide_pre_filter or entry.incremental:
+            return False
+        if entry.result.filtering.rejection is not None:
             return False
         functions = entry.row_functions
         if functions is UNKNOWN:

@@ -41,8 +41,18 @@ class Patches(Passes):
     """The plugins of one pipeline over one node table, over all rows or over changed ones."""
 
     def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
-        """Run PreFilter of plugins that read the whole cluster; False if a result changed."""
+        """Run PreFilter of plugins that read the whole cluster; False if a result changed.
+
+        Those that update results need not run as long as they would return the same.
+        """
+        if entry.incremental:
+            for incremental in entry.incremental.values():
+                if not incremental.holds():
+                    entry.call_all_plugins()
+                    break
         runner, hooks = self.runner, entry.wide_pre_filter
+        if not hooks:
+            return True
         filtering = entry.result.filtering
         returned = runner.call_all("pre_filter", hooks, entry.result.state, pod)
         for hook, one in zip(hooks, returned, strict=True):

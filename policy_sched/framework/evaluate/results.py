@@ -354,6 +354,15 @@ class PluginScores:
             self.shared = self.made = False
             self.grouped = grouped
 
+    def ungroup(self, first: Codes) -> None:
+        """Write the arrays, which change on their own from now on; see `group`."""
+        if self.grouped is not None:
+            part = self.part
+            assert part is not None, "groups have normalised scores"
+            part[first != FEASIBLE] = 0  # groups without feasible rows have anything
+            _ = self.raw
+            self.grouped = None
+
     def __getattr__(self, name: str) -> Scores:
         """Return the raw scores, or the part, made of those of groups."""
         if name not in ("raw", "part") or self.grouped is None:
@@ -401,6 +410,7 @@ class PluginScores:
 
     def snapshot(self) -> PluginScores:
         """Return a copy-on-write copy."""
+        _ = self.raw, self.part  # written before ``made`` is copied
         self.shared = True
         return copy(self)
 

@@ -70,17 +70,17 @@ class SpreadUpdates:
         self._soft = soft
         self.scores = None if soft is None else soft.scores
 
+    def holds(self) -> bool:
+        """Return whether the same services and workloads select the pod."""
+        return self._objects.version == self._version
+
     def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
         """Return the rows that hard constraints open or shut."""
-        if self._objects.version != self._version:
-            return None
         return SAME_CODES if self._hard is None else self._hard.filter(state, rows)
 
     def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
         """Update the scores of soft constraints."""
-        if self._objects.version != self._version or self._soft is None:
-            return None
-        return self._soft.score(state, rows)
+        return None if self._soft is None else self._soft.score(state, rows)
 
 
 class HardUpdates:

@@ -1,0 +1,296 @@
+"""The filter of InterPodAffinity: which domains reject a pod, and what changed rows do to that.
+
+Theory of operation. For each topology key a table has the code of each domain. A pod that comes to
+or leaves a row changes the code of at most one domain per key, so an evaluation of equal pods is
+brought up to date by looking at the domains of the rows that have changed (`changed_codes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.counts import Domain, PodCounts
+from policy_sched.framework import (
+    PASSES,
+    SAME_CODES,
+    Code,
+    Codes,
+    FilterResult,
+    Refiltered,
+    Rows,
+    Status,
+)
+from policy_sched.model import PodInfo
+from policy_sched.plugins.interpodaffinity.terms import OwnTerms
+
+EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
+AFFINITY: Final = "node(s) didn't match pod affinity rules"
+
+# The highest code of a node wins; the codes are indexes of the statuses.
+_EXISTING, _ANTI, _AFFINITY = 1, 2, 3
+_STATUSES: Final = (
+    Status(Code.UNSCHEDULABLE, (EXISTING,)),
+    Status(Code.UNSCHEDULABLE, (ANTI_AFFINITY,)),
+    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (AFFINITY,)),
+)
+
+Totals: TypeAlias = dict[str, tuple[NDArray[np.int64], ...]]
+"""By topology key counts in each domain, shape (domain.count + 1,), whose sum counts.
+
+They are those of the cluster and change with it, but for what `moved` changed.
+"""
+
+
+class DomainCodes:
+    """The code of each domain of a topology key, shape (domain.count + 1,).
+
+    The last is of nodes without the label. ``rejects``: False only if no code is set.
+    """
+
+    __slots__ = ("codes", "domain", "rejects")
+
+    def __init__(self, domain: Domain, codes: Codes) -> None:
+        self.domain = domain
+        self.codes = codes
+        self.rejects = bool(np.logical_or.reduce(codes))
+
+
+class TopologyPairCounts(msgspec.Struct, eq=False):
+    """The counts for the filter of this attempt, and its codes.
+
+    ``existing``: pods with anti-affinity that selects the pod. ``anti_affinity`` and
+    ``affinity``: pods that the pod's own terms select. ``alone``: the pod selects itself, and
+    ``first``: there is no other that it must be near. ``tables`` and ``result``, the codes of all
+    rows, are computed when they are wanted. ``before``: those of an equal pod before, until then.
+    ``in_domains``: whether each node is in a domain of the pods in ``existing``.
+    """
+
+    own: OwnTerms
+    domains: dict[str, Domain]
+    existing: Totals
+    anti_affinity: Totals
+    affinity: Totals
+    alone: bool
+    in_domains: bool = True
+    first: bool = False
+    tables: tuple[DomainCodes, ...] | None = None
+    result: FilterResult | None = None
+    before: tuple[tuple[DomainCodes, ...], FilterResult] | None = None
+
+
+def topology_pair_counts(
+    counts: PodCounts,
+    pod: PodInfo,
+    own: OwnTerms | None,
+    before: TopologyPairCounts | None = None,
+) -> TopologyPairCounts | None:
+    """Return the counts for a pod; None if no term applies.
+
+    ``before``: the counts for an equal pod.
+    """
+    existing: Totals = {}
+    domains: dict[str, Domain] = {}
+    in_domains = True
+    if counts.carried.anti_affinity.live:
+        for carried in counts.carried.anti_affinity.meaning(pod):
+            if carried.counts.by_row:
+                key = carried.term.topology_key
+                domain = counts.domains.of(key)
+                totals = carried.counts.by(domain)
+                in_domains = in_domains and domain.complete
+                # Nodes without the label are in no domain.
+                if domain.complete or totals[:-1].any():
+                    domains[key] = domain
+                    existing[key] = (*existing.get(key, ()), totals)
+    if own is None or (own.affinity is None and not own.anti_affinity):
+        if not existing:
+            return None
+        own = _NO_TERMS
+    anti_affinity: Totals = {}
+    for match, key in own.anti_affinity:
+        domain = domains[key] = counts.domains.of(key)
+        totals = counts.selected.of(match).by(domain)
+        anti_affinity[key] = (*anti_affinity.get(key, ()), totals)
+    affinity: Totals = {}
+    alone = False
+    if own.affinity is not None:
+        selected = counts.selected.of(own.affinity)
+        same = before is not None and before.own is own
+        alone = before.alone if before is not None and same else own.affinity.selects(pod)
+        for key in own.affinity_keys:
+            domain = domains[key] = counts.domains.of(key)
+            affinity[key] = (selected.by(domain),)
+    found = TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone, in_domains)
+    if before is not None:
+        if before.tables is not None and before.result is not None:
+            found.before = before.tables, before.result
+        else:
+            found.before = before.before
+    return found
+
+
+def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
+    """Return the result of the filter for the rows."""
+    if state.tables is None:
+        state.tables = _tables(state)
+        if state.before is not None and _equal(state.tables, state.before[0]):
+            state.result = state.before[1]
+        state.before = None
+    if rows is None and state.result is not None:
+        return state.result
+    codes: Codes | None = None
+    for table in state.tables:
+        if table.rejects:
+            domain = table.domain
+            found = domain.of_rows(table.codes) if rows is None else table.codes[domain.ids[rows]]
+            codes = found if codes is None else np.maximum(codes, found)
+    if codes is None:
+        return PASSES
+    result = FilterResult.of(codes, *_STATUSES)
+    if rows is None:
+        if codes.base is not None:
+            codes = codes.copy()
+            result = FilterResult.of(codes, *_STATUSES)
+        codes.flags.writeable = False
+        state.result = result
+    return result
+
+
+def _equal(tables: Sequence[DomainCodes], others: Sequence[DomainCodes]) -> bool:
+    return len(tables) == len(others) and all(
+        table.domain is other.domain and table.codes.tobytes() == other.codes.tobytes()
+        for table, other in zip(tables, others, strict=True)
+    )
+
+
+def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> Refiltered | None:
+    """Return which rows have another code since pods came to or left some ``rows``.
+
+    None if the codes of all domains may be others. The state is up to date afterwards.
+    """
+    if state.tables is None:
+        return None
+    changed: list[NDArray[np.intp]] = []
+    for table in state.tables:
+        domain = table.domain
+        ids, outside = domain.id_view, domain.count
+        for row in rows:
+            place = ids[row]
+            if place == outside:
+                continue
+            before = table.codes.item(place)
+            code = _code(state, domain.key, place, before)
+            if code is None:
+                return None
+            if code != before:
+                table.codes[place] = code
+                table.rejects = table.rejects or code > 0
+                changed.append(domain.rows_of(place))
+    if not changed:
+        return SAME_CODES
+    state.result = None
+    found = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
+    return Refiltered(found, verdict(state, found))
+
+
+def _code(state: TopologyPairCounts, key: str, place: int, before: int) -> int | None:
+    """Return the code of one domain; None if those of others may have changed with it."""
+    if key in state.affinity:
+        empty = state.affinity[key][0].item(place) <= 0
+        if state.first and not empty:
+            return None
+        if empty and not state.first:
+            # The last of the pods that the first one of its kind would not have to be near?
+            return None if state.alone and before != _AFFINITY else _AFFINITY
+    if any(totals.item(place) > 0 for totals in state.anti_affinity.get(key, ())):
+        return _ANTI
+    return int(any(totals.item(place) > 0 for totals in state.existing.get(key, ())))
+
+
+def moved(
+    state: TopologyPairCounts, pod: PodInfo, other: PodInfo, place: tuple[int, int], means: Means
+) -> TopologyPairCounts:
+    """Return the state with `other` added to a row or removed from it; ``place``: row, 1 or -1.
+
+    ``means`` returns the topology keys of one pod's anti-affinity terms that select another.
+    """
+    meant = means(other, pod)
+    own = state.own
+    selected = own.affinity is not None and own.affinity.selects(other)
+    if not (meant or selected or any(match.selects(other) for match, _ in own.anti_affinity)):
+        return state
+    existing, anti_affinity = dict(state.existing), dict(state.anti_affinity)
+    affinity, domains = dict(state.affinity), dict(state.domains)
+    for domain in meant:
+        domains.setdefault(domain.key, domain)
+        _shift(existing, domain, place)
+    for match, key in own.anti_affinity:
+        if match.selects(other):
+            _shift(anti_affinity, domains[key], place)
+    if selected:
+        for key in own.affinity_keys:
+            _shift(affinity, domains[key], place)
+    return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, state.alone)
+
+
+Means: TypeAlias = Callable[[PodInfo, PodInfo], list[Domain]]
+
+_NO_TERMS: Final = OwnTerms(None, (), (), ())
+
+
+def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
+    row, by = place
+    changed = _sum(totals[domain.key]) if domain.key in totals else _zeros(domain)
+    changed[domain.ids[row]] += by
+    totals[domain.key] = (changed,)
+
+
+def _zeros(domain: Domain) -> NDArray[np.int64]:
+    return np.zeros(domain.count + 1, np.int64)
+
+
+def _sum(parts: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
+    """Return the sum as an array of its own."""
+    found = parts[0].copy()
+    for part in parts[1:]:
+        found += part
+    return found
+
+
+def _tables(state: TopologyPairCounts) -> tuple[DomainCodes, ...]:
+    """Return the code of each domain for each topology key."""
+    first = state.alone
+    for parts in state.affinity.values():
+        first = first and not np.logical_or.reduce(parts[0][:-1])
+    state.first = first
+    tables = []
+    for key, domain in state.domains.items():
+        # Bytes, which a fraction of the time is enough for: True is 1, the code _EXISTING.
+        codes: NDArray[np.int8] | None = None
+        for totals in state.existing.get(key, ()):
+            codes = _highest(codes, totals > 0, _EXISTING)
+        for totals in state.anti_affinity.get(key, ()):
+            codes = _highest(codes, totals > 0, _ANTI)
+        if key in state.affinity and not first:
+            codes = _highest(codes, state.affinity[key][0] <= 0, _AFFINITY)
+        if codes is None:
+            codes = np.zeros(domain.count + 1, np.int8)
+        codes[-1] = _AFFINITY if key in state.affinity and not domain.complete else 0
+        tables.append(DomainCodes(domain, codes.astype(np.int16)))
+    return tuple(tables)
+
+
+def _highest(
+    codes: NDArray[np.int8] | None, rejected: NDArray[np.bool_], code: int
+) -> NDArray[np.int8]:
+    """Return the codes by domain with another one, which is no lower than they are."""
+    others = rejected.view(np.int8)
+    if code > 1:
+        others *= np.int8(code)
+    return others if codes is None else np.maximum(codes, others, out=others)

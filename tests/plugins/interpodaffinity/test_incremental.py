@@ -1,0 +1,106 @@
+"""InterPodAffinity: results that are updated for the rows that change equal those found anew."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_sched.cluster import Cache
+from policy_sched.framework.evaluate import Domain, Evaluation, Evaluator
+from policy_sched.framework.runtime import Runner
+from policy_sched.model import PodInfo
+from policy_sched.plugins.interpodaffinity import InterPodAffinity
+from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
+from tests.finite import chooser
+from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
+from tests.framework.evaluate.test_few_rows import Grade
+from tests.framework.evaluate.test_row_functions import Few
+from tests.plugins.neighbourhoods import AFFINITIES, HOSTNAME, ZONE, handle_of, namespace
+
+NODES = 16
+LABELS = [{}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "b"}]
+
+
+def world(zones: int, *, whole: bool) -> Cache:
+    """Return nodes of some zones; if not whole, two have one host name, and one has no zone."""
+    cache = Cache()
+    for number in range(NODES):
+        labels = {HOSTNAME: f"n{number}", ZONE: f"z{number % zones}"}
+        if not whole and number == 5:
+            labels = {HOSTNAME: "n4"}
+        cache.add_node(make_node(f"n{number}", labels=labels))
+    return cache
+
+
+def assert_same(kept: Evaluation, fresh: Evaluation) -> None:
+    """Compare what is seen of two evaluations, plugin by plugin."""
+    assert_equal(kept, fresh)
+    if kept.scoring is not None and fresh.scoring is not None:
+        rows = fresh.filtering.feasible_rows()
+        assert kept.scoring.raw(rows) == fresh.scoring.raw(rows)
+        assert kept.scoring.weighted(rows) == fresh.scoring.weighted(rows)
+        assert kept.parts == fresh.parts
+
+
+def seen(found: Evaluation) -> object:
+    """Return the feasible rows, and the scores of each."""
+    rows, scoring = found.filtering.feasible_rows(), found.scoring
+    if scoring is None:
+        return rows.tolist()
+    return rows.tolist(), scoring.total[rows].tolist(), scoring.raw(rows), scoring.weighted(rows)
+
+
+@settings(max_examples=scaled(80), deadline=None)
+@given(data=st.data())
+def test_an_updated_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
+    """Pods come and go, nodes fill up, and namespaces and nodes change now and then.
+
+    The same holds on some of the nodes, and what was frozen before stays as it was.
+    """
+    choose = chooser(data.draw)
+    cache = world(choose([1, 2, 4]), whole=choose([True, True, False]))
+    handle = handle_of(cache)
+    hard = choose([0, 1, 50])
+    plugins = {
+        "Few": Few(cache, most=choose([2, 9])),
+        "Grade": Grade(cache, choose([0, 0, 4])),
+        "InterPodAffinity": InterPodAffinity({"hardPodAffinityWeight": hard}, handle),
+    }
+    runner = Runner(pipeline_of(plugins))
+    kept, anew = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kinds = [(data.draw(AFFINITIES), choose(LABELS)) for _ in range(2)] + [(None, choose(LABELS))]
+
+    def pod(name: str, kind: int) -> PodInfo:
+        affinity, labels = kinds[kind]
+        team = "other" if kind == 1 and other else "default"
+        return PodInfo.of(make_pod(name, namespace=team, affinity=affinity, labels=labels))
+
+    other = choose([False, True])
+    running: list[PodInfo] = []
+    outside = np.array(choose([[], [0, 3, 4]]), np.intp)
+    domain = Domain(outside)
+    frozen: list[tuple[Evaluation, object]] = []
+    first = choose([0, 8])  # steps that nothing is evaluated after
+    for number in range(first + data.draw(st.integers(1, 14))):
+        step = choose(["assume"] * 8 + ["forget"] * 4 + ["namespace", "node"])
+        if step == "assume":
+            running.append(pod(f"r{number}", choose([0, 1, 2])))
+            cache.assume(running[-1], f"n{choose(range(NODES))}")
+        elif step == "forget" and running:
+            cache.forget(running.pop(choose(range(len(running)))).uid)
+        elif step == "namespace":
+            cache.set_namespace(namespace("other", team=choose(["x", "y"])))
+        elif step == "node":
+            labels = {HOSTNAME: "n3", ZONE: choose(["z0", "z1"])}
+            cache.update_node(make_node("n3", labels=labels))
+        if step == "node":
+            domain = Domain(outside)
+        for kind in range(len(kinds) if number >= first else 0):
+            assert_same(kept.evaluate(pod("w", kind)), anew.evaluate(pod("w", kind)))
+            found = kept.evaluate(pod("w", kind), domain)
+            assert_same(found, anew.evaluate(pod("w", kind), Domain(outside)))
+            frozen.append((found.snapshot(), seen(found)))
+    for snapshot, before in frozen:
+        assert seen(snapshot) == before
