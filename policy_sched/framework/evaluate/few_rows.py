@@ -32,7 +32,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 #: Up to this many changed rows the generated functions run, row by row.
-FEW_ROWS: Final = 32
+FEW_ROWS: Final = 48
 #: Up to this many feasible rows they also score.
 FEW_SCORED: Final = 16
 _NO_ROWS: Final[Sequence[int]] = ()
@@ -55,7 +55,7 @@ class FewRows:
 
         None if that is up to `Patches.patch`.
         """
-        functions, runner, passes = entry.row_functions, self._runner, self._passes
+        functions, runner = entry.row_functions, self._runner
         if functions is UNKNOWN:
             functions = entry.row_functions = self._functions_of(entry)
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
@@ -70,13 +70,26 @@ class FewRows:
             return None
         if runner.recorder is not None:
             runner.ended("filter", Code.SUCCESS, start)
-            start = runner.recorder.timer()
-        feasible, scoring = moves[0], entry.result.scoring
+        scoring = entry.result.scoring
         if rejections or scoring is None or scoring.skipped is None:
             ended = self._moved(entry, pod, moves)
             if ended is not None:
                 return ended
-            feasible = [*feasible, *moves[1]]
+        return self._score(entry, pod, functions, moves, rows, shut)
+
+    def _score(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        functions: RowFunctions,
+        moves: Moves,
+        rows: list[int],
+        shut: NDArray[np.intp] | None,
+    ) -> bool | None:
+        """Score the rows that are feasible after `_moved`; see `patch`, `_score_wide`."""
+        runner, passes = self._runner, self._passes
+        start = 0.0 if runner.recorder is None else runner.recorder.timer()
+        feasible = [*moves[0], *moves[1]] if moves[1] else moves[0]
         score = functions.scores if len(feasible) <= FEW_SCORED else None
         fresh = None if score is None else score(pod, feasible)
         if fresh is None:
@@ -130,10 +143,7 @@ class FewRows:
         return rejections is not None and not any(rejections)
 
     def patch_with_nominated_pods(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
-        """Do as `patch` where there are nominated pods.
-
-        If they concern one of the rows, that is done only if no row at all was feasible.
-        """
+        """Do as `patch` where there are nominated pods."""
         if not _concern_nominated_pods(entry, rows):
             return self.patch(entry, pod, rows)
         functions, runner = entry.row_functions, self._runner
@@ -141,18 +151,25 @@ class FewRows:
             functions = entry.row_functions = self._functions_of(entry)
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
             return None
-        if entry.result.scoring is not None:
-            return None
         start = runner.began()
+        first, overrides = entry.first, entry.overrides
+        before = [row for row in rows if first.item(row) == FEASIBLE]
+        overridden = {row: overrides[row] for row in rows if row in overrides}
         entry.override({}, rows)
-        rejections = functions.rejections(pod, rows, entry.first)
+        rejections = functions.rejections(pod, rows, first)
         if rejections is None or (rejections and entry.put_rejections(rows, rejections) is None):
+            entry.override(overridden, rows)
             return None
         self._passes.override(entry, pod, rows)
         runner.ended("filter", Code.SUCCESS, start)
-        if entry.result.filtering.any_feasible():
-            self._passes.score_all(entry, pod)
-        return entry.result.broken is None
+        now = [row for row in rows if first.item(row) == FEASIBLE]
+        moves = (
+            [row for row in now if row in before],
+            [row for row in now if row not in before],
+            [row for row in before if first.item(row) != FEASIBLE],
+        )
+        ended = self._moved(entry, pod, moves)
+        return self._score(entry, pod, functions, moves, rows, None) if ended is None else ended
 
     def _moved(self, entry: Entry, pod: PodInfo, moves: Moves) -> bool | None:
         """Prepare the totals of rows that have become feasible, or are no longer.
