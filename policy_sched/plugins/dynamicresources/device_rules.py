@@ -140,6 +140,7 @@ class Ratings:
         found = self.kept.get(key)
         if found is None:
             found = self.kept[key] = {}
+            self.count += 1
         return found
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from policy_sched.errors import PolicyError
 from policy_sched.explain import explain
 from policy_sched.model import ApiObject, PodInfo
+from policy_sched.plugins.dynamicresources.device_rules import _MOST_RATED, Ratings
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore, Result
 from policy_sched.scheduler import Scheduler
@@ -383,3 +384,14 @@ def test_pods_that_rules_tell_apart_are_answered_apart(tmp_path: Path) -> None:
         left[team] -= placed
         for device in devices_of(scheduler, f"c{i}"):
             assert (int(device[-1]) % 2 == 0) == (team == "a")
+
+
+def test_verdicts_of_requests_without_a_device_are_bounded_too() -> None:
+    """Each request of another form is counted, also where no device was rated for it."""
+    ratings = Ratings()
+    most = 0
+    for number in range(3 * _MOST_RATED // 2):
+        ratings.of(number)
+        most = max(most, len(ratings.kept))
+    assert most <= _MOST_RATED + 1
+    assert len(ratings.kept) < most
