@@ -78,7 +78,8 @@ class Entry:
     date, and ``stamps`` those of the rows then. Without nominated pods ``by_plugins`` is the same
     array as ``first``. ``incremental``: what updates the results of plugins of the whole cluster,
     by name; their hooks are not among ``wide_pre_filter`` and ``wide_pre_score`` meanwhile. None:
-    not looked for yet.
+    not looked for yet. ``unshut``: meanwhile, the totals that rows would have if all wide filters
+    passed them; None where other rows' scores may depend on that.
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class Entry:
         "scopes",
         "stamps",
         "total",
+        "unshut",
         "version",
         "wide",
         "wide_pre_filter",
@@ -140,6 +142,7 @@ class Entry:
         self.wide_pre_filter: tuple[Hook, ...] = ()
         self.wide_pre_score: tuple[Hook, ...] = ()
         self.incremental: Mapping[str, Incremental] | None = None
+        self.unshut: Scores | None = None
         self._wide_hooks: tuple[tuple[Hook, ...], tuple[Hook, ...]] | None = None
         self.row_functions: RowFunctions | Unknown | None = None
         self.nominated = nominated
@@ -179,7 +182,7 @@ class Entry:
         """Give up `update_with`: results are written that its objects do not see."""
         if self._wide_hooks is not None:
             self.wide_pre_filter, self.wide_pre_score = self._wide_hooks
-            self.incremental = self._wide_hooks = None
+            self.incremental = self._wide_hooks = self.unshut = None
             for one in self.wide_scores:
                 one.ungroup(self.first)
 

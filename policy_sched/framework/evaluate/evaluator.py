@@ -253,8 +253,8 @@ class Evaluator:
             return False
         if entry.result.filtering.rejection is not None:
             return False
-        passes = self._passes
-        if not passes.pre_filter_unchanged(entry, pod):
+        passes, reads_cluster = self._passes, entry.wide_pre_filter or entry.incremental
+        if reads_cluster and not passes.pre_filter_unchanged(entry, pod):
             return False
         few = self._few_rows
         patch = few.patch if nominated is None else few.patch_with_nominated_pods

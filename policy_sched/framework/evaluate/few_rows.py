@@ -87,29 +87,32 @@ class FewRows:
         shut: NDArray[np.intp] | None,
     ) -> bool | None:
         """Score the rows that are feasible after `_moved`; see `patch`, `_score_wide`."""
-        runner, passes = self._runner, self._passes
+        runner = self._runner
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
         feasible = [*moves[0], *moves[1]] if moves[1] else moves[0]
         score = functions.scores if len(feasible) <= FEW_SCORED else None
         fresh = None if score is None else score(pod, feasible)
         if fresh is None:
             return None if entry.wide else self._rescore(entry, pod, moves)
-        if entry.wide_pre_score and not passes.pre_score_unchanged(entry, pod):
-            return False
-        first, total, wide = entry.first, entry.total, bool(entry.wide)
+        total, unshut, wide = entry.total, entry.unshut, bool(entry.wide)
         for row, scores in zip(feasible, fresh, strict=True):
-            counts = not wide or first.item(row) == FEASIBLE  # what a wide filter shut has none
+            gain = 0
             for plugin, value in zip(entry.moving_scores, scores, strict=True):
                 if plugin.shared:
                     plugin.raw, plugin.shared = plugin.raw.copy(), False
-                total[row] += (value - plugin.raw.item(row)) * plugin.hook.weight * counts
+                gain += (value - plugin.raw.item(row)) * plugin.hook.weight
                 plugin.raw[row] = value
+            if unshut is not None:
+                unshut[row] += gain
+            if not wide or entry.first.item(row) == FEASIBLE:  # what is shut has no total
+                total[row] += gain
         entry.ranking.changed(feasible)
-        if entry.wide_scores and not self._score_wide(entry, pod, rows, shut):
-            return None
-        if runner.recorder is not None:
+        scored: bool | None = True
+        if entry.wide_scores or entry.wide_pre_score:
+            scored = self._score_wide(entry, pod, rows, shut)
+        if scored and runner.recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
-        return True
+        return scored
 
     def _functions_of(self, entry: Entry) -> RowFunctions | None:
         """Return what updates a few rows; None where plugins run one by one."""
@@ -253,9 +256,20 @@ class FewRows:
 
         None if that changes the scores of other rows; nothing is changed then.
         """
-        first = entry.first
-        was, now = first[changed] == FEASIBLE, entry.rejecting(changed)
-        opens = now == FEASIBLE
+        first, unshut = entry.first, entry.unshut
+        now = entry.rejecting(changed)
+        if unshut is not None:
+            rejected = np.count_nonzero(now)
+            if rejected and first.size - np.count_nonzero(first) <= rejected + 1:
+                return None
+            first[changed] = now
+            total = -1 if rejected == now.size else unshut[changed]
+            entry.total[changed] = total if rejected in (0, now.size) else np.where(now, -1, total)
+            entry.ranking.forget()
+            entry.result.filtering.explanations.forget()
+            entry.result.state.write(Feasible(first=first))
+            return changed
+        was, opens = first[changed] == FEASIBLE, now == FEASIBLE
         shut: NDArray[np.intp] = changed[was & ~opens]
         opened: NDArray[np.intp] = changed[opens & ~was]
         if not (self._may_shut(entry, shut) and self._may_open(entry, opened)):
@@ -313,29 +327,31 @@ class FewRows:
 
     def _score_wide(
         self, entry: Entry, pod: PodInfo, rows: Sequence[int], shut: NDArray[np.intp] | None
-    ) -> bool:
-        """Run the scores that read the whole cluster; False if one breaks.
+    ) -> bool | None:
+        """Run the scores that read the whole cluster; see `patch` for what is returned.
 
         ``rows``: those that were changed. ``shut``: the rows that were shut, None if other rows are
         feasible as before.
         """
         passes, incremental = self._passes, entry.incremental or {}
+        if entry.wide_pre_score and not passes.pre_score_unchanged(entry, pod):
+            return False
         try:
             for plugin in entry.wide_scores:
                 update = incremental.get(plugin.hook.plugin)
                 if update is None:
                     if not passes.score_again(entry, plugin, pod, moved=shut is not None):
-                        return False
+                        return None
                     continue
                 try:
                     rescored = update.score(entry.result.state, rows)
                 except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
-                    return False
+                    return None
                 if rescored is None or update.scores is None:
-                    return False
+                    return None
                 passes.update_scores(entry, plugin, update.scores, rescored)
         except PluginError:
-            return False
+            return None
         if shut is not None:
             self._shut(entry, shut)
         return True

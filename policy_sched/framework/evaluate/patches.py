@@ -96,6 +96,12 @@ class Patches(Passes):
             update = found.get(one.hook.plugin)
             if update is not None and update.scores is not None:
                 one.group(update.scores)
+        if not found or not entry.wide or entry.wide_scores or entry.outdated is not None:
+            return
+        if all(one.whole and (one.part is None or one.flat) for one in scoring.plugins):
+            entry.unshut = np.zeros(len(entry.fixed), np.int64)
+            for one in scoring.plugins:
+                entry.unshut += one.weighted()
 
     def filter_wide(
         self, entry: Entry, pod: PodInfo, touched: Sequence[int]

@@ -4,7 +4,8 @@ Theory of operation. A pod that is bound changes the total of one row, and the n
 the best rows again. The first few times they are searched. Totals that are read more often are
 grouped: for each value the rows that have it, ascending. A changed row moves from one group to
 another: two binary searches and two short moves of memory. Groups are dropped when many totals
-change at once, and made anew after some more searches.
+change at once, and made anew after some more searches: after twice as many as before, if they were
+read too few times to pay for themselves.
 
 The code that writes totals calls `changed` for a few rows, or `forget` for all.
 """
@@ -25,6 +26,8 @@ from policy_sched.framework import Scores
 
 #: Making the groups costs about as much as so many searches.
 SEARCHES: Final = 32
+#: And the most searches before that, if groups were hardly read.
+MOST_SEARCHES: Final = 1024
 #: If more totals change at once the groups are dropped.
 MANY: Final = 64
 #: Totals with more values are searched each time.
@@ -45,6 +48,10 @@ class Ranking(msgspec.Struct, eq=False):
     """A heap of the values of all groups, negated."""
     _values: memoryview[int] = _NO_VALUES
     """The totals by which rows are grouped."""
+    _due: int = SEARCHES
+    """After so many searches rows are grouped."""
+    _reads: int = 0
+    """How often the groups were read."""
 
     @property
     def nbytes(self) -> int:
@@ -55,12 +62,13 @@ class Ranking(msgspec.Struct, eq=False):
         """Return the rows with the highest total, ascending; they hold until a total changes."""
         groups, order = self._groups, self._order
         if groups:
+            self._reads += 1
             while not (rows := groups[-order[0]]):
                 del groups[-heappop(order)]
             return rows
         total = self._total
         self._searches += 1
-        if self._searches == SEARCHES:
+        if self._searches == self._due:
             self._group()
         found: NDArray[np.intp] = (total == total.item(total.argmax())).nonzero()[0]
         return found
@@ -91,6 +99,8 @@ class Ranking(msgspec.Struct, eq=False):
         """Note that any total may be another now."""
         if self._groups:
             self._groups, self._order = {}, []
+            self._due = min(2 * self._due, MOST_SEARCHES) if self._reads < SEARCHES else SEARCHES
+            self._reads = 0
         self._searches = 0
 
     def _group(self) -> None:

@@ -151,7 +151,7 @@ def tables_of(
     """Return the codes of nodes by domain; leave out the constraints that every node meets."""
     tables: list[tuple[Domain, Codes]] = []
     for constraint, spread, one in zip(constraints, spreads, itself, strict=True):
-        table = _table(constraint.spread, spread, one)
+        table = table_of(spread, most_allowed(constraint.spread, spread, one))
         if table is not None:
             tables.append((spread.domain, table))
     return tuple(tables)
@@ -168,10 +168,10 @@ def most_allowed(constraint: SpreadConstraint, spread: Spread, itself: int) -> i
     return constraint.max_skew + fewest - itself
 
 
-def _table(constraint: SpreadConstraint, spread: Spread, itself: int) -> Codes | None:
+def table_of(spread: Spread, allowed: int) -> Codes | None:
     """Return the code of a node in each domain, shape (count + 1,); None if every node passes."""
     domain = spread.domain
-    skewed = spread.totals[:-1] > most_allowed(constraint, spread, itself)
+    skewed = spread.totals[:-1] > allowed
     if domain.complete and not np.count_nonzero(skewed):
         return None
     table = np.empty(domain.count + 1, np.int16)

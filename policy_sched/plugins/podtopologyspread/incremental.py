@@ -41,7 +41,7 @@ from policy_sched.plugins.podtopologyspread.constraints import (
 from policy_sched.plugins.podtopologyspread.filtering import (
     HardSpread,
     most_allowed,
-    tables_of,
+    table_of,
     verdict,
 )
 from policy_sched.plugins.podtopologyspread.scoring import BEST, IGNORED, SoftSpread, weights_of
@@ -91,6 +91,9 @@ class HardUpdates:
         pairs = list(zip(hard.constraints, hard.spreads, hard.itself, strict=True))
         self._live = [counter.live(one, by.domain, by.included) for one, by, _ in pairs]
         self._allowed = [most_allowed(one.spread, by, itself) for one, by, itself in pairs]
+        self._tables = [
+            table_of(by, most) for by, most in zip(hard.spreads, self._allowed, strict=True)
+        ]
 
     def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
         """Count again in the domains of the rows; write the counts to the state."""
@@ -106,13 +109,25 @@ class HardUpdates:
                 spreads = list(hard.spreads) if spreads is None else spreads
                 spreads[place] = Spread(spread.domain, live.totals.copy(), spread.included)
                 others = self._turned(place, spread, spreads[place], changed)
-                turned = np.union1d(turned, others) if turned.size and others.size else others
+                if others.size:
+                    self._tables[place] = table_of(spreads[place], self._allowed[place])
+                    turned = np.union1d(turned, others) if turned.size else others
         if spreads is None:
             return SAME_CODES
+        tables, result = hard.tables, hard.result
         if turned.size:
-            tables = tables_of(hard.constraints, spreads, hard.itself)
-            hard = replace(hard, tables=tables, result=None)
-        self._hard = hard = replace(hard, spreads=tuple(spreads))
+            pairs = zip(spreads, self._tables, strict=True)
+            tables = tuple([(by.domain, table) for by, table in pairs if table is not None])
+            result = None
+        self._hard = hard = HardSpread(
+            hard.constraints,
+            hard.version,
+            hard.itself,
+            tuple(spreads),
+            hard.labelled,
+            tables,
+            result,
+        )
         state.write(hard)
         return Refiltered(turned, verdict(hard, turned)) if turned.size else SAME_CODES
 
