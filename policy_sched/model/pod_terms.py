@@ -65,8 +65,8 @@ class PodTerms(msgspec.Struct, frozen=True, eq=False):
 
 NO_TERMS: Final = PodTerms()
 
-_ENCODER: Final = msgspec.json.Encoder(order="sorted")
-_DECODER: Final = msgspec.json.Decoder(Affinity)
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_DECODER: Final = msgspec.json.Decoder(tuple[PodAffinity | None, PodAffinity | None])
 
 
 def pod_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
@@ -74,20 +74,14 @@ def pod_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
     return _compiled(
-        _ENCODER.encode(
-            Affinity(
-                pod_affinity=affinity.pod_affinity, pod_anti_affinity=affinity.pod_anti_affinity
-            )
-        ),
-        namespace,
+        _ENCODER.encode((affinity.pod_affinity, affinity.pod_anti_affinity)), namespace
     )
 
 
 @lru_cache(maxsize=8192)
 def _compiled(encoded: bytes, namespace: str) -> PodTerms:
-    affinity = _DECODER.decode(encoded)
-    near = affinity.pod_affinity or PodAffinity()
-    away = affinity.pod_anti_affinity or PodAffinity()
+    near, away = _DECODER.decode(encoded)
+    near, away = near or PodAffinity(), away or PodAffinity()
     try:
         return PodTerms(
             affinity=tuple(_term(t, namespace) for t in near.required),
@@ -161,7 +155,7 @@ class SpreadConstraints(msgspec.Struct, frozen=True, eq=False):
 
 NO_CONSTRAINTS: Final = SpreadConstraints()
 
-_SPREAD_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+_SPREAD_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _SPREAD_DECODER: Final = msgspec.json.Decoder(tuple[TopologySpreadConstraint, ...])
 
 

@@ -10,6 +10,7 @@ domain move to another group.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
@@ -255,18 +256,19 @@ class AffinityScores:
                 if there.size > MOST_MOVED or len(self._keys) > MOST_GROUPS:
                     return None
                 moved += self._move(there.tolist(), self._fine.sums[place])
+        settled = self._members
         if feasible is not self._feasible:
             self._feasible = feasible
-            self._members = self._counted()
+            settled = self._members = self._counted()
         elif moved:
-            self._count(moved)
+            settled = self._count(moved)
         elif not changed:
             return SAME_SCORES
         before, after, groups = scores.normalized, self._normalized(), scores.groups
         scores.normalized = after
         gains: list[int] | None = None
         if after != before:
-            steps = zip(after, before, self._members, strict=True)
+            steps = zip(after, before, settled, strict=True)
             gains = [now - was if members else 0 for now, was, members in steps]
             gains = gains if any(gains) else None
         return Rescored(gains, [(row, after[groups.item(row)] - before[was]) for row, was in moved])
@@ -291,14 +293,22 @@ class AffinityScores:
             moved.append((row, was))
         return moved
 
-    def _count(self, moved: list[tuple[int, int]]) -> None:
-        """Count the rows that have moved, as far as they are feasible."""
+    def _count(self, moved: list[tuple[int, int]]) -> list[int]:
+        """Count the rows that have moved, as far as they are feasible.
+
+        Returns how many other feasible rows each group has.
+        """
         groups, members, rows = self.scores.groups, self._members, self._feasible.rows
+        places, came = rows.data, list[int]()
         for row, was in moved:
-            place = row if rows.size == groups.size else rows.searchsorted(row)
-            if place < rows.size and rows.item(place) == row:
+            place = row if rows.size == groups.size else bisect_left(places, row)
+            if place < rows.size and places[place] == row:
                 members[was] -= 1
-                members[groups.item(row)] += 1
+                came.append(groups.item(row))
+        settled = members.copy()
+        for number in came:
+            members[number] += 1
+        return settled
 
 
 SAME_SCORES: Final = Rescored(None, ())
