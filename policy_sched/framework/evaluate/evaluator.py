@@ -256,9 +256,7 @@ class Evaluator:
         passes, reads_cluster = self._passes, entry.wide_pre_filter or entry.incremental
         if reads_cluster and not passes.pre_filter_unchanged(entry, pod):
             return False
-        few = self._few_rows
-        patch = few.patch if nominated is None else few.patch_with_nominated_pods
-        done = patch(entry, pod, rows)
+        done = self._few_rows.patch(entry, pod, rows)
         if done is None:
             if entry.incremental:
                 entry.call_all_plugins()

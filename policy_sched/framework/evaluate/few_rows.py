@@ -32,7 +32,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
 #: Up to this many changed rows the generated functions run, row by row.
-FEW_ROWS: Final = 48
+FEW_ROWS: Final = 32
 #: Up to this many feasible rows they also score.
 FEW_SCORED: Final = 16
 _NO_ROWS: Final[Sequence[int]] = ()
@@ -50,7 +50,9 @@ class FewRows:
             tuple[frozenset[str], frozenset[str] | None], RowFunctions | None
         ] = {}
 
-    def patch(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
+    def patch(  # noqa: C901 - it runs for every pod, and a call less is worth it
+        self, entry: Entry, pod: PodInfo, rows: list[int]
+    ) -> bool | None:
         """Update the entry after a change of ``rows``; False if it must be made anew.
 
         None if that is up to `Patches.patch`.
@@ -61,35 +63,23 @@ class FewRows:
         if functions is None or len(rows) > FEW_ROWS or runner.sampling:
             return None
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
-        rejections = functions.rejections(pod, rows, entry.first)
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
+        promised = entry.nominated is not None and _concern_nominated_pods(entry, rows)
+        rejections = None if promised else functions.rejections(pod, rows, entry.first)
         if rejections != _ALL_STAY or entry.wide:
-            moves, shut = self._filter(entry, pod, rows, rejections)
+            moves, shut = self._filter(entry, pod, rows, rejections, promised=promised)
         if moves is None:
             return None
         if runner.recorder is not None:
             runner.ended("filter", Code.SUCCESS, start)
-        scoring = entry.result.scoring
-        if rejections or scoring is None or scoring.skipped is None:
+            start = runner.recorder.timer()
+        feasible, scoring = moves[0], entry.result.scoring
+        if rejections != _ALL_STAY or scoring is None or scoring.skipped is None:
             ended = self._moved(entry, pod, moves)
             if ended is not None:
                 return ended
-        return self._score(entry, pod, functions, moves, rows, shut)
-
-    def _score(
-        self,
-        entry: Entry,
-        pod: PodInfo,
-        functions: RowFunctions,
-        moves: Moves,
-        rows: list[int],
-        shut: NDArray[np.intp] | None,
-    ) -> bool | None:
-        """Score the rows that are feasible after `_moved`; see `patch`, `_score_wide`."""
-        runner = self._runner
-        start = 0.0 if runner.recorder is None else runner.recorder.timer()
-        feasible = [*moves[0], *moves[1]] if moves[1] else moves[0]
+            feasible = [*feasible, *moves[1]]
         score = functions.scores if len(feasible) <= FEW_SCORED else None
         fresh = None if score is None else score(pod, feasible)
         if fresh is None:
@@ -145,16 +135,12 @@ class FewRows:
         rejections = functions.rejections(pod, [row], entry.first)
         return rejections is not None and not any(rejections)
 
-    def patch_with_nominated_pods(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool | None:
-        """Do as `patch` where there are nominated pods."""
-        if not _concern_nominated_pods(entry, rows):
-            return self.patch(entry, pod, rows)
-        functions, runner = entry.row_functions, self._runner
-        if functions is UNKNOWN:
-            functions = entry.row_functions = self._functions_of(entry)
-        if functions is None or len(rows) > FEW_ROWS or runner.sampling:
-            return None
-        start = runner.began()
+    def _filter_with_nominated_pods(
+        self, entry: Entry, pod: PodInfo, rows: list[int]
+    ) -> Moves | None:
+        """Return how the rows moved, with and without nominated pods; see `_filter`."""
+        functions = entry.row_functions
+        assert isinstance(functions, RowFunctions), "they have been found"
         first, overrides = entry.first, entry.overrides
         before = [row for row in rows if first.item(row) == FEASIBLE]
         overridden = {row: overrides[row] for row in rows if row in overrides}
@@ -164,15 +150,12 @@ class FewRows:
             entry.override(overridden, rows)
             return None
         self._passes.override(entry, pod, rows)
-        runner.ended("filter", Code.SUCCESS, start)
         now = [row for row in rows if first.item(row) == FEASIBLE]
-        moves = (
+        return (
             [row for row in now if row in before],
             [row for row in now if row not in before],
             [row for row in before if first.item(row) != FEASIBLE],
         )
-        ended = self._moved(entry, pod, moves)
-        return self._score(entry, pod, functions, moves, rows, None) if ended is None else ended
 
     def _moved(self, entry: Entry, pod: PodInfo, moves: Moves) -> bool | None:
         """Prepare the totals of rows that have become feasible, or are no longer.
@@ -211,15 +194,24 @@ class FewRows:
         return self._passes.rescore(entry, pod, touched, before)
 
     def _filter(
-        self, entry: Entry, pod: PodInfo, rows: list[int], rejections: Sequence[Rejection] | None
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        rows: list[int],
+        rejections: Sequence[Rejection] | None,
+        *,
+        promised: bool,
     ) -> tuple[Moves | None, NDArray[np.intp] | None]:
         """Return how the rows moved, and all rows that a filter of the whole cluster shut.
 
         ``rejections``: of the filters that read no more than the row. None if a plugin has to say
         more, and where there are filters of the whole cluster, if one of the others rejects a row,
         or the rows that they open and shut are up to `Patches.patch`. For the rows that are shut,
-        None says that other rows are feasible as before.
+        None says that other rows are feasible as before. ``promised``: nominated pods concern one
+        of the rows; the rejections are not known yet.
         """
+        if promised:
+            return self._filter_with_nominated_pods(entry, pod, rows), None
         if rejections is None:
             return None, None
         if not entry.wide:
