@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,16 @@ def test_every_workload_is_in_the_ledger_once() -> None:
     assert len(others) == len(plan) - 3
     assert sorted([BASIC.name, *others]) == sorted({one.name for one in WORKLOADS.values()})
     assert set(ledger.plan(60)) == {(name, 60) for name in [BASIC.name, *others]}
+
+
+def test_the_documented_table_is_the_ledger() -> None:
+    """docs/performance.md has the columns and the rows that `bench All` prints, in its order."""
+    text = (Path(__file__).parents[2] / "docs" / "performance.md").read_text("utf-8")
+    table = text.split("## Decisions per second\n")[1].split("\n## ")[0].splitlines()
+    heading, _, *rows = [line.strip("| ").split(" | ") for line in table if line.startswith("|")]
+    assert heading == list(ledger.HEADINGS)
+    plan = [(f"`{name}`", nodes or WORKLOADS[name].nodes) for name, nodes in ledger.plan(None)]
+    assert [(row[0], int(row[1].replace(",", ""))) for row in rows] == plan
 
 
 def test_the_ledger_is_a_table_and_data(
