@@ -61,15 +61,17 @@ class Strings:
 
     def tidy(self, columns: Iterable[NDArray[np.int32]]) -> None:
         """Free the codes that are in none of these columns; call it between decisions."""
-        used = np.zeros(len(self.texts), np.bool_)
+        texts = self.texts
+        used = np.zeros(len(texts), np.bool_)
         used[:2] = True
         for column in columns:
             used[column] = True
-        used[self._free] = True
-        for code in np.flatnonzero(~used).tolist():
-            del self._codes[self.texts[code]]
-            self.texts[code] = ""
-            self._free.append(code)
+        kept = np.flatnonzero(used).tolist()
+        del texts[kept[-1] + 1 :]
+        self._free = np.flatnonzero(~used[: len(texts)]).tolist()
+        for code in self._free:
+            texts[code] = ""
+        self._codes = {texts[code]: code for code in kept[1:]}  # a dict never shrinks
         self._due = max(self.many, 2 * len(self._codes))
         self.crowded = False
 
@@ -115,11 +117,11 @@ class Sets(Generic[T]):
         if len(self._ids) < self._due:
             return
         used = {0, *np.unique(ids).tolist()}
-        for members, number in list(self._ids.items()):
-            if number not in used:
-                del self._ids[members]
-                self.sets[number] = ()
-                self._free.append(number)
+        del self.sets[max(used) + 1 :]
+        self._free = [number for number in range(len(self.sets)) if number not in used]
+        for number in self._free:
+            self.sets[number] = ()
+        self._ids = {members: number for members, number in self._ids.items() if number in used}
         self._due = max(self.many, len(self._ids) + self.many // 2)
 
     def members(self, set_id: int) -> tuple[T, ...]:

@@ -203,15 +203,35 @@ def test_unique_nodes_leave_tables_that_are_no_larger() -> None:
 
 
 def test_a_freed_code_is_given_again() -> None:
-    """The empty string keeps its code, and a string that was given up gets a new one."""
+    """The empty string keeps its code, and codes at the end are not kept for later."""
     strings = Strings(many=4)
     a, b = strings.code("a"), strings.code("b")
     assert not strings.crowded
     strings.code("c")
     assert strings.crowded
     strings.tidy([np.array([b], np.int32)])
-    assert strings.find("a") == -1
+    assert len(strings) == b + 1
+    assert strings.find("a") == strings.find("c") == -1
     assert strings.text(strings.find("b")) == "b"
     assert strings.find("") == 1
-    assert strings.code("d") in (a, strings.find("d"))
-    assert len(strings) == 5
+    assert strings.code("d") == a
+    assert strings.code("e") == b + 1
+    assert [strings.text(code) for code in (a, b, b + 1)] == ["d", "b", "e"]
+
+
+def test_what_a_wave_of_names_took_is_given_back() -> None:
+    """Many nodes with names and taints of their own, of which few stay."""
+    cache = small_cache()
+    cache.nodes.column(("taints",))
+    wave = [make_node(f"wave-{i}", taints=[f"taint-{i}=x:NoSchedule"]) for i in range(1_000)]
+    for node in wave:
+        cache.add_node(node)
+    assert len(cache.nodes.strings) > 1_000
+    for node in wave:
+        cache.remove_node(node)
+    for i in range(3_000):
+        node = make_node(f"node-{i}", taints=[f"taint-{i}=x:NoSchedule"])
+        cache.add_node(node)
+        cache.remove_node(node)
+    assert len(cache.nodes.strings) <= 3 * MANY
+    assert len(cache.nodes.taint_sets.sets) <= 3 * MANY
