@@ -205,7 +205,7 @@ class RowRule(msgspec.Struct, frozen=True):
     row that does not pass, or the score. A filter without ``value`` is called for its code.
     ``limited``: the context in which the steps of several calls count together; None where the
     function counts none. ``explain``: why a filter rejects a row with a code; None where only the
-    filter itself tells.
+    filter itself tells. ``recording``: what the function computes, for `Fusable.fused_rows`.
     """
 
     function: Callable[[PodInfo, Any, int], Any]
@@ -214,6 +214,7 @@ class RowRule(msgspec.Struct, frozen=True):
     value: str = ""
     limited: Callable[[], AbstractContextManager[None]] | None = None
     explain: Callable[[PodInfo, int, int], Status] | None = None
+    recording: object = None
 
     @property
     def metered(self) -> bool:
@@ -252,6 +253,18 @@ class Fusable(Protocol):
         """Return the filters of some plugins and the scores of some as one; None if they are not.
 
         It is called of any of them.
+        """
+
+    def fused_rows(
+        self, filters: Sequence[tuple[int, RowRule]], scores: Sequence[RowRule] | None
+    ) -> tuple[Any, Any, Any]:
+        """Return numbered filters and scores of some plugins as functions of a few rows.
+
+        ``update(pod, rows, first)`` returns the rejections of the rows and the scores of those that
+        are not rejected, ``rejections(pod, rows, first)`` the former alone, ``scores(pod, rows)``
+        the scores of rows. Rejections are (number, code), or None, for each row; none at all where
+        ``first`` is 0 for each row, and they all pass; None where a rule fails. Scores are a tuple
+        for each row; None where one fails. Without ``scores`` there is no third function.
         """
 
 

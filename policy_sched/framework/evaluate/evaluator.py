@@ -115,7 +115,7 @@ class Evaluator:
         self._runner = runner
         self._table = table
         self._passes = Patches(runner, table, cached=cached, fuse_after=fuse_after)
-        self._few_rows = FewRows(runner, self._passes)
+        self._few_rows = FewRows(runner, self._passes, fuse_after)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None

@@ -27,7 +27,12 @@ from policy_sched.framework import Code, Feasible, Scope, Scores
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, Moves
 from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.results import FEASIBLE
-from policy_sched.framework.evaluate.row_functions import Rejection, RowFunctionCache, RowFunctions
+from policy_sched.framework.evaluate.row_functions import (
+    FUSE_AFTER,
+    Rejection,
+    RowFunctionCache,
+    RowFunctions,
+)
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 
@@ -37,20 +42,21 @@ FEW_ROWS: Final = 32
 FEW_SCORED: Final = 16
 _NO_ROWS: Final[Sequence[int]] = ()
 _ALL_STAY: Final = ()
+_UNKNOWN: Final = None, None
 
 
 class FewRows:
     """Updates entries of one pipeline."""
 
-    def __init__(self, runner: Runner, passes: Patches) -> None:
+    def __init__(self, runner: Runner, passes: Patches, fuse_after: int = FUSE_AFTER) -> None:
         self._runner = runner
         self._passes = passes
-        self._made = RowFunctionCache(runner)
+        self._made = RowFunctionCache(runner, fuse_after)
         self._functions: dict[
             tuple[frozenset[str], frozenset[str] | None], RowFunctions | None
         ] = {}
 
-    def patch(  # noqa: C901 - it runs for every pod, and a call less is worth it
+    def patch(  # noqa: C901, PLR0912 - it runs for every pod, and a call less is worth it
         self, entry: Entry, pod: PodInfo, rows: list[int]
     ) -> bool | None:
         """Update the entry after a change of ``rows``; False if it must be made anew.
@@ -66,7 +72,7 @@ class FewRows:
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
         promised = entry.nominated is not None and _concern_nominated_pods(entry, rows)
-        rejections = None if promised else functions.rejections(pod, rows, entry.first)
+        rejections, fresh = _UNKNOWN if promised else functions.update(pod, rows, entry.first)
         if rejections != _ALL_STAY or entry.wide:
             moves, shut = self._filter(entry, pod, rows, rejections, promised=promised)
         if moves is None:
@@ -79,9 +85,9 @@ class FewRows:
             ended = self._moved(entry, pod, moves)
             if ended is not None:
                 return ended
-            feasible = [*feasible, *moves[1]]
-        score = functions.scores if len(feasible) <= FEW_SCORED else None
-        fresh = None if score is None else score(pod, feasible)
+            feasible, fresh = [*feasible, *moves[1]], None
+        if fresh is None and functions.scores is not None and len(feasible) <= FEW_SCORED:
+            fresh = functions.scores(pod, feasible)
         if fresh is None:
             return None if entry.wide else self._rescore(entry, pod, moves)
         total, unshut, wide = entry.total, entry.unshut, bool(entry.wide)

@@ -4,15 +4,15 @@ Theory of operation. A rule that reads only the pod and the row exists as a func
 (`RowRule`). For each set of plugins that take part, one module is generated: ``rejections`` calls
 the rules of all filters, row by row, until one rejects the row, ``scores`` those of all score
 plugins. Where a rule fails or only the filter knows its code, the plugins are called one by one,
-which return why.
+which return why. A set that is in use for long is fused (`Fusable.fused_rows`): rules that plugins
+have recorded become one function, ``update``, in which each column of a row is read once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
-
-import msgspec
 
 from policy_sched.framework import Codes, RowRule
 from policy_sched.framework.runtime import Hook, Runner
@@ -30,26 +30,60 @@ The third argument holds 0 for each row that was feasible.
 """
 RowScores: TypeAlias = Callable[[PodInfo, Sequence[int]], Sequence[tuple[int, ...]] | None]
 """The raw scores of each row, one per score plugin; None where one fails."""
+Update: TypeAlias = Callable[
+    [PodInfo, list[int], Codes],
+    tuple[Sequence[Rejection] | None, Sequence[tuple[int, ...]] | None],
+]
+"""Rejections, and the raw scores of the rows that are not rejected."""
 NO_CODE: Final = -1
 ALWAYS: Final = "True"
 """The test of a rule that cannot fail."""
 
 
-class RowFunctions(msgspec.Struct, frozen=True):
+#: Rules are fused once they would have been called together so often.
+FUSE_AFTER: Final = 50
+
+
+class RowFunctions:
     """The functions of one set of plugins.
 
-    ``scores`` is None where a score plugin has no function of a row.
+    ``scores`` is None where a score plugin has no function of a row. ``update`` does both for rows
+    that may have changed: it returns the scores of the rows that are not rejected, or None where
+    ``scores`` may have them. ``fuse`` returns all three; None where nothing can be fused.
     """
 
-    rejections: Rejections
-    scores: RowScores | None
+    __slots__ = ("_fuse", "_waits", "rejections", "scores", "update")
+
+    def __init__(
+        self,
+        rejections: Rejections,
+        scores: RowScores | None,
+        fuse: Callable[[], tuple[Update, Rejections, RowScores | None]] | None,
+        fuse_after: int,
+    ) -> None:
+        self.rejections = rejections
+        self.scores = scores
+        self.update: Update = self._update
+        self._fuse = fuse
+        self._waits = fuse_after
+
+    def _update(
+        self, pod: PodInfo, rows: list[int], first: Codes
+    ) -> tuple[Sequence[Rejection] | None, Sequence[tuple[int, ...]] | None]:
+        """Call the rules one by one until they are fused."""
+        if self._waits or self._fuse is None:
+            self._waits -= 1
+            return self.rejections(pod, rows, first), None
+        self.update, self.rejections, self.scores = self._fuse()
+        return self.update(pod, rows, first)
 
 
 class RowFunctionCache:
     """The generated functions of one pipeline, by filters and score plugins that take part."""
 
-    def __init__(self, runner: Runner) -> None:
-        signatures = runner.pipeline.signatures
+    def __init__(self, runner: Runner, fuse_after: int = FUSE_AFTER) -> None:
+        self._fuse_after = fuse_after
+        signatures = self._signatures = runner.pipeline.signatures
         self._filters = {name: one.row_filter for name, one in signatures.items()}
         self._scores = {name: one.row_score for name, one in signatures.items()}
         self._made: dict[tuple[Numbered, tuple[Hook, ...] | None], RowFunctions | None] = {}
@@ -93,7 +127,14 @@ class RowFunctionCache:
         text += _function("scores(pod, rows)", scoring, scores_body, "found")
         namespace = _defined(text, given)
         rated = scores is not None and len(scoring) == len(scores)
-        return RowFunctions(namespace["rejections"], namespace["scores"] if rated else None)
+        one_by_one = namespace["rejections"], namespace["scores"] if rated else None
+        plugins = [hook.plugin for hook in (*(hook for _, hook in filters), *(scores or ()))]
+        recorded = any(rule.recording is not None for rule in given)
+        fusable = [one for p in plugins if (one := self._signatures[p].fusable) is not None]
+        fuse = None
+        if recorded and fusable:
+            fuse = partial(fusable[0].fused_rows, filtering, scoring if rated else None)
+        return RowFunctions(*one_by_one, fuse, self._fuse_after)
 
 
 def first_rejection_of(rules: Sequence[tuple[int, RowRule]]) -> FirstRejection:

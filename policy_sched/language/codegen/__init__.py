@@ -4,6 +4,7 @@ For each program one scalar function (one row) and one vector function (many row
 """
 
 from policy_sched.language.codegen.fused import FusedFunctions, fuse
+from policy_sched.language.codegen.fused_rows import fuse_rows
 from policy_sched.language.codegen.module import Functions, Program, generate
 from policy_sched.language.codegen.row_classes import ClassProgram, Marks, class_program
 from policy_sched.language.codegen.victims import (
@@ -24,6 +25,7 @@ __all__ = [
     "VictimScope",
     "class_program",
     "fuse",
+    "fuse_rows",
     "generate",
     "over_victims",
 ]

@@ -250,6 +250,10 @@ class Writer:
         body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
         if emitter.steps or emitter.refills:
             body.insert(0, "left = refill()")
+        self.add(name, arguments, body)
+
+    def add(self, name: str, arguments: str, body: Sequence[str]) -> None:
+        """Add a function of a body that is written already."""
         self._lines += [f"def {name}({arguments}):", *(INDENT + line for line in body)]
         self._names.append(name)
 

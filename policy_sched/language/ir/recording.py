@@ -1,48 +1,77 @@
 """Recordings: a graph's roots as plain data, which can be pickled and built again by any builder.
 
 Programs of several policies become one program in one builder, where equal operations of different
-policies are one. Only graphs of operations on arrays are recorded, without loops, whose variables
-belong to their builder.
+policies are one. A loop has new variables each time that it is built, so loops stay apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.graph import Builder, Call, Level, Op, reached
+from policy_sched.language.ir.graph import Builder, Call, Level, Loop, Op, Table, reached
 from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.regions import Shapes
 
 #: Greater graphs are not recorded.
 MOST_OPS: Final = 1000
-_PLAIN: Final = (type(None), bool, int, float, str, tuple, Call)
+_PLAIN: Final = (type(None), bool, int, float, str, tuple, Call, Loop, Table)
 Row = tuple[OpKind, tuple[int, ...], object, str, int]
 """Kind, places of the arguments, data, representation and level."""
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """Operations, each after its arguments, and the places of the roots."""
+    """Operations, each after its arguments, and the places of the roots.
+
+    The variables of a loop are places, too; the argument of a variable is the list. ``arrays``:
+    whether all are operations on arrays, without loops and functions of a row.
+    """
 
     rows: tuple[Row, ...]
     roots: tuple[int, ...]
+    arrays: bool
 
 
 def recorded(roots: Sequence[Op]) -> Recording | None:
     """Return a recording of what ``roots`` need; None if there is none."""
     found = sorted(reached(roots), key=lambda op: op.serial)
-    shapes = Shapes()
-    if len(found) > MOST_OPS or not all(_is_plain(op, shapes) for op in found):
+    if len(found) > MOST_OPS or not all(_is_plain(op) for op in found):
         return None
     places = {op: place for place, op in enumerate(found)}
-    rows = tuple(
-        (op.kind, tuple([places[a] for a in op.args]), op.data, op.rep, int(op.level))
+    numbers = {op.serial: place for op, place in places.items()}
+    lists = {
+        number: places[op.args[0]]
         for op in found
-    )
-    return Recording(rows, tuple([places[op] for op in roots]))
+        if isinstance(op.data, Loop)
+        for number in (op.data.param, op.data.index)
+    }
+    rows: list[Row] = []
+    for place, op in enumerate(found):
+        args, data = tuple([places[a] for a in op.args]), op.data
+        if op.kind is ops.PARAM:
+            args = (lists.get(op.serial, place),)
+            if args[0] >= place:
+                return None  # the variable of a loop that was rebuilt around it
+        loop = _at_places(data, numbers) if isinstance(data, Loop) else None
+        if isinstance(data, Loop) and loop is None:
+            return None  # no operation reads a variable
+        rows.append((op.kind, args, loop or data, op.rep, int(op.level)))
+    shapes = Shapes()
+    arrays = all(_is_array(op, shapes) for op in found)
+    return Recording(tuple(rows), tuple([places[op] for op in roots]), arrays)
+
+
+def _at_places(loop: Loop, places: Mapping[int, int]) -> Loop | None:
+    """Return a loop with places instead of variables; None if one of these is not recorded."""
+    variables = [number for number in (loop.param, loop.index) if number is not None]
+    if not all(number in places for number in variables):
+        return None
+    index = None if loop.index is None else places[loop.index]
+    return replace(loop, param=places[loop.param], index=index)
 
 
 def rebuilt(recording: Recording, build: Builder) -> list[Op]:
@@ -51,13 +80,20 @@ def rebuilt(recording: Recording, build: Builder) -> list[Op]:
     for kind, places, data, rep, level in recording.rows:
         if kind is ops.CONST:
             made.append(build.const(data, rep))
+        elif kind is ops.PARAM:
+            made.append(build.fresh(kind, rep, made[places[0]]))
         else:
+            loop = data if isinstance(data, Loop) else None
+            again = loop and _at_places(loop, {place: op.serial for place, op in enumerate(made)})
             args = [made[place] for place in places]
-            made.append(build.op(kind, *args, rep=rep, data=data, level=Level(level)))
+            made.append(build.op(kind, *args, rep=rep, data=again or data, level=Level(level)))
     return [made[place] for place in recording.roots]
 
 
-def _is_plain(op: Op, shapes: Shapes) -> bool:
-    if shapes.is_region(op) or op.params or op.kind is ops.PARAM:
-        return False
+def _is_plain(op: Op) -> bool:
     return op.kind is ops.CONST or isinstance(op.data, _PLAIN)
+
+
+def _is_array(op: Op, shapes: Shapes) -> bool:
+    is_loop = isinstance(op.data, Loop) or op.kind is ops.PARAM
+    return not (is_loop or op.params or shapes.is_region(op))

@@ -159,7 +159,10 @@ class BoundFilter:
         wrong = [f"{code} if not ({test}) else " for code, test in zip(codes, tests, strict=True)]
         value = "".join([*wrong[:-1], codes[-1]])
         limited = one_evaluation if bound.unit.program.metered else None
-        return RowRule(bound.functions.scalar, cycle, " and ".join(tests), value, limited)
+        holds = " and ".join(tests)
+        return RowRule(
+            bound.functions.scalar, cycle, holds, value, limited, recording=self.recording
+        )
 
     def by_rule(
         self, pod: PodInfo, cycle: Activation, rows: Rows = None

@@ -105,7 +105,10 @@ class BoundScore:
             return None
         holds = "True" if root.error is None else f"not out[{root.error}]"
         limited = one_evaluation if bound.unit.program.metered else None
-        return RowRule(bound.functions.scalar, cycle, holds, f"out[{root.value}]", limited)
+        value = f"out[{root.value}]"
+        return RowRule(
+            bound.functions.scalar, cycle, holds, value, limited, recording=self.recording
+        )
 
     def raw(
         self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False
@@ -155,7 +158,9 @@ class BoundScore:
                 if instead is None:
                     instead = self._failed if self._score.marks_failures else 0
                 result = np.where(errors, instead, result)
-        scores: RawScores = result.astype(self._dtype, copy=False)
+        # A column of the table, or one that is kept for all pods, changes with the nodes.
+        owned = result.base is None and result.flags.writeable
+        scores: RawScores = result.astype(self._dtype, copy=not owned)
         return scores
 
     def _row_by_row(

@@ -7,10 +7,10 @@ the policies run one by one, which also tells which one failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from policy_sched.framework import PASSES, Codes, FilterResult, Fusable, RawScores
-from policy_sched.language.codegen import FusedFunctions, fuse
+from policy_sched.framework import PASSES, Codes, FilterResult, Fusable, RawScores, RowRule
+from policy_sched.language.codegen import FusedFunctions, fuse, fuse_rows
 from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import Activation
 from policy_sched.model import PodInfo
@@ -31,8 +31,8 @@ class FusableRules(Fusable):
         self.cycle = cycle
         self.verdict = verdict
         score = bound.score_rule
-        self.filter_recording = bound.filters().recording
-        self.score_recording = None if score is None else score.recording
+        self.filter_recording = _of_arrays(bound.filters().recording)
+        self.score_recording = None if score is None else _of_arrays(score.recording)
         self.filters = self.filter_recording is not None
         self.scores = self.score_recording is not None
 
@@ -48,6 +48,12 @@ class FusableRules(Fusable):
             return None
         functions = fuse(found, others).bind(self.bound.runtime)
         return FusedRules(self, filtering, scoring, functions)
+
+    def fused_rows(
+        self, filters: Sequence[tuple[int, RowRule]], scores: Sequence[RowRule] | None
+    ) -> tuple[Any, Any, Any]:
+        """Return numbered filters and scores of plugins as functions of a few rows."""
+        return fuse_rows(filters, scores, self.cycle, self.bound.runtime)
 
 
 class FusedRules:
@@ -96,6 +102,11 @@ class FusedRules:
             return None
         n = self._functions.n
         return [rule.scores_of(out[places], n) for rule, places in self._scores]
+
+
+def _of_arrays(recording: Recording | None) -> Recording | None:
+    """Return a recording if it can be fused as a function of all rows."""
+    return None if recording is None or not recording.arrays else recording
 
 
 def _recordings(found: Sequence[Recording | None]) -> list[Recording] | None:

@@ -225,3 +225,19 @@ class TestDoubles:
         policy, problems = check_policy(PolicySource("Test", score=source))
         assert policy is None
         assert [one.code for one in problems] == ["PS201"]
+
+
+@pytest.mark.parametrize("text", ["node.podCount", "node.podCount * 7", "node.podCount * 7 + 1"])
+def test_raw_scores_are_those_of_when_they_were_computed(text: str) -> None:
+    """What changes on a node later changes no array that was returned, so that it is noticed."""
+    cache = Cache()
+    for i in range(NODES):
+        cache.add_node(make_node(f"n{i}"))
+    policy = bind(compiled(text, normalize_by="MaxReverse"), cache.nodes)
+    for number in range(3):
+        before = policy.score(POD, NOW)
+        seen = before.tolist()
+        cache.assume(PodInfo.of(make_pod(f"r{number}")), "n1")
+        after = policy.score(POD, NOW)
+        assert before.tolist() == seen
+        assert after[1] > before[1]

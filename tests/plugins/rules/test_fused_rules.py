@@ -41,6 +41,18 @@ metadata: {name: Room}
 spec:
   score:
     expression: percent(node.free["cpu"].units(), node.allocatable["cpu"].units())
+---
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Loops}
+spec:
+  filter:
+  - expression: node.pods.filter(p, p.namespace == pod.namespace).size() < 6
+    message: many
+  - expression: '!node.pods.exists(p, p.name.contains("9"))'
+    message: unwanted
+  score:
+    expression: clamp(100 - node.pods.filter(p, p.priority == pod.priority).size(), 0, 100)
 """
 
 
@@ -71,6 +83,7 @@ def test_fused_rules_answer_as_each_policy_alone(
     profile = scheduler.profiles["default-scheduler"]
     fused = Evaluator(profile.runner, cache.nodes, fuse_after=data.draw(st.sampled_from([0, 5])))
     alone = Evaluator(profile.runner, cache.nodes, cached=False)
+    running: list[PodInfo] = []
     for number in range(data.draw(st.integers(1, 12))):
         pod = PodInfo.of(
             make_pod(
@@ -79,14 +92,17 @@ def test_fused_rules_answer_as_each_policy_alone(
                 memory=data.draw(st.one_of(st.none(), amounts)),
             )
         )
-        found, expected = evaluated(fused, pod), evaluated(alone, pod)
-        if isinstance(expected, str) or isinstance(found, str):
-            assert found == expected
-        else:
-            assert_equal(found, expected)
-            assert found.parts == expected.parts
-        small = PodInfo.of(make_pod(f"r{number}", cpu="100m"))
-        cache.assume(small, data.draw(st.sampled_from(names)))
+        for one in (pod, PodInfo.of(make_pod("same", cpu="1"))):
+            found, expected = evaluated(fused, one), evaluated(alone, one)
+            if isinstance(expected, str) or isinstance(found, str):
+                assert found == expected
+            else:
+                assert_equal(found, expected)
+                assert found.parts == expected.parts
+        if running and data.draw(st.integers(0, 2)) == 0:
+            cache.forget(running.pop().uid)
+        running.append(PodInfo.of(make_pod(f"r{number}", cpu="100m")))
+        cache.assume(running[-1], data.draw(st.sampled_from(names)))
 
 
 def evaluated(evaluator: Evaluator, pod: PodInfo) -> Evaluation | str:
