@@ -129,7 +129,14 @@ _SHARES: Final = (ops.SHARE_SMALL, ops.SHARE_OF_REST_SMALL)
 OVERWRITES: Final = {
     **dict.fromkeys((ops.ADD, ops.SUB, ops.MUL, ops.FADD, ops.FSUB, ops.FMUL, ops.FDIV), (0, 1)),
     **dict.fromkeys((ops.SHIFT, *_SHARES), (0,)),
-    ops.MIN: (1,),
+    **dict.fromkeys((ops.MIN, ops.MASKED_DEVIATION_OF_TWO), (1,)),
+}
+#: Texts for ops whose argument is surely an array, ``{t}``, which is overwritten.
+IN_PLACE: Final = {
+    ops.MIN: "fmin(same({0}, n), {1}, {t})",
+    ops.SHARE_OF_REST_SMALL: (
+        "maximum(true_divide({0}, {1}, {t}), same(0.0, n), out={t}).astype(int32)"
+    ),
 }
 #: Ops that make a new array where one of their arguments is an array.
 MAKES_ARRAY: Final = frozenset(
@@ -138,7 +145,6 @@ MAKES_ARRAY: Final = frozenset(
         ops.TO_DOUBLE,
         ops.TRUNCATE,
         ops.TRUNCATE_SMALL,
-        ops.MASKED_DEVIATION_OF_TWO,
     }
 )
 
@@ -294,6 +300,9 @@ class Emitter:
             return self._fill(op.kind.vector, op, arguments)
         name = f"t{op.serial}"
         arguments[spare] = f"({name} := {arguments[spare]})"
+        text = IN_PLACE.get(op.kind)
+        if text is not None and (op.kind is not ops.MIN or _is_positive(op.args[0])):
+            return text.format(*arguments, t=name)
         return f"{self._fill(op.kind.vector, op, arguments)[:-1]}, {name})"
 
     def _makes_array(self, op: Op) -> bool:
@@ -572,6 +581,11 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
                 lines.append(f"{name}v = both({name}v, opposite({decides}))")
             else:
                 lines.append(f"{name}v = either({name}v, {decides})")
+
+
+def _is_positive(op: Op) -> bool:
+    """Return whether an op is a constant above 0: of it and NaN, `fmin` is it, as the rules say."""
+    return op.kind is ops.CONST and isinstance(op.data, float) and op.data > 0
 
 
 def _is_deep(text: str) -> bool:

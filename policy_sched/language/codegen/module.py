@@ -87,7 +87,7 @@ def _functions(*modules: ModuleType) -> dict[str, object]:
     }
 
 
-_UFUNCS: Final = (
+_OF_NUMPY: Final = (
     "add",
     "subtract",
     "multiply",
@@ -95,11 +95,14 @@ _UFUNCS: Final = (
     "right_shift",
     "floor_divide",
     "true_divide",
+    "maximum",
+    "fmin",
+    "int32",
 )
 #: What generated functions find in their globals besides their own constants.
 DEFINED: Final[dict[str, object]] = {
     **_functions(scalar, vector, context, limits),
-    **{name: getattr(np, name) for name in _UFUNCS},
+    **{name: getattr(np, name) for name in _OF_NUMPY},
     "inf": math.inf,
     "Some": Some,
 }

@@ -205,7 +205,7 @@ def shares(parts: Rows, wholes: Rows, part_of_it: bool, out: Rows = None) -> Row
     if not found.ndim:
         return math.trunc(min(max(float(found), 0.0), 100.0))
     if part_of_it:
-        np.maximum(found, _same(0.0, found.shape), out=found)
+        np.maximum(found, same(0.0, found.shape), out=found)
     else:
         found.clip(0.0, 100.0, out=found)
     return found.astype(np.int32)  # half the time of int64, here and in sums
@@ -219,7 +219,7 @@ def as_whole(numbers: Rows) -> Rows:
 
 
 @lru_cache(maxsize=16)
-def _same(number: float, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+def same(number: float, shape: int | tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return an array of one number: two arrays take half the time of an array and a number."""
     found = np.full(shape, number)
     found.flags.writeable = False
@@ -230,7 +230,7 @@ def least_rows(a: Rows, b: Rows, out: Rows = None) -> Rows:
     """Return b where b < a, else a; ``out``: an array for the result, which may not be used."""
     if isinstance(a, float) and a > 0:
         if isinstance(b, np.ndarray) and b.ndim:
-            return np.fmin(_same(a, b.shape), b, out=out)  # a, too, where b is NaN
+            return np.fmin(same(a, b.shape), b, out=out)  # a, too, where b is NaN
         return np.fmin(a, b)
     if _is_int(a) and _is_int(b):
         return np.minimum(a, b)
@@ -287,8 +287,6 @@ def round_rows(numbers: Rows) -> Rows:
 
 def _always(mask: Rows) -> bool:
     """Return whether a mask holds for every row."""
-    if mask is True:
-        return True
     if isinstance(mask, np.ndarray):
         return int(np.count_nonzero(mask)) == mask.size
     return bool(mask)
@@ -341,15 +339,20 @@ def deviation_masked_rows(*pairs: Rows) -> Rows:
     return np.where(count < 2, 0.0, np.where(count == 2, pair, result))
 
 
-def half_of_difference(mask: Rows, value: Rows, other_mask: Rows, other: Rows) -> Rows:
-    """Return the deviation of two values; 0 unless both masks are true."""
-    half = np.subtract(value, other)
+def half_of_difference(
+    mask: Rows, value: Rows, other_mask: Rows, other: Rows, out: Rows = None
+) -> Rows:
+    """Return the deviation of two values; 0 unless both masks are true.
+
+    ``out``: an array for the result, which may not be used.
+    """
+    half = np.subtract(value, other, out)
     if half.ndim:
         np.abs(half, out=half)
         half *= 0.5
     else:
         half = np.abs(half) * 0.5
-    if _always(mask) and _always(other_mask):
+    if (mask is True and other_mask is True) or (_always(mask) and _always(other_mask)):
         return half
     return np.where(np.logical_and(mask, other_mask), half, 0.0)
 
@@ -388,15 +391,16 @@ def weighted_masked_shares(*triples: Rows) -> Rows:
     for i in range(0, len(triples), 3):
         mask, value, weight = triples[i : i + 3]
         part = value if weight == 1 else np.multiply(value, weight, dtype=np.int64)
-        if not _always(mask):
+        if mask is not True and not _always(mask):
             part, weight = np.where(mask, part, 0), np.where(mask, weight, 0)
         upper = part if upper is None else np.add(upper, part)
         whole = whole + weight
     if not isinstance(whole, int):
         return np.floor_divide(upper, whole)
     if whole == 2:
-        upper = np.right_shift(upper, 1)
-    elif whole > 1:
+        halves: Rows = np.right_shift(upper, 1)
+        return halves.astype(np.int64)
+    if whole > 1:
         upper = np.true_divide(upper, whole)
     return as_ints(upper) if whole else 0
 
