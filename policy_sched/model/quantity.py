@@ -247,5 +247,8 @@ def units(resource: str, amount: Amount) -> int:
 
 def units_of_nanos(resource: str, amount: int) -> int:
     """Return nano-units of ``resource`` in the scheduler's unit, as `units` does."""
-    rounded = _round_up(amount, MICRO if resource == "cpu" else NANO)
-    return min(max(rounded, -MAX_UNITS), MAX_UNITS)
+    unit = MICRO if resource == "cpu" else NANO
+    rounded = -(-amount // unit) if amount >= 0 else amount // unit
+    if -MAX_UNITS <= rounded <= MAX_UNITS:
+        return rounded
+    return MAX_UNITS if rounded > 0 else -MAX_UNITS

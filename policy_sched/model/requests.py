@@ -11,7 +11,7 @@ The quality-of-service class is computed for pods without one in their status.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter, methodcaller
 from typing import Final
@@ -152,13 +152,12 @@ _items: Final = methodcaller("items")
 @lru_cache(maxsize=16_384)
 def _plain_totals(*containers: tuple[tuple[str, Amount], ...]) -> Totals:
     """Return the totals of a pod whose containers have these requests, and nothing else counts."""
-    amounts: Nanos = {}
-    added: Nanos = {}
-    for container in containers:
-        one = {name: nanos(amount) for name, amount in container}
-        _add(amounts, one)
-        _add(added, _DEFAULTS | one)
-    requested, non_zero = _in_units(amounts), _in_units(added)
+    each = [{name: nanos(amount) for name, amount in container} for container in containers]
+    amounts = _sum(each)
+    requested = _in_units(amounts)
+    if all(_DEFAULTS.keys() <= one.keys() for one in each):
+        return Totals.of(requested, requested, requested)
+    non_zero = _in_units(_sum([_DEFAULTS | one for one in each]))
     if non_zero == requested:
         return Totals.of(requested, requested, requested)
     return Totals.of(requested, non_zero, non_zero)
@@ -298,6 +297,15 @@ def _resize_infeasible(pod: Pod) -> bool:
 
 def _nanos(amounts: Mapping[str, Amount]) -> Nanos:
     return {name: nanos(amount) for name, amount in amounts.items()}
+
+
+def _sum(each: Sequence[Nanos]) -> Nanos:
+    if len(each) == 1:
+        return each[0]
+    total: Nanos = {}
+    for one in each:
+        _add(total, one)
+    return total
 
 
 def _add(total: Nanos, amounts: Nanos) -> None:

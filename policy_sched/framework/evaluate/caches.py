@@ -56,7 +56,8 @@ class EvaluationCache(Generic[T]):
     def __init__(self) -> None:
         self._main: OrderedDict[Key, T] = OrderedDict()
         self._probation: OrderedDict[Key, T] = OrderedDict()
-        self._ghost: OrderedDict[Key, None] = OrderedDict()
+        self._ghost: OrderedDict[int, None] = OrderedDict()
+        """Hashes of signatures: where two share one, an evaluation is kept that need not be."""
         self._misses = 0
 
     def get(self, key: Key) -> T | None:
@@ -72,11 +73,12 @@ class EvaluationCache(Generic[T]):
 
     def put(self, key: Key, evaluation: T) -> bool:
         """Add an evaluation, replacing an older one of the signature; return whether it is kept."""
-        if key in self._main or key in self._ghost:
+        mark = hash(key)
+        if mark in self._ghost or key in self._main:
             self._keep(key, evaluation)
             return True
         self._misses += 1
-        self._ghost[key] = None
+        self._ghost[mark] = None
         if len(self._ghost) > GHOST_KEYS:
             self._ghost.popitem(last=False)
         if self._misses > MISSES and self._misses % PROBE:

@@ -27,6 +27,9 @@ Members = tuple[tuple[str, ...], tuple[str, ...], Fused]
 """The plugins that filter, those that score, and what they are fused to."""
 
 
+_UNMADE: Final[Members] = (), (), None  # type: ignore[assignment]  # only its identity counts
+
+
 class FusedPlugins:
     """The fused plugins of one pipeline, by the filters and score plugins that take part."""
 
@@ -46,7 +49,10 @@ class FusedPlugins:
 
     def filter(self, filters: Filters, pod: PodInfo) -> Mapping[str, FilterResult]:
         """Return the results of the fused filters for all rows, by plugin."""
-        members = self._members(filters, self._scorers.get(filters, self._all))
+        scorers = self._scorers.get(filters, self._all)
+        members = None if self._runner.sampling else self._made.get((filters, scorers), _UNMADE)
+        if members is _UNMADE:
+            members = self._members(filters, scorers)
         if members is None or not members[0]:
             return _NO_RESULTS
         try:
@@ -58,7 +64,9 @@ class FusedPlugins:
     def score(self, filters: Filters, scorers: Scorers, pod: PodInfo) -> Mapping[str, RawScores]:
         """Return the raw scores that the fused plugins give all rows, by plugin."""
         self._scorers[filters] = scorers
-        members = self._members(filters, scorers)
+        members = None if self._runner.sampling else self._made.get((filters, scorers), _UNMADE)
+        if members is _UNMADE:
+            members = self._members(filters, scorers)
         if members is None or not members[1]:
             return _NO_SCORES
         try:
@@ -68,15 +76,13 @@ class FusedPlugins:
         return _NO_SCORES if found is None else dict(zip(members[1], found, strict=True))
 
     def _members(self, filters: Filters, scorers: Scorers) -> Members | None:
-        if self._runner.sampling:
-            return None
+        """Fuse the plugins of a set, once it is worth it."""
         if self._waits:
             self._waits -= 1
             return None
-        key = filters, scorers
-        if key not in self._made:
-            self._made[key] = self._fuse(filters.plugins, [one.hook for one in scorers.plugins])
-        return self._made[key]
+        found = self._fuse(filters.plugins, [one.hook for one in scorers.plugins])
+        self._made[filters, scorers] = found
+        return found
 
     def _fuse(self, filters: Sequence[Hook], scorers: Sequence[Hook]) -> Members | None:
         """Fuse the plugins that can be."""

@@ -30,7 +30,20 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
             values.append(key(pod) if concerned(pod) or any(unless) else None)
         return tuple(values)
 
-    return with_keys
+    plain = [key for key in signature.keys if isinstance(key, PodKey)]
+    if len(plain) < len(keys):
+        return with_keys
+    attributes = [key.attribute for key in plain]
+    concerns = attrgetter(*attributes, *attributes[:1])  # a tuple, even of one attribute
+    all_unless = [one for key in plain for one in key.unless]
+    nones = (None,) * len(keys)
+
+    def mostly_fields(pod: PodInfo) -> Key:
+        if any(concerns(pod)) or any(all_unless):
+            return with_keys(pod)
+        return of_fields(pod) + nones
+
+    return mostly_fields
 
 
 def _always(_pod: PodInfo) -> bool:
