@@ -7,7 +7,7 @@ whose table of changes says which one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -259,22 +259,20 @@ class Passes:
         state.write(Feasible(feasible))
         hooks = busy.hooks["pre_score"] if static is None else busy.moving_pre_score
         found = runner.run("pre_score", state, pod, hooks=hooks)
-        skipped = found.skipped | busy.scores_nothing
-        if static is not None:
-            skipped |= static.skipped
         if found.status.code is not Code.SUCCESS:
             status = found.status
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
-        scorers = self._sets.scorers(skipped)
         if static is None:
+            skipped = found.skipped | busy.scores_nothing
+            scorers = self._sets.scorers(skipped)
             plugins = tuple([PluginScores(one) for one in scorers.plugins])
         else:
-            plugins = tuple(
-                [
-                    known or PluginScores(one)
-                    for one, known in zip(scorers.plugins, static.placed(scorers), strict=True)
-                ]
-            )
+            placed = static.placed(found.skipped, busy, self._sets)
+            skipped, scorers = placed.skipped, placed.scorers
+            each = [*placed.known]
+            for place in scorers.changing:
+                each[place] = PluginScores(scorers.plugins[place])
+            plugins = tuple(cast("list[PluginScores]", each))
         entry.moving_scores = [plugins[place] for place in scorers.moving]
         if scorers.wide:
             entry.wide_scores = [plugins[place] for place in scorers.wide]
@@ -320,7 +318,9 @@ class Passes:
                 plugin.raw, plugin.shared, plugin.whole = raw, True, True
             if facts.normalizer is not None or not facts.proved:
                 self.normalize(entry, plugin, pod, feasible)
-            total = np.add(total, plugin.weighted(), out=total if added else None)
+            plain = plugin.part is None and plugin.hook.weight == 1
+            own_part = plugin.raw if plain else plugin.weighted()
+            total = np.add(total, own_part, out=total if added else None)
             added = True
         if not added:
             total = total.copy()

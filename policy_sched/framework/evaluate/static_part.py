@@ -91,6 +91,17 @@ class _Extremes:
         return True
 
 
+class PlacedScores(msgspec.Struct, frozen=True, eq=False):
+    """The scores of static plugins in the places that they have among score plugins.
+
+    ``skipped``: the plugins that are not among them. ``known``: None for those that change.
+    """
+
+    skipped: frozenset[str]
+    scorers: Scorers
+    known: Sequence[PluginScores | None]
+
+
 class StaticScores(msgspec.Struct, frozen=True, eq=False):
     """The scores of the static plugins over all rows that the static filters pass.
 
@@ -103,14 +114,16 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
     total: Scores
     extremes: tuple[_Extremes, ...]
     size: int
-    _placed: dict[Scorers, Sequence[PluginScores | None]] = msgspec.field(default_factory=dict)
+    _placed: dict[tuple[frozenset[str], Busy], PlacedScores] = msgspec.field(default_factory=dict)
 
-    def placed(self, scorers: Scorers) -> Sequence[PluginScores | None]:
-        """Return the scores in the places of ``scorers``; None for those that change."""
-        found = self._placed.get(scorers)
+    def placed(self, skipped: frozenset[str], busy: Busy, sets: PluginSets) -> PlacedScores:
+        """Return the scores in their places; ``skipped``: what the other plugins' PreScore did."""
+        found = self._placed.get((skipped, busy))
         if found is None:
-            found = [self.plugins.get(one.hook.plugin) for one in scorers.plugins]
-            self._placed[scorers] = found
+            everyone = skipped | busy.scores_nothing | self.skipped
+            scorers = sets.scorers(everyone)
+            known = [self.plugins.get(one.hook.plugin) for one in scorers.plugins]
+            found = self._placed[skipped, busy] = PlacedScores(everyone, scorers, known)
         return found
 
     def hold(self, first: Codes, feasible: int) -> bool:

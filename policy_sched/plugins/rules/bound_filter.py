@@ -101,6 +101,12 @@ class BoundFilter:
             return self._row_by_row(bound, pod, cycle, range(n) if rows is None else rows.tolist())
         return self.codes_of(out, n)
 
+    @property
+    def only_value(self) -> int | None:
+        """The place of the values of the only rule, among those of the roots, if it cannot fail."""
+        roots = () if self._unit is None else self._unit.unit.roots
+        return roots[0].value if len(roots) == 1 and roots[0].error is None else None
+
     def codes_of(self, out: Sequence[Any], n: int) -> Codes | None:
         """Return what `codes` does, of the values of the rules' roots for ``n`` rows."""
         assert self._unit is not None, "there are rules"

@@ -141,6 +141,12 @@ class BoundScore:
         program = self._unit.unit.program
         return None if program.metered or self._score.double else program.recording
 
+    @property
+    def only_value(self) -> int | None:
+        """The place of the values of the rule, among those of its roots, if it cannot fail."""
+        root = self._unit.unit.roots[0]
+        return root.value if root.error is None and not self._score.double else None
+
     def scores_of(self, out: Sequence[Any], n: int, instead: float | None = None) -> RawScores:
         """Return raw scores of the values of the rule's root for ``n`` rows.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from policy_sched.framework import PASSES, Codes, FilterResult, Fusable, RawScores, RowRule
 from policy_sched.language.codegen import FusedFunctions, fuse, fuse_rows
 from policy_sched.language.ir import Recording
@@ -73,7 +75,10 @@ class FusedRules:
         for rules in filters:
             assert rules.filter_recording is not None, "it was fused"
             end = place + len(rules.filter_recording.roots)
-            self._filters.append((rules.bound.filters(), rules.verdict, slice(place, end)))
+            bound = rules.bound.filters()
+            value = bound.only_value
+            only = None if value is None else place + value
+            self._filters.append((bound, rules.verdict, slice(place, end), only))
             place = end
         self._scores = []
         place = 0
@@ -81,7 +86,9 @@ class FusedRules:
             assert rules.bound.score_rule is not None, "it was fused"
             assert rules.score_recording is not None, "it was fused"
             end = place + len(rules.score_recording.roots)
-            self._scores.append((rules.bound.score_rule, slice(place, end)))
+            value = rules.bound.score_rule.only_value
+            only = None if value is None else place + value
+            self._scores.append((rules.bound.score_rule, slice(place, end), only))
             place = end
 
     def filter(self, pod: PodInfo) -> list[FilterResult] | None:
@@ -90,7 +97,10 @@ class FusedRules:
         if out is None:
             return None
         found, n = [], self._functions.n
-        for rules, verdict, places in self._filters:
+        for rules, verdict, places, only in self._filters:
+            if only is not None and _all_hold(out[only]):
+                found.append(PASSES)
+                continue
             codes = rules.codes_of(out[places], n)
             found.append(PASSES if codes is None else verdict(pod, codes))
         return found
@@ -100,8 +110,20 @@ class FusedRules:
         out = self._functions.scores(pod, self._cycle)
         if out is None:
             return None
-        n = self._functions.n
-        return [rule.scores_of(out[places], n) for rule, places in self._scores]
+        n, found = self._functions.n, []
+        for rule, places, only in self._scores:
+            scores = None if only is None else out[only]
+            if not isinstance(scores, np.ndarray) or scores.dtype != np.int64 or not scores.ndim:
+                scores = rule.scores_of(out[places], n)
+            found.append(scores)
+        return found
+
+
+def _all_hold(values: object) -> bool:
+    """Return whether a condition holds for all rows; False also where it is not one of rows."""
+    if not isinstance(values, np.ndarray) or not values.size or not values.ndim:
+        return False
+    return bool(values.item(values.argmin()))  # a quarter of the time of all()
 
 
 def _of_arrays(recording: Recording | None) -> Recording | None:
