@@ -23,31 +23,33 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
         else (key, _always, ())
         for key in signature.keys
     ]
+    plain = [key for key in signature.keys if isinstance(key, PodKey)]
+    attributes = [key.attribute for key in plain]
+    may_be_none = bool(plain) and len(plain) == len(keys)
+    # Of one attribute, too, it is to return a tuple.
+    concerns: Callable[[PodInfo], tuple[Any, ...]] = (
+        attrgetter(*attributes, *attributes[:1]) if may_be_none else _nothing
+    )
+    all_unless = [one for key in plain for one in key.unless]
+    nones = (None,) * len(keys)
 
     def with_keys(pod: PodInfo) -> Key:
+        if may_be_none and not (any(concerns(pod)) or any(all_unless)):
+            return of_fields(pod) + nones
         values = [*of_fields(pod)]
         for key, concerned, unless in keys:
             values.append(key(pod) if concerned(pod) or any(unless) else None)
         return tuple(values)
 
-    plain = [key for key in signature.keys if isinstance(key, PodKey)]
-    if len(plain) < len(keys):
-        return with_keys
-    attributes = [key.attribute for key in plain]
-    concerns = attrgetter(*attributes, *attributes[:1])  # a tuple, even of one attribute
-    all_unless = [one for key in plain for one in key.unless]
-    nones = (None,) * len(keys)
-
-    def mostly_fields(pod: PodInfo) -> Key:
-        if any(concerns(pod)) or any(all_unless):
-            return with_keys(pod)
-        return of_fields(pod) + nones
-
-    return mostly_fields
+    return with_keys
 
 
 def _always(_pod: PodInfo) -> bool:
     return True
+
+
+def _nothing(_pod: PodInfo) -> tuple[object, ...]:
+    return ()
 
 
 def part_getter(whole: Signature, part: Signature) -> Callable[[Key], Key]:
