@@ -98,7 +98,9 @@ class FusedRules:
             return None
         found, n = [], self._functions.n
         for rules, verdict, places, only in self._filters:
-            if only is not None and _all_hold(out[only]):
+            holds = None if only is None else out[only]
+            # The least of them takes a quarter of the time of all().
+            if isinstance(holds, np.ndarray) and holds.ndim and holds.item(holds.argmin()):
                 found.append(PASSES)
                 continue
             codes = rules.codes_of(out[places], n)
@@ -117,13 +119,6 @@ class FusedRules:
                 scores = rule.scores_of(out[places], n)
             found.append(scores)
         return found
-
-
-def _all_hold(values: object) -> bool:
-    """Return whether a condition holds for all rows; False also where it is not one of rows."""
-    if not isinstance(values, np.ndarray) or not values.size or not values.ndim:
-        return False
-    return bool(values.item(values.argmin()))  # a quarter of the time of all()
 
 
 def _of_arrays(recording: Recording | None) -> Recording | None:
