@@ -365,8 +365,8 @@ class Signature(msgspec.Struct, frozen=True):
     """Of the pod's tolerations the plugin reads no more than whether they tolerate taints of nodes
     and these ones; None: it may read more."""
     writes_state: bool = True
-    """PreFilter may write into the state what other hooks of the plugin read, so it runs for every
-    pod, even where the result of the filter is known."""
+    """PreFilter or PreScore may write into the state what other hooks of the plugin read, so they
+    run for every pod, even where the results of its filter and score are known."""
     node_by_node: bool = False
     """Filter looks at one node after the other: dry runs call it only for nodes that the filters
     before it pass."""

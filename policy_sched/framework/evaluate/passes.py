@@ -104,7 +104,7 @@ class Passes:
     ) -> Entry:
         runner, table = self.runner, self._table
         version = table.journal.version
-        hooks = busy.pre_filter if part is None else busy.preparing
+        hooks = busy.pre_filter if part is None else busy.preparing_pre_filter
         found = runner.run("pre_filter", state, pod, hooks=hooks)
         rejected = found.status.code is not Code.SUCCESS
         rows: Rows = None
@@ -257,7 +257,7 @@ class Passes:
     ) -> None:
         runner, state = self.runner, entry.result.state
         state.write(Feasible(feasible))
-        hooks = busy.hooks["pre_score"] if static is None else busy.moving_pre_score
+        hooks = busy.hooks["pre_score"] if static is None else busy.preparing_pre_score
         found = runner.run("pre_score", state, pod, hooks=hooks)
         if found.status.code is not Code.SUCCESS:
             status = found.status

@@ -46,18 +46,18 @@ class Busy(msgspec.Struct, frozen=True, eq=False):
     """The hooks of the plugins that have anything to do with a pod.
 
     ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:
-    the others, and ``scores_nothing`` those of them with PreScore. ``preparing``: the hooks of
-    PreFilter that run where the results of static filters are known. ``moving_pre_score``: the
-    hooks of plugins that read more than static fields; ``wide_pre_filter``, ``wide_pre_score``:
-    those whose result may depend on the cluster.
+    the others, and ``scores_nothing`` those of them with PreScore. ``preparing_pre_filter``:
+    the hooks of PreFilter that run where the results of static filters are known,
+    ``preparing_pre_score``: those of PreScore that run where the static scores are.
+    ``wide_pre_filter``, ``wide_pre_score``: those whose result may depend on the cluster.
     """
 
     hooks: Hooks
     pre_filter: tuple[Hook, ...]
     idle: frozenset[str]
     scores_nothing: frozenset[str]
-    preparing: tuple[Hook, ...]
-    moving_pre_score: tuple[Hook, ...]
+    preparing_pre_filter: tuple[Hook, ...]
+    preparing_pre_score: tuple[Hook, ...]
     wide_pre_filter: tuple[Hook, ...]
     wide_pre_score: tuple[Hook, ...]
 
@@ -120,14 +120,14 @@ class PluginSets:
                 idle,
                 idle & scoring,
                 tuple(hook for hook in pre_filter if self._prepares(hook)),
-                tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.STATIC),
+                tuple(hook for hook in hooks["pre_score"] if self._prepares(hook)),
                 tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
                 tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
             )
         return found
 
     def _prepares(self, hook: Hook) -> bool:
-        """Return whether a plugin needs PreFilter even where its filter does not run."""
+        """Return whether PreFilter or PreScore runs even where the plugin's results are known."""
         signature = self._runner.pipeline.signatures.get(hook.plugin)
         return signature is None or signature.scope > Scope.STATIC or signature.writes_state
 

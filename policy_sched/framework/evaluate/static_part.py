@@ -4,7 +4,9 @@ Theory of operation. Plugins of scope STATIC read static fields of nodes and som
 What they returned for one pod holds for every pod that has equal values in those fields, until a
 node, the set of nodes or a namespace changes. The first such pod is evaluated by all plugins, one
 after the other; its `StaticPart` keeps what the static ones returned, and for later pods only
-the others run. No part is kept of a pod that PreFilter rejects or sends to some nodes only.
+the others run. PreFilter and PreScore run all the same where they write into the pod's state (see
+`Signature.writes_state`): Reserve, and filters that run again on hypothetical pods, read it. No
+part is kept of a pod that PreFilter rejects or sends to some nodes only.
 
 Pods whose tolerations differ are alike, too, if they tolerate the same of the taints that nodes
 have, as long as no plugin reads more of tolerations than that.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from policy_sched.cluster import Cache
 from policy_sched.framework import (
     SKIP,
+    SUCCESS,
     Code,
     CycleState,
     FilterResult,
@@ -28,7 +29,8 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.model import Node, PodInfo
 from policy_sched.scheduler.setup import build
 from policy_sched.testing import make_node, make_pod
-from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
+from tests.framework.evaluate.test_evaluator import assert_equal, handle_of, pipeline_of
+from tests.framework.examples import Cpu
 
 PREFERRED = {
     "nodeAffinity": {
@@ -267,3 +269,51 @@ def test_a_static_plugin_finds_what_it_prepared_for_the_pod() -> None:
         rows = np.arange(3)
         fits = dry_run.fits(cache.nodes, found.state, pod, rows)
         assert fits.tolist() == [not labels or row == int(labels["row"]) for row in range(3)]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The highest score of the nodes for a pod."""
+
+    score: int
+
+
+class Scaled:
+    """Reads labels in PreScore; the best of the feasible nodes gets the score of the pod."""
+
+    @hookimpl
+    def sign_pod(self) -> Signature:
+        """Read labels."""
+        fields = frozenset({("labels",)})
+        return Signature(fields, Scope.STATIC, proved=True, normalizes_by_extremes=True)
+
+    @hookimpl
+    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+        """Write down the score."""
+        state.write(Best(int(pod.labels["best"])))
+        return SUCCESS
+
+    @hookimpl
+    def score(self, rows: Rows) -> Scores:
+        """Prefer the last node."""
+        return (np.arange(3) if rows is None else rows).astype(np.int64)
+
+    @hookimpl
+    def normalize_score(self, state: CycleState, scores: Scores) -> Scores:
+        """Scale the scores to that of the pod."""
+        best = state.read(Best)
+        assert best is not None, "PreScore ran"
+        return scores * best.score // max(1, int(scores.max()))
+
+
+def test_a_static_score_is_normalised_by_what_the_plugin_prepared() -> None:
+    """Also where a larger pod does not fit the node with the highest score."""
+    cache = Cache()
+    for i, cpu in enumerate(["4", "4", "1"]):
+        cache.add_node(make_node(f"n{i}", cpu=cpu))
+    plugins = {"Cpu": Cpu(handle_of(cache)), "Scaled": Scaled()}
+    runner = Runner(pipeline_of(plugins))
+    shared, fresh = (Evaluator(runner, cache.nodes, cached=cached) for cached in (True, False))
+    for i, cpu in enumerate(["100m", "200m", "2", "3"]):
+        pod = PodInfo.of(make_pod(f"p{i}", cpu=cpu, labels={"best": "50"}))
+        assert_equal(shared.evaluate(pod), fresh.evaluate(pod))
