@@ -65,6 +65,8 @@ class KeptFile:
         if not folder.is_absolute():
             return
         with suppress(OSError):
+            if not _may_create(folder):
+                return
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_own(folder.lstat()):
                 return
@@ -115,6 +117,17 @@ def _by_age(folder: Path, pattern: str) -> list[tuple[float, Path]]:
         with suppress(FileNotFoundError):
             found.append((path.lstat().st_mtime, path))
     return sorted(found)
+
+
+def _may_create(folder: Path) -> bool:
+    """Return whether a directory is there, or would be created in one of this user.
+
+    With ``sudo`` and the home of another user, that user could not write there any more.
+    """
+    while not folder.exists():
+        folder = folder.parent
+    state = folder.stat()
+    return state.st_uid == os.geteuid() or bool(state.st_mode & stat.S_ISVTX)
 
 
 def _is_own(state: os.stat_result) -> bool:

@@ -81,6 +81,20 @@ def test_a_relative_directory_is_none(tmp_path: Path, monkeypatch: pytest.Monkey
     assert KeptFile(str(tmp_path), "kind", "key").read() == b"content"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_nothing_is_created_in_the_home_of_another_user(tmp_path: Path) -> None:
+    """The command ran with sudo; the user's own cache would belong to root."""
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 12345, 12345)
+    KeptFile(str(home / ".cache" / "policy-sched"), "kind", "key").write(b"content")
+    assert list(home.iterdir()) == []
+    home.chmod(0o1777)
+    file = KeptFile(str(home / ".cache" / "policy-sched"), "kind", "key")
+    file.write(b"content")
+    assert file.read() == b"content"
+
+
 def test_what_is_kept_is_what_is_compiled(tmp_path: Path) -> None:
     """The same programs come back."""
     policies = default_policies()
