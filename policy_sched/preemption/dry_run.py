@@ -131,14 +131,13 @@ def _fits(
     rivals: tuple[PodInfo, ...],
 ) -> bool:
     """Return whether the pod passes on a row, also with its nominated pods."""
-    if rejection(pod, row) is not None:
-        return False
-    if not rivals:
-        return True
-    with nodes:
-        for rival in rivals:
-            nodes.add(row, rival)
-        return rejection(pod, row) is None
+    if rivals:
+        with nodes:
+            for rival in rivals:
+                nodes.add(row, rival)
+            if rejection(pod, row) is not None:
+                return False
+    return rejection(pod, row) is None
 
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:

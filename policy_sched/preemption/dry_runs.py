@@ -141,6 +141,10 @@ class Search:
         pods = pods.holding(evictable)
         return Victims(rows, pods, self.budgets.violating(pods))
 
+    def column(self, pod: PodInfo, row: int) -> list[int]:
+        """Return the pods on one row, the most important first."""
+        return self._order(pod).column(row)
+
     def pods_of(self, pod: PodInfo, rows: NDArray[np.intp]) -> PodRows:
         """Return the pods on some rows, the most important first."""
         return self._order(pod).of(rows)
@@ -416,6 +420,12 @@ class DryRun:
         if not isinstance(pods, PodsOfAll):
             gone = gone.take(rows, axis=1)
         return Candidates(rows, pods.holding(gone), self._violations[rows])
+
+    def victims_of(self, pod: PodInfo, row: int) -> tuple[PodInfo, ...]:
+        """Return the victims on a row that is a candidate, the most important one first."""
+        column, infos = self._search.column(pod, row), self._search.cache.pods.infos
+        leaving = [infos[column[line]] for line in self._gone[:, row].nonzero()[0].tolist()]
+        return tuple([info for info in leaving if info is not None])
 
     def rejections(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Rejections:
         """Return why rows, ascending, that were looked at and are no candidates are none."""

@@ -112,18 +112,15 @@ class PreemptionSearch:
             if named is not candidates:
                 return self._best_of(pod, named)
         best = self._best(found, lambda number, rows: run.key(number, pod, rows))
-        return self._eviction(pod, run.candidates(pod, np.array([best])), 0)
+        return Eviction(best, run.victims_of(pod, best))
 
     def _best_of(self, pod: PodInfo, candidates: Candidates) -> Eviction:
         """Return the best of the candidates that extenders named."""
         key = self._on_rows.node_key
         places = np.arange(candidates.rows.size)
         best = self._best(places, lambda number, left: key(number, pod, candidates.at(left)))
-        return self._eviction(pod, candidates, best)
-
-    def _eviction(self, pod: PodInfo, candidates: Candidates, place: int) -> Eviction:
-        victims = self._on_rows.ordered_victims(pod, candidates, place)
-        return Eviction(candidates.rows.item(place), victims)
+        victims = self._on_rows.ordered_victims(pod, candidates, best)
+        return Eviction(candidates.rows.item(best), victims)
 
     def nothing_anywhere(
         self, attempt: PreemptionAttempt, count: int, rng: Random

@@ -234,8 +234,10 @@ class DynamicResources:
         mark = state.read(PodClaims)
         if mark is None:
             return _NOT_FOUND
+        if not mark.passed or not self._gatherer.concerns(pod):
+            return _NO_CLAIMS
         found = self._gatherer.of(pod)
-        if not mark.passed or found.empty:
+        if found.empty:
             return _NO_CLAIMS
         special = found.special
         if special is not None and special.metadata.name != IN_MEMORY:
