@@ -382,6 +382,9 @@ class PluginScores:
 
     def weighted_at(self, rows: NDArray[np.intp]) -> Scores:
         """Return the plugin's part of the total in some rows."""
+        if not self.made and self.grouped is not None:
+            normalized = np.array(self.grouped.normalized, np.int64) * self.hook.weight
+            return normalized[self.grouped.groups[rows]]
         if self.part is not None:
             return self.part[rows]
         return self.raw[rows] * self.hook.weight

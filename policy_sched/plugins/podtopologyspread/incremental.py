@@ -15,8 +15,8 @@ to the plugin, as of filtering.py and scoring.py, and the updates begin anew fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -47,7 +47,7 @@ from policy_sched.plugins.podtopologyspread.filtering import (
 from policy_sched.plugins.podtopologyspread.scoring import BEST, IGNORED, SoftSpread, weights_of
 
 #: With more groups than that all rows are scored.
-MANY_GROUPS: Final = 256
+MANY_GROUPS: Final = 512
 #: Up to so many numbers for each row are counted, which is faster than sorting.
 _DENSE: Final = 4
 
@@ -273,6 +273,8 @@ class SoftUpdates:
         self._by_row = [place for place, by in enumerate(self._credits) if by is None]
         self._by_domain = [by for by in self._credits if by is not None]
         self.scores = GroupedScores(groups, [], [])
+        self._extremes: tuple[int, int] | None = None
+        """The most and the fewest by which scores were normalised the last time."""
         for key in keys:
             self._add_group(key)
         self._look_at(feasible)
@@ -285,16 +287,18 @@ class SoftUpdates:
                 return None
         feasible, scores, keys = state.read(Feasible), self.scores, self._keys
         assert feasible is not None, "it is there from PreScore on"
-        for by in self._by_domain:
-            for group in by.recount(rows):
-                scores.raw[group] = self._raw(keys[group])
+        now, groups = scores.normalized, self._groups
+        changed = [group for by in self._by_domain for group in by.recount(rows)]
+        for group in changed:
+            scores.raw[group] = self._raw(keys[group])
         before = self._move(rows) if self._by_row else {}
         if len(keys) > MANY_GROUPS:
             return None
         if feasible is not self._feasible:
             self._look_at(feasible)
-        gains = self._normalize(before)
-        now, groups = scores.normalized, self._groups
+        else:
+            changed += [groups[row] for row in before]
+        gains = self._normalize(before, changed)
         return Rescored(gains, [(row, now[groups[row]] - old) for row, old in before.items()])
 
     def _add_group(self, key: GroupKey) -> int:
@@ -309,6 +313,7 @@ class SoftUpdates:
 
     def _look_at(self, feasible: Feasible) -> None:
         """Count the members of groups, weigh the constraints, and score all groups."""
+        self._extremes = None
         self._feasible, rows, groups = feasible, feasible.rows, self.scores.groups
         self._members = np.bincount(groups[rows], minlength=len(self._keys)).tolist()
         self._is_feasible = np.zeros(groups.size, np.bool_)
@@ -358,10 +363,11 @@ class SoftUpdates:
                 members[new] += 1
         return before
 
-    def _normalize(self, moved: Mapping[int, int]) -> list[int] | None:
+    def _normalize(self, moved: Mapping[int, int], changed: Iterable[int] = ()) -> list[int] | None:
         """Normalise the scores of groups with feasible rows; return by how much they rose.
 
-        None where that is for no other rows than those ``moved``.
+        None where that is for no other rows than those ``moved``. ``changed``: the groups that have
+        another raw score, or a first row, since the last time.
         """
         scores, members, own = self.scores, self._members, dict[int, int]()
         for row in moved:
@@ -370,12 +376,13 @@ class SoftUpdates:
                 own[group] = own.get(group, 0) + 1
         raw, normalized = scores.raw, scores.normalized
         there = [one for one, size in zip(raw, members, strict=True) if size and one != IGNORED]
-        most = max(there, default=IGNORED)
-        top = most + min(there, default=IGNORED)
-        gains: list[int] | None = None
-        for group, (one, size) in enumerate(zip(raw, members, strict=True)):
-            if size:
-                now = 0
+        extremes = most, fewest = max(there, default=IGNORED), min(there, default=IGNORED)
+        if extremes != self._extremes:
+            self._extremes, changed = extremes, range(len(raw))
+        top, gains = most + fewest, cast("list[int] | None", None)
+        for group in changed:
+            if size := members[group]:
+                now, one = 0, raw[group]
                 if one != IGNORED:
                     now = (top - one) * BEST // most if most else BEST
                 if now != normalized[group]:
