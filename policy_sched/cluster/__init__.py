@@ -8,7 +8,7 @@ forget and events update rows in place.
 from policy_sched.cluster.cache import Cache, PodState, PodStateError, TakenOff
 from policy_sched.cluster.group_index import GroupIndex
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.cluster.pods_by_importance import Keys, PodOrder, PodsOfAll
+from policy_sched.cluster.pods_by_importance import Keys, PodOrder
 
 __all__ = [
     "ApiObjects",
@@ -18,6 +18,5 @@ __all__ = [
     "PodOrder",
     "PodState",
     "PodStateError",
-    "PodsOfAll",
     "TakenOff",
 ]

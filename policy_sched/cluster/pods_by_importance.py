@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.tables import CODE_UNIT, STATIC, Column, PodRows
+from policy_sched.cluster.tables import CODE_UNIT, STATIC, Key, PodRows
 
 Keys: TypeAlias = Callable[[NDArray[np.intp]], tuple[NDArray[np.int64], ...]]
 """From rows of the pod table, shape (p,), to sort keys of the same shape, the deciding one first;
@@ -32,11 +33,14 @@ KEPT_BLOCKS: Final = 16
 
 
 class _Kept(msgspec.Struct):
-    """What was read of all pods: a block of values, 0 where there is no pod."""
+    """What was read of all pods: a block of values, 0 where there is no pod.
+
+    ``stale``: the rows of nodes that changed since then, which are read anew when it is used.
+    """
 
     source: object
-    read: Read
     values: NDArray[Any]
+    stale: set[int]
 
 
 class PodOrder:
@@ -51,19 +55,26 @@ class PodOrder:
         self._depth = 0
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
-    def of(self, rows: NDArray[np.intp]) -> PodRows:
+    def of(self, rows: NDArray[np.intp]) -> OrderedPods:
         """Return the pods of live rows, each once: shape (depth, rows), -1 below.
 
         ``depth`` is the greatest number of pods that one of the rows has.
         """
+        found = self.at(rows)
+        if found.every:
+            return found
+        return OrderedPods(self, rows, int(found.there.any(axis=1).sum()))
+
+    def at(self, rows: NDArray[np.intp]) -> OrderedPods:
+        """Do as `of`; the depth may be greater, and nothing is read that is not used."""
         self._refresh()
         every = rows.size == self._block.shape[1] and bool((rows == np.arange(rows.size)).all())
-        return self.every() if every else _PodsOfSome(self, rows)
+        return OrderedPods(self, None if every else rows, self._depth)
 
-    def every(self) -> PodRows:
+    def every(self) -> OrderedPods:
         """Do as `of` for all rows of the node table; a row without a node has no pods."""
         self._refresh()
-        return PodsOfAll(self)
+        return OrderedPods(self, None, self._depth)
 
     def column(self, row: int) -> list[int]:
         """Return the pods of one live row: rows of the pod table, the most important first."""
@@ -77,20 +88,31 @@ class PodOrder:
         return self._block[: self._depth]
 
     def derived(self, key: Hashable, source: object, read: Read | None) -> NDArray[Any] | None:
-        """Return what is kept under a key, or is from now on, shape (depth, n).
+        """Return what is kept under a key, or is from now on, shape (depth, n), read-only.
 
         ``source``: what it is read from; of another source it is read anew. ``read``: None to get
-        only what is kept.
+        only what is kept and up to date.
         """
         kept = self._kept.get(key)
         if kept is None or kept.source is not source:
             if read is None:
                 return None
-            kept = self._kept[key] = _Kept(source, read, _read(read, self._block))
+            kept = self._kept[key] = _Kept(source, _read(read, self._block), set())
             if len(self._kept) > KEPT_BLOCKS:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        return kept.values[: self._depth]
+        shape = self._block.shape
+        if kept.stale or kept.values.shape != shape:
+            if read is None:
+                return None
+            if kept.values.shape != shape:
+                kept.values = _grown(kept.values, shape, 0)
+            rows = np.array(sorted(kept.stale), np.intp)
+            kept.values[:, rows] = _read(read, self._block.take(rows, axis=1))
+            kept.stale.clear()
+        found = kept.values[: self._depth]
+        found.flags.writeable = False
+        return found
 
     def _refresh(self) -> None:
         nodes, journal = self._cache.nodes, self._cache.nodes.journal
@@ -106,6 +128,8 @@ class PodOrder:
             self._sort(np.ones(nodes.n, np.bool_))
         else:
             self._grow(self._block.shape[0], nodes.n)
+            for kept in self._kept.values():
+                kept.stale.update(changes.rows)
             if len(changes.rows) <= FEW:
                 for row in changes.rows:
                     self._sort_one(row)
@@ -128,9 +152,6 @@ class PodOrder:
         self._grow(pods.size, self._block.shape[1])
         self._block[:, row] = -1
         self._block[: pods.size, row] = pods
-        for kept in self._kept.values():
-            kept.values[:, row] = 0
-            kept.values[: pods.size, row] = kept.read(pods)
 
     def _sort(self, dirty: NDArray[np.bool_]) -> None:
         """Sort the pods of the flagged rows again."""
@@ -146,52 +167,49 @@ class PodOrder:
             self._grow(int(position.max()) + 1, self._block.shape[1])
         self._block[:, dirty] = -1
         self._block[position, node] = chosen
-        rows = np.flatnonzero(dirty)
-        for kept in self._kept.values():
-            kept.values[:, rows] = _read(kept.read, self._block.take(rows, axis=1))
 
     def _grow(self, depth: int, width: int) -> None:
         had_depth, had_width = self._block.shape
         if depth <= had_depth and width <= had_width:
             return
-        shape = max(depth, had_depth), max(width, had_width)
-        self._block = _grown(self._block, shape, -1)
-        for kept in self._kept.values():
-            kept.values = _grown(kept.values, shape, 0)
+        self._block = _grown(self._block, (max(depth, had_depth), max(width, had_width)), -1)
 
 
-class PodsOfAll(PodRows):
-    """All rows of an order; what is read of the pods is kept there."""
+class OrderedPods(PodRows):
+    """The pods of rows of an order, shape (depth, m); ``every``: these are all rows."""
 
-    def __init__(self, order: PodOrder) -> None:
-        super().__init__(order.pods, order.block)
+    def __init__(self, order: PodOrder, nodes: NDArray[np.intp] | None, depth: int) -> None:
+        super().__init__(order.pods)
+        self.every = nodes is None
+        self.depth = depth
         self._order = order
+        self._nodes = nodes
 
-    def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
-        """Return what the order keeps."""
-        if isinstance(source, Column) and source.family.unit == CODE_UNIT:
-            return super().derived(key, source, read)  # codes of texts may be given to others
-        found = self._order.derived(key, source, read)
-        assert found is not None, "it is read if it is not kept"
+    @cached_property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows of the pod table."""
+        return self._part(self._order.block)
+
+    def of(self, key: Key) -> NDArray[Any]:
+        """Return a column of the pod table at the rows."""
+        found = self._columns.get(key)
+        if found is None:
+            column = self.pods.lookup(key)
+            if column.family.unit == CODE_UNIT:  # codes of texts may be given to others
+                return super().of(key)
+            found = self._columns[key] = self.derived(key, column, lambda r: column.values[r])
         return found
 
-
-class _PodsOfSome(PodRows):
-    """Some rows of an order; what is kept of the pods is not read anew."""
-
-    def __init__(self, order: PodOrder, rows: NDArray[np.intp]) -> None:
-        chosen = order.block.take(rows, axis=1)
-        depth = int((chosen >= 0).any(axis=1).sum())
-        super().__init__(order.pods, chosen[:depth])
-        self._order = order
-        self._nodes = rows
-
     def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
-        """Return what the order keeps, or else what is read now."""
-        found = self._order.derived(key, source, None)
-        if found is None:
-            return super().derived(key, source, read)
-        return found[: self.rows.shape[0]].take(self._nodes, axis=1)
+        """Return what the order keeps; for a few rows, what it keeps already."""
+        many = self._nodes is None or self._nodes.size > FEW
+        found = self._order.derived(key, source, read if many else None)
+        return super().derived(key, source, read) if found is None else self._part(found)
+
+    def _part(self, block: NDArray[Any]) -> NDArray[Any]:
+        """Return what a block of all rows has of these."""
+        lines = block[: self.depth]
+        return lines if self._nodes is None else lines.take(self._nodes, axis=1)
 
 
 def _read(read: Read, block: NDArray[np.intp]) -> NDArray[Any]:

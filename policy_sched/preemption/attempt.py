@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import Cache
-from policy_sched.cluster.tables import PodRows
+from policy_sched.cluster.tables import Key, PodRows
 from policy_sched.framework import CycleState, Status
 from policy_sched.framework.evaluate import FilterDryRun, Nominations
 from policy_sched.model import PodInfo
+from policy_sched.preemption.budgets import running_count
 
 
 class PreemptionAttempt(msgspec.Struct, frozen=True):
@@ -62,17 +66,67 @@ class Victims(msgspec.Struct, frozen=True):
             found.sort(key=lambda one: not first[one[0]])
         return found
 
-    def phases(self) -> tuple[NDArray[np.bool_], ...]:
-        """Return the pods that are spared first, and then others, as flags of shape (depth, m)."""
+    def in_order_of_sparing(self) -> PodRows:
+        """Return the pods in the order in which they are spared."""
         if self.breaking is None:
-            return (self.pods.there,)
-        return self.breaking, self.pods.there & ~self.breaking
+            return self.pods
+        return _InOrderOfSparing(self.pods, self.breaking)
+
+    def in_order_of_importance(self, flags: NDArray[np.bool_], pods: PodRows) -> NDArray[np.bool_]:
+        """Return flags of pods in the order in which they are spared in the order that is here."""
+        if isinstance(pods, _InOrderOfSparing):
+            return pods.back(flags)
+        return flags
 
     def violations(self, gone: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return how many of those that go break a budget, shape (m,)."""
         if self.breaking is None:
             return np.zeros(self.rows.size, np.int64)
         return count_down(gone & self.breaking)
+
+
+class _InOrderOfSparing(PodRows):
+    """Possible victims, those first that break a budget."""
+
+    def __init__(self, pods: PodRows, breaking: NDArray[np.bool_]) -> None:
+        super().__init__(pods.pods)
+        self._pods = pods
+        first, others = running_count(breaking), running_count(pods.there ^ breaking)
+        count = first[-1] + others[-1]
+        # In unsigned numbers: what is below 0 in between is not in the end.
+        line = others + first[-1]
+        line += (first - line) * breaking.view(np.uint8)
+        depth, m = line.shape
+        place = line.astype(np.intp)
+        place -= 1
+        place *= m
+        place += np.arange(m)
+        if np.count_nonzero(pods.there) < place.size:
+            place[~pods.there] = place.size
+        self._place = place.reshape(-1)
+        self.__dict__["there"] = np.arange(depth, dtype=line.dtype)[:, np.newaxis] < count
+
+    @cached_property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows of the pods."""
+        return self._moved(self._pods.rows, -1)
+
+    def of(self, key: Key) -> NDArray[Any]:
+        """Return a column of the pod table."""
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = self._moved(self._pods.of(key), 0)
+        return found
+
+    def back(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return flags of these pods in the order of importance."""
+        found: NDArray[np.bool_] = np.append(flags, [False]).take(self._place)
+        return found.reshape(flags.shape)
+
+    def _moved(self, values: NDArray[Any], fill: int) -> NDArray[Any]:
+        moved = np.full(values.size + 1, fill, values.dtype)
+        moved[self._place] = values.reshape(-1)
+        return moved[:-1].reshape(values.shape)
 
 
 class DryRunResult(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ counted from the most important one. Every node has the whole budget: it is one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +16,13 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
 from policy_sched.cluster.tables import PodRows, PodTable
-from policy_sched.model import PodDisruptionBudget, Requirement, Selector, label_selector
+from policy_sched.model import (
+    PodDisruptionBudget,
+    PodInfo,
+    Requirement,
+    Selector,
+    label_selector,
+)
 
 #: Of so many budgets the pods that they select are kept.
 KEPT_BUDGETS: Final = 8
@@ -29,6 +36,15 @@ class Budget(msgspec.Struct, frozen=True):
     selector: Selector
     allowed: int
     disrupted: tuple[str, ...]
+
+    def covers(self, pod: PodInfo) -> bool:
+        """Return whether the eviction of a pod counts; one without labels is in no budget."""
+        return bool(
+            pod.namespace == self.namespace
+            and pod.labels
+            and self.selector.matches(pod.labels)
+            and pod.name not in self.disrupted
+        )
 
 
 class Budgets:
@@ -68,6 +84,18 @@ class Budgets:
                 chosen &= running_count(chosen) > budget.allowed
             if chosen.any():
                 found = chosen if found is None else found | chosen
+        return found
+
+    def violating_on(self, victims: Sequence[PodInfo | None]) -> list[bool]:
+        """Do as `violating` for the victims of one node, the most important first."""
+        self._refresh()
+        found = [False] * len(victims)
+        for budget in self._budgets:
+            left = budget.allowed
+            for place, pod in enumerate(victims):
+                if pod is not None and budget.covers(pod):
+                    left -= 1
+                    found[place] = found[place] or left < 0
         return found
 
     def _selected(self, number: int, budget: Budget, pods: PodRows) -> NDArray[np.bool_]:

@@ -142,20 +142,22 @@ def _fits(
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node; without the reasons where it does not fit."""
-    gone = np.zeros(victims.pods.rows.shape, np.bool_)
+    pods = victims.in_order_of_sparing()
+    gone = np.zeros(pods.there.shape, np.bool_)
     with attempt.cache.overlay as nodes:
-        nodes.remove_block(victims.rows, victims.pods, attempt.filter_dry_run.reads)
+        nodes.remove_block(victims.rows, pods, attempt.filter_dry_run.reads)
         feasibility = _Feasibility(attempt, victims.rows)
         fits = feasibility.fits(victims.some)
-        for phase in victims.phases():
-            for step, places in enumerate(phase):
-                if (places & fits).any():
-                    nodes.put_back(step, places)
-                    lost = places & ~feasibility.fits(fits, moved=True)
-                    nodes.take_off(step, lost)
-                    gone[step] |= lost
+        if fits.any():
+            for step, there in enumerate(pods.there):
+                if not there.any():
+                    continue
+                nodes.put_back(step)
+                lost = there > feasibility.fits(fits, moved=True)
+                nodes.take_off(step, lost)
+                gone[step] = lost
     gone &= fits
-    return DryRunResult(fits, gone, {})
+    return DryRunResult(fits, victims.in_order_of_importance(gone, pods), {})
 
 
 def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
@@ -178,7 +180,10 @@ class _Feasibility:
         self._attempt = attempt
         self._nodes = attempt.cache.overlay
         self._rows = rows
-        promised = attempt.nominations.nominated_pods_on(attempt.pod, rows.tolist())
+        nominations = attempt.nominations
+        promised = {}
+        if nominations.nodes:
+            promised = nominations.nominated_pods_on(attempt.pod, rows.tolist())
         self._added = AddedPods(promised) if promised else None
         if self._added is not None:
             self._shared = np.isin(rows, self._added.rows)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster import Cache, PodOrder, PodsOfAll
+from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
@@ -75,7 +75,7 @@ class Search:
         self.cache = cache
         self.budgets = budgets
         self._rules = rules
-        self._order = order
+        self.order = order
         self.stable_keys = rules.stable_keys
         self.evictable = EvictableRows(cache, rules, order)
 
@@ -97,12 +97,7 @@ class Search:
     ) -> tuple[PodInfo, ...]:
         """Return the victims on one candidate, the most important one first."""
         infos, ordered = self.cache.pods.infos, candidates.victims_at(place)
-        if len(ordered) > 1 and not self._rules.order_reads_pod:
-            here, leaving = self._order(pod).column(candidates.rows.item(place)), set(ordered)
-            here = [row for row in here if row in leaving]
-            if len(here) == len(ordered):
-                return tuple([info for row in here if (info := infos[row]) is not None])
-        if len(ordered) > 1:  # an extender names victims of any node
+        if len(ordered) > 1 and not candidates.in_order:
             rows = np.array(ordered, np.intp)
             ordered = rows[np.lexsort(self._rules.victim_order(pod)(rows)[::-1])].tolist()
         return tuple([info for row in ordered if (info := infos[row]) is not None])
@@ -112,23 +107,26 @@ class Search:
 
         See `Victims.column`.
         """
-        if self.budgets:
-            victims = self.victims(pod, np.array([row]))
-            breaking = victims.breaking
-            return victims.column(0), 0 if breaking is None else int(breaking.sum())
-        column = self._order(pod).column(row)
+        column = self.order(pod).column(row)
         pods = PodRows(self.cache.pods, np.array(column, np.intp))
         evictable = self._rules.victim(pod, pods).tolist()
-        return [one for one, chosen in zip(enumerate(column), evictable, strict=True) if chosen], 0
+        found = [one for one, chosen in zip(enumerate(column), evictable, strict=True) if chosen]
+        if not self.budgets:
+            return found, 0
+        infos = self.cache.pods.infos
+        broken = self.budgets.violating_on([infos[place] for _, place in found])
+        first = [one for one, breaks in zip(found, broken, strict=True) if breaks]
+        rest = [one for one, breaks in zip(found, broken, strict=True) if not breaks]
+        return [*first, *rest], len(first)
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
         """Return the pods that may be evicted from some rows.
 
         If these are many, the result is for all rows of the table, and others have no victims.
         """
-        order, n = self._order(pod), self.cache.nodes.n
+        order, n = self.order(pod), self.cache.nodes.n
         if rows.size < DENSE * n or rows.size <= FEW_ROWS:
-            pods = order.of(rows)
+            pods: PodRows = order.of(rows)
         else:
             pods = order.every()
             if rows.size < n:
@@ -136,18 +134,10 @@ class Search:
                 asked[rows] = True
                 pods = pods.holding(pods.there & asked)
                 rows = np.arange(n)
-        evictable = self._rules.victim(pod, pods)
-        evictable &= pods.there
-        pods = pods.holding(evictable)
+        evictable = self._rules.victim(pod, pods) & pods.there
+        if np.count_nonzero(evictable) < np.count_nonzero(pods.there):
+            pods = pods.holding(evictable)
         return Victims(rows, pods, self.budgets.violating(pods))
-
-    def column(self, pod: PodInfo, row: int) -> list[int]:
-        """Return the pods on one row, the most important first."""
-        return self._order(pod).column(row)
-
-    def pods_of(self, pod: PodInfo, rows: NDArray[np.intp]) -> PodRows:
-        """Return the pods on some rows, the most important first."""
-        return self._order(pod).of(rows)
 
 
 def clean_first(breaking: NDArray[np.bool_], wanted: int) -> tuple[NDArray[np.intp] | slice, bool]:
@@ -264,6 +254,8 @@ class DryRun:
 
         They are not before as many rows as are wanted are candidates, or may be.
         """
+        if wanted >= rows.size:
+            return rows.size
         possible = np.cumsum(self._found[rows] <= CANDIDATE)
         blocks = int(np.searchsorted(possible, wanted)) // wanted + 1
         return min(blocks * wanted, rows.size)
@@ -272,7 +264,7 @@ class DryRun:
         """Return a key of the order of nodes for rows that are candidates."""
         search = self._search
         if number not in search.stable_keys:
-            return search.node_key(number, pod, self.candidates(pod, rows))
+            return search.node_key(number, pod, self._candidates(pod, rows))
         keyed = self._keyed.get(number)
         if keyed is None:
             keyed = self._keyed[number] = np.zeros(self._found.size, np.bool_)
@@ -281,7 +273,7 @@ class DryRun:
             new = rows[~known]
             if new.size == known.size == self._found.size:
                 new = np.arange(new.size)
-            values = search.node_key(number, pod, self.candidates(pod, new))
+            values = search.node_key(number, pod, self._candidates(pod, new))
             if number not in self._keys:
                 self._keys[number] = np.zeros(self._found.size, values.dtype)
             self._keys[number][new] = values
@@ -412,18 +404,19 @@ class DryRun:
 
     def candidates(self, pod: PodInfo, rows: NDArray[np.intp]) -> Candidates:
         """Return the candidates among rows that were looked at, in the rows' order."""
-        found = self._found[rows] == CANDIDATE
-        if not found.all():
-            rows = rows[found]
-        pods = self._search.pods_of(pod, rows)
-        gone = self._gone[: pods.rows.shape[0]]
-        if not isinstance(pods, PodsOfAll):
+        return self._candidates(pod, rows[self._found[rows] == CANDIDATE])
+
+    def _candidates(self, pod: PodInfo, rows: NDArray[np.intp]) -> Candidates:
+        pods = self._search.order(pod).at(rows)
+        self._make_deep(pods.depth)
+        gone = self._gone[: pods.depth]
+        if not pods.every:
             gone = gone.take(rows, axis=1)
-        return Candidates(rows, pods.holding(gone), self._violations[rows])
+        return Candidates(rows, pods.holding(gone), self._violations[rows], in_order=True)
 
     def victims_of(self, pod: PodInfo, row: int) -> tuple[PodInfo, ...]:
         """Return the victims on a row that is a candidate, the most important one first."""
-        column, infos = self._search.column(pod, row), self._search.cache.pods.infos
+        column, infos = self._search.order(pod).column(row), self._search.cache.pods.infos
         leaving = [infos[column[line]] for line in self._gone[:, row].nonzero()[0].tolist()]
         return tuple([info for info in leaving if info is not None])
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster import Cache, PodOrder
-from policy_sched.cluster.tables import DYNAMIC
+from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.language import RuleError
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
@@ -123,18 +123,20 @@ class EvictableRows:
         stale, kind.stale = kind.stale, set()
         if kind.has is None or (stale is not None and not stale):
             return
-        rows = np.arange(kind.has.size) if stale is None else np.array(sorted(stale), np.intp)
+        order = self._order(pod)
         try:
-            kind.has[rows] = self._evictable(pod, rows)
+            if stale is None:
+                kind.has = self._evictable(pod, order.every())
+            else:
+                rows = np.array(sorted(stale), np.intp)
+                kind.has[rows] = self._evictable(pod, order.at(rows))
         except RuleError:
             kind.has, kind.sure = None, -1
             return
         best = int(kind.has.argmax()) if kind.has.size else 0
         kind.sure = best if kind.has.size and kind.has[best] else -1
 
-    def _evictable(self, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        pods = self._order(pod).of(rows)
-        evictable = self._rules.victim(pod, pods)
-        evictable &= pods.there
+    def _evictable(self, pod: PodInfo, pods: PodRows) -> NDArray[np.bool_]:
+        evictable = self._rules.victim(pod, pods) & pods.there
         found: NDArray[np.bool_] = np.logical_or.reduce(evictable, axis=0)
         return found

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster import Keys
@@ -28,16 +29,23 @@ class Candidates(msgspec.Struct, frozen=True):
     """Nodes on which the pod fits once the victims are gone.
 
     ``rows``: rows of the node table, shape (m,). ``victims``: shape (depth, m). ``violations``: how
-    many of a node's victims break a disruption budget, int64, shape (m,).
+    many of a node's victims break a disruption budget, int64, shape (m,). ``in_order``: the most
+    important victim comes first; an extender may name them in any order, and those of any node.
     """
 
     rows: Rows
     victims: PodRows
     violations: NDArray[np.int64]
+    in_order: bool = False
 
     def at(self, places: Rows) -> Candidates:
         """Return the candidates at some places."""
-        return Candidates(self.rows[places], self.victims.at(places), self.violations[places])
+        return replace(
+            self,
+            rows=self.rows[places],
+            victims=self.victims.at(places),
+            violations=self.violations[places],
+        )
 
     def victims_at(self, place: int) -> list[int]:
         """Return the victims at one place: rows of the pod table."""

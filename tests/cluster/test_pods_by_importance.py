@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from policy_sched.cluster import pods_by_importance
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "remove", "node", "leave", "look"]), st.integers(0, 5)),
-    max_size=40,
-)
+KINDS = ["add", "change", "remove", "node", "leave", "look"]
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 5)), max_size=40)
 
 
 @settings(max_examples=scaled(100), deadline=None)
-@given(STEPS)
-def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]]) -> None:
+@given(STEPS, st.sampled_from([0, 1, pods_by_importance.FEW]))
+def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]], few: int) -> None:
     """Whatever comes and goes, each column holds the node's pods, the highest priority first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pods_by_importance, "FEW", few)
+        assert_kept(steps)
+
+
+def assert_kept(steps: list[tuple[str, int]]) -> None:
     cache = Cache()
     cache.add_node(make_node("n0"))
     priority = cache.pods.column(("priority",))
@@ -37,6 +43,13 @@ def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]]) -> None:
             info = PodInfo.of(make_pod(f"p{number}", priority=index % 3, node_name=f"n{index}"))
             cache.add_pod(info)
             pods.append(info)
+        elif step == "change" and pods:
+            old = pods[index % len(pods)]
+            info = PodInfo.of(
+                make_pod(old.name, priority=number % 3, node_name=old.node_name, uid=old.uid)
+            )
+            cache.update_pod(info)
+            pods[index % len(pods)] = info
         elif step == "remove" and pods:
             cache.remove_pod(pods.pop(index % len(pods)))
         elif step == "node":
@@ -46,6 +59,19 @@ def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]]) -> None:
         elif step == "look":
             rows = np.array(sorted(cache.nodes.row_of.values()), np.intp)
             assert_sorted(cache, order.of(rows).rows, rows)
+            assert_read(cache, order)
+
+
+def assert_read(cache: Cache, order: PodOrder) -> None:
+    """What is read of the pods by node is what the pod table has, and 0 where there is no pod."""
+    every = order.every()
+    some = np.arange(0, cache.nodes.n, 2)
+    for pods in (every, order.at(some), order.of(some), every.at(some)):
+        for key in (("priority",), ("name",)):
+            expected = cache.pods.lookup(key).values[pods.rows]
+            np.testing.assert_array_equal(pods.of(key), np.where(pods.there, expected, 0))
+        doubled = pods.derived("doubled", None, lambda rows: 2 * rows + 1)
+        np.testing.assert_array_equal(doubled, np.where(pods.there, 2 * pods.rows + 1, 0))
 
 
 def assert_sorted(cache: Cache, block: NDArray[np.intp], rows: NDArray[np.intp]) -> None:

@@ -42,8 +42,12 @@ def violating(*budgets: object) -> list[int]:
     for number, pod in enumerate(PODS):
         cache.add_pod(PodInfo.of(make_pod(f"p{number}", node_name="n", **pod)))
     victims = PodRows(cache.pods, np.arange(len(PODS)).reshape(-1, 1))
-    found = Budgets(ApiObjects(budgets), cache.pods).violating(victims)
-    return [] if found is None else np.flatnonzero(found[:, 0]).tolist()
+    kept = Budgets(ApiObjects(budgets), cache.pods)
+    found = kept.violating(victims)
+    indexes = [] if found is None else np.flatnonzero(found[:, 0]).tolist()
+    on_node = kept.violating_on(cache.pods.infos)
+    assert [index for index, breaks in enumerate(on_node) if breaks] == indexes
+    return indexes
 
 
 def expression(operator: str, *values: str, key: str = "app") -> object:

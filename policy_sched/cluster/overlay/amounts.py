@@ -83,15 +83,15 @@ class Block:
         self.here: NDArray[np.bool_] = np.zeros(self.there.shape, np.bool_)
         self.whole = rows.size == nodes.n and bool((rows == np.arange(rows.size)).all())
         self.where = slice(0, rows.size) if self.whole else rows
-        self._is_part = bool(((pods.rows >= 0) != self.there).any())
         self._amounts: dict[Key, tuple[NDArray[np.int64], NDArray[np.int64]] | None] = {}
         self.ports: dict[int, NDArray[np.bool_]] = {}
         """By line of the block, the flags of the places whose pod holds host ports."""
-        if nodes.usage.used_ports.values[rows].any():
+        if nodes.usage.used_ports.values[self.where].any():
             holds = pods.of(("hostPorts",)) & self.there
             lines = np.flatnonzero(holds.any(axis=1)).tolist()
             self.ports = {line: holds[line] for line in lines}
         self._place_of: dict[int, int] = {}
+        self._moving: list[tuple[Copy, NDArray[np.int64]]] | None = None
 
     def amounts(self, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return an amount of each pod, shape (depth, m), and their sums; None if all are 0."""
@@ -99,13 +99,25 @@ class Block:
             found: NDArray[np.int64]
             if not key:
                 found = self.there.astype(np.int64)
-            elif self._is_part:
+            elif self.pods.is_part:
                 found = self.pods.of(key) * self.there
             else:
                 found = self.pods.of(key)
             sums = np.add.reduce(found, axis=0)
             self._amounts[key] = (found, sums) if sums.any() else None
         return self._amounts[key]
+
+    def follow(self, copy: Copy) -> None:
+        """Move one more column from now on."""
+        self.copies.append(copy)
+        self._moving = None
+
+    def moving(self) -> list[tuple[Copy, NDArray[np.int64]]]:
+        """Return the columns that change as pods move, with what each pod has of them."""
+        if self._moving is None:
+            every = [(copy, self.amounts(copy.amount)) for copy in self.copies]
+            self._moving = [(copy, amounts[0]) for copy, amounts in every if amounts is not None]
+        return self._moving
 
     def pod(self, step: int, place: int) -> PodInfo:
         """Return a pod of the block."""

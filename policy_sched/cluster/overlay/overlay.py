@@ -278,7 +278,7 @@ class NodeOverlay:
         if key != _PORTS:
             self._sums.append(copy)
             if self._block is not None:
-                self._block.copies.append(copy)
+                self._block.follow(copy)
         if self._levels:
             self._new.append(copy)
             self._sum_new(self._touched(self._levels))
@@ -391,18 +391,15 @@ class NodeOverlay:
         block = self._block
         assert block is not None, "a block was removed"
         times = None if places is None else places.astype(np.int64)
-        for copy in block.copies:
-            amounts = block.amounts(copy.amount)
-            if amounts is None:
-                continue
-            change = amounts[0][step] if times is None else amounts[0][step] * times
+        for copy, amounts in block.moving():
+            change = amounts[step] if times is None else amounts[step] * times
             move = np.add if sign == copy.sign else np.subtract
+            values = copy.column.values
             if block.whole:
-                values = copy.column.values[: block.rows.size]
-                move(values, change, out=values)
+                own = values[: block.rows.size]
+                move(own, change, out=own)
             else:
-                before = copy.column.values[block.rows]
-                copy.column.values[block.rows] = move(before, change)
+                values[block.rows] = move(values[block.rows], change)
         there, here = block.there[step], block.here[step]
         if places is None:
             here[:] = there if sign > 0 else False

@@ -207,10 +207,18 @@ class PodRows:
     used after a pod changed.
     """
 
-    def __init__(self, pods: PodTable, rows: NDArray[np.intp]) -> None:
+    def __init__(self, pods: PodTable, rows: NDArray[np.intp] | None = None) -> None:
         self.pods = pods
-        self.rows = rows
+        self.is_part = False
+        """Whether there is no pod at some places that have a row."""
         self._columns: dict[Key, NDArray[Any]] = {}
+        if rows is not None:
+            self.__dict__["rows"] = rows
+
+    @cached_property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows, where these were not given."""
+        raise NotImplementedError
 
     @cached_property
     def there(self) -> NDArray[np.bool_]:
@@ -222,9 +230,8 @@ class PodRows:
         """Return a column of the pod table at the rows."""
         found = self._columns.get(key)
         if found is None:
-            lookup = self.pods.lookup
-            column, read = lookup(key), lambda rows: lookup(key).values[rows]
-            found = self._columns[key] = self.derived(key, column, read)
+            found = self._columns[key] = self.pods.lookup(key).values[self.rows]
+            found[self.rows < 0] = 0
         return found
 
     def derived(
@@ -245,12 +252,14 @@ class PodRows:
         """Return some columns of rows of shape (depth, m)."""
         found = PodRows(self.pods, self.rows.take(places, axis=1))
         found.__dict__["there"] = self.there.take(places, axis=1)
+        found.is_part = self.is_part
         return found
 
     def holding(self, there: NDArray[np.bool_]) -> PodRows:
         """Return the same rows with no pods but some; the columns are as they were."""
         found = copy(self)
         found.__dict__["there"] = there
+        found.is_part = True
         return found
 
 
