@@ -8,6 +8,7 @@ from policy_sched.cluster.counts.counts import ROW, Counts, Domain, Domains
 from policy_sched.cluster.counts.domain_scores import DomainScores
 from policy_sched.cluster.counts.existing_terms import TermCounts
 from policy_sched.cluster.counts.registry import PodCounts
+from policy_sched.cluster.counts.row_groups import GroupKey, group_rows
 from policy_sched.cluster.counts.selector_counts import Part, PodMatch, SelectorIndex
 
 __all__ = [
@@ -16,9 +17,11 @@ __all__ = [
     "Domain",
     "DomainScores",
     "Domains",
+    "GroupKey",
     "Part",
     "PodCounts",
     "PodMatch",
     "SelectorIndex",
     "TermCounts",
+    "group_rows",
 ]

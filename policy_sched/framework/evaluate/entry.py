@@ -254,15 +254,19 @@ class Entry:
     def _combine_few(self, rows: Sequence[int]) -> None:
         for row in rows:
             if self.fixed[row] == FEASIBLE:
-                value = FEASIBLE
-                for index, codes in enumerate(self.codes):
-                    if codes is not None and codes[row]:
-                        value = index + 1
-                        break
-                self.first[row] = self.by_plugins[row] = value
+                self.first[row] = self.by_plugins[row] = self._rejecting_row(row)
+
+    def _rejecting_row(self, row: int) -> int:
+        if (number := self.fixed.item(row)) == FEASIBLE:
+            for index, codes in enumerate(self.codes):
+                if codes is not None and codes.item(row):
+                    return index + 1
+        return number
 
     def rejecting(self, rows: NDArray[np.intp]) -> Codes:
         """Return the number of the first plugin whose codes reject each row."""
+        if rows.size == 1:
+            return np.array((self._rejecting_row(rows.item()),), np.int16)
         first: Codes = self.fixed[rows]
         for index, codes in enumerate(self.codes):
             if codes is not None:
@@ -307,6 +311,25 @@ class Entry:
                 self._put_code(number - 1, row, code)
         self.result.filtering.explanations.forget([one[0] for one in changed])
         return stay, come, gone
+
+    def put_row_codes(self, rows: list[int], rejections: Sequence[Rejection]) -> bool:
+        """Write the codes of the filters that read no more than a row, but not ``first``.
+
+        False, and nothing changed, where only a filter can tell its code, or describe it.
+        """
+        for rejection in rejections:
+            if rejection is not None:
+                index, code = rejection
+                if code == NO_CODE or self.codes[index] is None:
+                    return False
+        own = [i for i in self.moving if i not in self.wide and self.codes[i] is not None]
+        for row, rejection in zip(rows, rejections, strict=True):
+            for index in own:
+                code = rejection[1] if rejection is not None and rejection[0] == index else 0
+                codes = self.codes[index]
+                if codes is not None and codes.item(row) != code:
+                    self._put_code(index, row, code)
+        return True
 
     def static_rejections(self) -> Codes:
         """Return which of the filters that do not move rejects each row, or ``fixed``."""

@@ -179,6 +179,8 @@ class FewRows:
         if scoring is None or unscored or not result.filtering.any_feasible():
             self._passes.score_all(entry, pod)
             return entry.result.broken is None
+        if entry.wide_scores and self._opened_and_shut(entry, come, gone):
+            return None
         if not entry.separate_rows or entry.wide_scores:
             return self._rescore(entry, pod, moves)
         if come and not all(one.whole or one in entry.moving_scores for one in scoring.plugins):
@@ -190,6 +192,19 @@ class FewRows:
         entry.ranking.changed(gone)
         result.state.write(Feasible(first=entry.first))
         return None
+
+    def _opened_and_shut(self, entry: Entry, come: Sequence[int], gone: Sequence[int]) -> bool:
+        """Prepare the totals for scores that are updated; False if rows have to be scored again."""
+        incremental = entry.incremental
+        if not incremental or any(p.hook.plugin not in incremental for p in entry.wide_scores):
+            return False
+        opened, shut = np.array(come, np.intp), np.array(gone, np.intp)
+        if not (self._may_shut(entry, shut) and self._may_open(entry, opened)):
+            return False
+        entry.total[opened] = self._total(entry, opened)
+        self._shut(entry, shut)
+        entry.result.state.write(Feasible(first=entry.first))
+        return True
 
     def _rescore(self, entry: Entry, pod: PodInfo, moves: Moves) -> bool:
         """Score filtered rows by calling the plugins; False if the entry must be made anew."""
@@ -211,10 +226,10 @@ class FewRows:
         """Return how the rows moved, and all rows that a filter of the whole cluster shut.
 
         ``rejections``: of the filters that read no more than the row. None if a plugin has to say
-        more, and where there are filters of the whole cluster, if one of the others rejects a row,
-        or the rows that they open and shut are up to `Patches.patch`. For the rows that are shut,
-        None says that other rows are feasible as before. ``promised``: nominated pods concern one
-        of the rows; the rejections are not known yet.
+        more, or if the rows that are opened and shut are up to `Patches.patch`. Where there are
+        filters of the whole cluster, the rows that stay are those that the others pass. For the
+        rows that are shut, None says that the same rows are feasible as before. ``promised``:
+        nominated pods concern one of the rows; the rejections are not known yet.
         """
         if promised:
             return self._filter_with_nominated_pods(entry, pod, rows), None
@@ -222,32 +237,25 @@ class FewRows:
             return None, None
         if not entry.wide:
             return entry.put_rejections(rows, rejections), None
-        first, scoring = entry.first, entry.result.scoring
+        scoring, scored = entry.result.scoring, rows
         if scoring is None or scoring.skipped is None:
             return None, None
-        for row, rejection in zip(rows, rejections, strict=bool(rejections)):
-            if rejection is not None or (
-                first[row] != FEASIBLE and self._rejected_by_row(entry, row)
-            ):
+        if rejections:
+            if not entry.put_row_codes(rows, rejections):
                 return None, None
-        moves: Moves = (rows, _NO_ROWS, _NO_ROWS)
+            scored = [row for row, one in zip(rows, rejections, strict=True) if one is None]
+            if entry.outdated is not None:
+                entry.outdated[scored] = False
         changed = self._passes.filter_wide(entry, pod, rows)
         if changed is None:
             return None, None
+        if rejections:  # some of the rows are not feasible, or were not
+            changed = np.union1d(changed, np.array(rows, np.intp))
+        moves: Moves = (scored, _NO_ROWS, _NO_ROWS)
         if not changed.size:
             return moves, None
         shut = self._move(entry, changed)
         return (None if shut is None else moves), shut
-
-    def _rejected_by_row(self, entry: Entry, row: int) -> bool:
-        """Return whether a filter of scope NODE rejected the row, or nothing may change it."""
-        if entry.fixed[row] != FEASIBLE:
-            return True
-        for index in entry.moving:
-            codes = entry.codes[index]
-            if codes is not None and codes[row] and index not in entry.wide:
-                return True
-        return False
 
     def _move(self, entry: Entry, changed: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """Open and shut rows of which a filter has changed its codes; return those shut.
@@ -260,11 +268,12 @@ class FewRows:
             rejected = np.count_nonzero(now)
             if rejected and first.size - np.count_nonzero(first) <= rejected + 1:
                 return None
-            first[changed] = now
+            first[changed] = entry.by_plugins[changed] = now
             total = -1 if rejected == now.size else unshut[changed]
             entry.total[changed] = total if rejected in (0, now.size) else np.where(now, -1, total)
-            entry.ranking.forget()
-            entry.result.filtering.explanations.forget()
+            few = changed.tolist() if changed.size <= FEW_ROWS else None
+            entry.ranking.changed(few)
+            entry.result.filtering.explanations.forget(few)
             entry.result.state.write(Feasible(first=first))
             return changed
         was, opens = first[changed] == FEASIBLE, now == FEASIBLE

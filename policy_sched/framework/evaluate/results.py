@@ -399,7 +399,10 @@ class PluginScores:
         return self.known_flat
 
     def is_between(self, rows: NDArray[np.intp], first: Codes) -> bool:
-        """Return whether the other nodes' parts stay the same if these feasible rows are shut."""
+        """Return whether the other nodes' parts stay the same if these feasible rows are shut.
+
+        They may be shut already.
+        """
         if not self.facts.by_extremes:
             return False
         if self.flat:
@@ -409,7 +412,10 @@ class PluginScores:
             feasible = raw[first == FEASIBLE]
             self.extremes = feasible.min().item(), feasible.max().item()
         low, high = self.extremes
-        return low == high or bool(((low < raw[rows]) & (raw[rows] < high)).all())
+        scores = raw[rows]
+        if low == high:
+            return bool((scores == low).all())
+        return bool(((low < scores) & (scores < high)).all())
 
     def snapshot(self) -> PluginScores:
         """Return a copy-on-write copy."""

@@ -89,8 +89,8 @@ def topology_pair_counts(
     pod: PodInfo,
     own: OwnTerms | None,
     before: TopologyPairCounts | None = None,
-) -> TopologyPairCounts | None:
-    """Return the counts for a pod; None if no term applies.
+) -> TopologyPairCounts:
+    """Return the counts for a pod; there are no domains if no term applies.
 
     ``before``: the counts for an equal pod.
     """
@@ -109,8 +109,6 @@ def topology_pair_counts(
                     domains[key] = domain
                     existing[key] = (*existing.get(key, ()), totals)
     if own is None or (own.affinity is None and not own.anti_affinity):
-        if not existing:
-            return None
         own = _NO_TERMS
     anti_affinity: Totals = {}
     for match, key in own.anti_affinity:

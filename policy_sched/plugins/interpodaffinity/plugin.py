@@ -117,10 +117,8 @@ class InterPodAffinity:
         elif not self._carried.anti_affinity.live:
             return _SKIP_FILTER
         found = topology_pair_counts(self._counts, pod, own, state.read(TopologyPairCounts))
-        if found is None:
-            return _SKIP_FILTER
         state.write(found)
-        return _ASK_FILTER
+        return _ASK_FILTER if found.domains else _SKIP_FILTER
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:

@@ -18,7 +18,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.counts import Counts, Domain, DomainScores, PodCounts
+from policy_sched.cluster.counts import (
+    Counts,
+    Domain,
+    DomainScores,
+    GroupKey,
+    PodCounts,
+    group_rows,
+)
 from policy_sched.framework import Feasible, GroupedScores, Rescored, Rows, Scores
 from policy_sched.model import PodInfo
 from policy_sched.plugins.interpodaffinity.terms import OwnTerms
@@ -180,7 +187,7 @@ class AffinityScores:
         self,
         coarse: Sequence[_DomainSums],
         fine: _DomainSums | None,
-        keys: list[tuple[int, ...]],
+        keys: list[GroupKey],
         groups: NDArray[np.intp],
         feasible: Feasible,
     ) -> None:
@@ -203,18 +210,13 @@ class AffinityScores:
         coarse = [one for one in found if one not in fine]
         columns = [one.domain.ids for one in coarse]
         columns += [np.asarray(one.sums)[one.domain.ids] for one in fine]
-        codes = np.zeros(columns[0].size, np.intp)
-        for column in columns:
-            values, places = np.unique(column, return_inverse=True)
-            codes = codes * values.size + places
-        _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
-        if first.size > MOST_GROUPS:
+        grouped = group_rows(columns, MOST_GROUPS)
+        if grouped is None:
             return None
-        keys = [tuple([column.item(row) for column in columns]) for row in first.tolist()]
-        own = groups.astype(np.intp)
-        return AffinityScores(coarse, fine[0] if fine else None, keys, own, feasible)
+        groups, keys = grouped
+        return AffinityScores(coarse, fine[0] if fine else None, keys, groups, feasible)
 
-    def _raw(self, key: tuple[int, ...]) -> int:
+    def _raw(self, key: GroupKey) -> int:
         """Return the raw score of a group."""
         raw = 0 if self._fine is None else key[-1]
         for one, place in zip(self._coarse, key, strict=False):

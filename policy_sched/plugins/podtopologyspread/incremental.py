@@ -16,14 +16,14 @@ to the plugin, as of filtering.py and scoring.py, and the updates begin anew fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.counts import Domain
+from policy_sched.cluster.counts import Domain, GroupKey, group_rows
 from policy_sched.framework import (
     SAME_CODES,
     CycleState,
@@ -48,14 +48,8 @@ from policy_sched.plugins.podtopologyspread.scoring import BEST, IGNORED, SoftSp
 
 #: With more groups than that all rows are scored.
 MANY_GROUPS: Final = 512
-#: Up to so many numbers for each row are counted, which is faster than sorting.
-_DENSE: Final = 4
 
 _NO_ROWS: Final = np.empty(0, np.intp)
-
-GroupKey: TypeAlias = tuple[int, ...]
-"""By constraint the domain, or one more than the pods on the row (0: no hostname); at the end 0 if
-the row is ignored."""
 
 
 class SpreadUpdates:
@@ -157,7 +151,8 @@ def soft_updates(
 ) -> SoftUpdates | None:
     """Return what follows the scores of feasible rows; None if there are too many groups.
 
-    ``nodes``: how many there are.
+    A group is by constraint the domain, or one more than the pods on the row (0: no hostname); at
+    the end 0 if the row is ignored. ``nodes``: how many there are.
     """
     columns: list[NDArray[np.intp]] = []
     for constraint, spread in zip(soft.constraints.soft, soft.spreads, strict=True):
@@ -171,26 +166,11 @@ def soft_updates(
         columns.append(column)
     n = len(columns[0])
     columns.append(np.ones(n, np.intp) if soft.labelled is None else soft.labelled.astype(np.intp))
-    groups, keys = np.zeros(n, np.intp), list[GroupKey]([()])
-    for column in columns:
-        size = int(column.max(initial=0)) + 1
-        codes = groups * size + column
-        found, groups = _numbered(codes, len(keys) * size)
-        if found.size > MANY_GROUPS:
-            return None
-        keys = [(*keys[code // size], code % size) for code in found.tolist()]
+    grouped = group_rows(columns, MANY_GROUPS)
+    if grouped is None:
+        return None
+    groups, keys = grouped
     return SoftUpdates(counter, soft, feasible, nodes, groups, keys)
-
-
-def _numbered(codes: NDArray[np.intp], limit: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return which codes there are, and for each row the place of its code among them."""
-    if limit > _DENSE * codes.size:
-        found, places = np.unique(codes, return_inverse=True)
-        return found, places.astype(np.intp)
-    found = np.bincount(codes, minlength=limit).nonzero()[0]
-    place_of = np.zeros(limit, np.intp)
-    place_of[found] = np.arange(found.size)
-    return found, place_of.take(codes)
 
 
 class _Credits:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,14 @@ from tests.finite import chooser
 from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
 from tests.framework.evaluate.test_few_rows import Grade
 from tests.framework.evaluate.test_row_functions import Few
-from tests.plugins.neighbourhoods import AFFINITIES, HOSTNAME, ZONE, handle_of, namespace
+from tests.plugins.neighbourhoods import (
+    AFFINITIES,
+    HOSTNAME,
+    ZONE,
+    handle_of,
+    namespace,
+    required,
+)
 
 NODES = 16
 LABELS = [{}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "b"}]
@@ -104,3 +113,41 @@ def test_an_updated_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
             frozen.append((found.snapshot(), seen(found)))
     for snapshot, before in frozen:
         assert seen(snapshot) == before
+
+
+def away(key: str) -> dict[str, Any]:
+    """Return an affinity that keeps pods with the label app=a out of a domain."""
+    selector = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": key}
+    return required("podAntiAffinity", selector)
+
+
+def test_a_pod_whose_node_is_in_no_domain_rejects_nothing_and_the_next_one_does() -> None:
+    """Both have one term, and only the second runs on a node that has the label."""
+    cache = world(2, whole=False)
+    runner = Runner(pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}))
+    kept = Evaluator(runner, cache.nodes)
+    pod = PodInfo.of(make_pod("w", labels={"app": "a"}))
+    feasible = []
+    for number, node in enumerate(["n5", "n5", "n5", "n0", "n5", "n1"]):
+        cache.assume(PodInfo.of(make_pod(f"r{number}", affinity=away(ZONE))), node)
+        feasible.append(kept.evaluate(pod).filtering.feasible_rows().size)
+    assert feasible == [NODES, NODES, NODES, NODES // 2, NODES // 2, 1]
+
+
+def test_a_row_that_opens_again_on_some_of_the_nodes_has_no_reason_any_more() -> None:
+    """What rejected the row is forgotten with it, also where other nodes are left out."""
+    cache = world(2, whole=True)
+    runner = Runner(pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}))
+    kept, domain = Evaluator(runner, cache.nodes), Domain(np.array([7, 8], np.intp))
+    pod = PodInfo.of(make_pod("w", labels={"app": "a"}, affinity=away(HOSTNAME)))
+    others: list[PodInfo] = []
+    rejected = []
+    for number in range(12):
+        if number % 3 == 2:
+            cache.forget(others.pop().uid)
+        else:
+            other = make_pod(f"r{number}", labels={"app": "a"}, affinity=away(HOSTNAME))
+            others.append(PodInfo.of(other))
+            cache.assume(others[-1], f"n{number % 3}")
+        rejected.append(sorted(kept.evaluate(pod, domain).filtering.statuses()))
+    assert rejected == [[0], [0, 1], [0]] * 4
