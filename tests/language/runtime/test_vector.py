@@ -34,7 +34,10 @@ def test_lists_of_masked_values(items: list[list[tuple[bool, float]]]) -> None:
         assert deviations[row] == scalar.deviation_masked(*flat)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 100), st.integers(0, 9)), max_size=4))
+WEIGHTS = st.integers(0, 9) | st.just(2**30)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 100), WEIGHTS), max_size=4))
 def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
     """The weighted mean over rows is that of one row, also where all weights are 0."""
     flat = [part for triple in triples for part in triple]
@@ -54,3 +57,29 @@ def test_weighted_means(triples: list[tuple[bool, int, int]]) -> None:
         varying = [np.array([p, p]) if i % 3 == 0 else p for i, p in enumerate(mixed)]
         found = np.broadcast_to(vector.weighted_masked_shares(*varying), 2)
     assert found.tolist() == [expected] * 2
+
+
+@given(
+    whole=st.integers(1, 2**46 - 1),
+    percents=st.lists(st.integers(-3, 103), min_size=1, max_size=8),
+    off=st.integers(-2, 2),
+)
+def test_shares_are_those_of_integer_arithmetic(whole: int, percents: list[int], off: int) -> None:
+    """In percent, also where a part is one unit away from a share that is a whole number."""
+    for part_of_it in (False, True):
+        parts = [whole * percent // 100 + off for percent in percents]
+        if part_of_it:
+            parts = [min(part, whole) for part in parts]
+        numbers = np.array([float(part) * 100.0 for part in parts])
+        found = vector.shares(numbers, np.full(len(parts), float(whole)), part_of_it)
+        assert found.tolist() == [min(max(part * 100 // whole, 0), 100) for part in parts]
+        assert vector.shares(numbers[0], np.float64(whole), part_of_it) == found[0]
+
+
+@given(a=st.floats(0.0, 1.0), b=st.floats(0.0, 1.0))
+def test_a_deviation_of_two_may_overwrite_its_first_value(a: float, b: float) -> None:
+    """The result is the same; where a mask does not hold it is 0."""
+    first, second, masks = np.array([a, a]), np.array([b, b]), np.array([True, False])
+    expected = scalar.deviation_masked(True, a, True, b)
+    assert vector.half_of_difference(masks, first, True, second).tolist() == [expected, 0.0]
+    assert vector.half_of_difference(True, first, True, second, first).tolist() == [expected] * 2
