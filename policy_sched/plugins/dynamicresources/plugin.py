@@ -116,6 +116,10 @@ class PodClaims:
     unavailable: set[str] = field(default_factory=set)
 
 
+_UNCONCERNED: Final = PodClaims()
+"""For all pods that have nothing to do with devices: Filter does not run for them."""
+
+
 class DynamicResources:
     """Finds, reserves and writes the devices of a pod's claims."""
 
@@ -192,10 +196,11 @@ class DynamicResources:
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
         """Look the claims up; reject the pod where one cannot be allocated anywhere."""
+        if not pod.may_use_devices or not self._gatherer.concerns(pod):
+            state.write(_UNCONCERNED)
+            return _SKIPPED
         mark = PodClaims()
         state.write(mark)
-        if not pod.may_use_devices or not self._gatherer.concerns(pod):
-            return _SKIPPED
         found = self._gatherer.of(pod)
         if not found.status.ok:
             return PreFilterResult(found.status)
