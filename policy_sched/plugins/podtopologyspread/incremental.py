@@ -16,7 +16,7 @@ to the plugin, as of filtering.py and scoring.py, and the updates begin anew fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -60,21 +60,21 @@ class SpreadUpdates:
     ) -> None:
         self._objects = objects
         self._version = objects.version
-        self._hard = hard
-        self._soft = soft
+        self.filter = _same_codes if hard is None else hard.filter
+        self.score = _no_scores if soft is None else soft.score
         self.scores = None if soft is None else soft.scores
 
     def holds(self) -> bool:
         """Return whether the same services and workloads select the pod."""
         return self._objects.version == self._version
 
-    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
-        """Return the rows that hard constraints open or shut."""
-        return SAME_CODES if self._hard is None else self._hard.filter(state, rows)
 
-    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
-        """Update the scores of soft constraints."""
-        return None if self._soft is None else self._soft.score(state, rows)
+def _same_codes(_state: CycleState, _rows: Sequence[int]) -> Refiltered | None:
+    return SAME_CODES
+
+
+def _no_scores(_state: CycleState, _rows: Sequence[int]) -> Rescored | None:
+    return None
 
 
 class HardUpdates:
@@ -98,7 +98,11 @@ class HardUpdates:
                 return None
             spread, now = hard.spreads[place], live.view
             ids, before = spread.domain.id_view, spread.totals
-            changed = [n for row in rows if now[n := ids[row]] != before.item(n)]
+            changed: list[int] = []
+            for row in rows:
+                number = ids[row]
+                if now[number] != before.item(number):
+                    changed.append(number)
             if changed:
                 spreads = list(hard.spreads) if spreads is None else spreads
                 spreads[place] = Spread(spread.domain, live.totals.copy(), spread.included)
@@ -133,13 +137,18 @@ class HardUpdates:
         constraint, itself = self._hard.constraints[place].spread, self._hard.itself[place]
         domain, before, after = new.domain, old.totals, new.totals
         limit = allowed = self._allowed[place]
-        fewest = limit - constraint.max_skew + itself
-        if any(min(before.item(n), after.item(n)) <= fewest for n in changed):
+        fewest, recount = limit - constraint.max_skew + itself, False
+        turned: list[int] = []
+        for number in changed:
+            was, now = before.item(number), after.item(number)
+            if was <= fewest or now < fewest:
+                recount = True
+            if (was > limit) != (now > limit):
+                turned.append(number)
+        if recount:
             allowed = self._allowed[place] = most_allowed(constraint, new, itself)
-        if allowed == limit:
-            turned = [n for n in changed if (before.item(n) > limit) != (after.item(n) > limit)]
-            if len(turned) <= 1:
-                return domain.rows_of(turned[0]) if turned else _NO_ROWS
+        if allowed == limit and len(turned) <= 1:
+            return domain.rows_of(turned[0]) if turned else _NO_ROWS
         rows: NDArray[np.intp] = (
             ((before > limit) != (after > allowed)).take(domain.ids).nonzero()[0]
         )
@@ -268,7 +277,9 @@ class SoftUpdates:
         feasible, scores, keys = state.read(Feasible), self.scores, self._keys
         assert feasible is not None, "it is there from PreScore on"
         now, groups = scores.normalized, self._groups
-        changed = [group for by in self._by_domain for group in by.recount(rows)]
+        changed: list[int] = []
+        for by in self._by_domain:
+            changed += by.recount(rows)
         for group in changed:
             scores.raw[group] = self._raw(keys[group])
         before = self._move(rows) if self._by_row else {}
@@ -359,7 +370,8 @@ class SoftUpdates:
         extremes = most, fewest = max(there, default=IGNORED), min(there, default=IGNORED)
         if extremes != self._extremes:
             self._extremes, changed = extremes, range(len(raw))
-        top, gains = most + fewest, cast("list[int] | None", None)
+        gains: list[int] | None = None
+        top = most + fewest
         for group in changed:
             if size := members[group]:
                 now, one = 0, raw[group]

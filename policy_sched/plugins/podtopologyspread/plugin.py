@@ -60,17 +60,16 @@ from policy_sched.plugins.podtopologyspread.scoring import (
 
 NAME: Final = "PodTopologySpread"
 
-#: The fields that a pod's own constraints depend on, and those that its workload's do.
-_OWN: Final = (
-    "topology_spread",
+#: What the results depend on besides a pod's own constraints, or its workload.
+_FIELDS: Final = (
     "namespace",
     "labels_key",
     "node_selector_key",
     "node_affinity",
     "tolerations",
 )
-_read_own: Final = attrgetter(*_OWN)
-_read: Final = attrgetter(*_OWN, "owner_key")
+_read_own: Final = attrgetter("topology_spread", *_FIELDS)
+_read: Final = attrgetter(*_FIELDS, "owner_key")
 _SKIP_FILTER: Final = PreFilterResult(SKIP)
 _ASK_FILTER: Final = PreFilterResult()
 
