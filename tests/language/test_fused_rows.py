@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policy_sched.framework import RowRule
-from policy_sched.language.codegen import fuse_rows
-from policy_sched.language.expression import BoundExpression
+from policy_sched.language.codegen import fuse, fuse_rows
+from policy_sched.language.expression import BoundExpression, per_row
 from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.values import LimitError, one_evaluation
@@ -81,6 +81,44 @@ def test_fused_rows_are_filtered_and_scored_as_by_each_rule(
     assert same(rated(pod, rows), None if None in every else every)
 
 
+@settings(max_examples=scaled(100), deadline=None)
+@given(data=st.data(), situation=worlds())
+def test_fused_rules_have_the_values_of_each_rule_on_all_rows(
+    data: st.DataObject, situation: tuple[World, PodInfo]
+) -> None:
+    """Values and errors are those of each rule's own function, also with loops over lists."""
+    world, pod = situation
+    assume(world.nodes)
+    texts = data.draw(st.lists(rules("filter"), min_size=1, max_size=3))
+    bound = [
+        (one, recording)
+        for one in bound_rules(texts, "filter", world)
+        if isinstance(recording := one.expression.program.recording, Recording)
+        and recording.arrays
+        and not one.expression.program.metered
+    ]
+    cache, n = cache_of(world), len(world.nodes)
+    recordings = [recording for _, recording in bound]
+    functions = fuse(recordings, recordings).bind(Runtime(cache.nodes, cache.pods))
+    for out in (
+        functions.filters(pod, cycle_of(world)),
+        functions.scores(pod, cycle_of(world)),
+    ):
+        if out is None:  # numbers are too great
+            continue
+        place = 0
+        for one, recording in bound:
+            values, errors = one.vector(pod, cycle_of(world))
+            if one.expression.can_fail:
+                assert [bool(error) for error in per_row(out[place + 1], n)] == [
+                    bool(error) for error in errors
+                ]
+            found = per_row(out[place], n, listed=one.expression.by_row)
+            for value, expected, error in zip(found, values, errors, strict=True):
+                assert error or value == expected
+            place += len(recording.roots)
+
+
 def rejection_of(
     filters: list[BoundExpression], world: World, pod: PodInfo, row: int
 ) -> tuple[int, int] | None:
@@ -106,15 +144,22 @@ def same(one: object, other: object) -> bool:
 
 
 def test_a_column_is_read_once_for_all_rules() -> None:
-    """Rules that read one column share it, and neither they nor rules with a loop are called."""
+    """Rules that read one column share it, and neither they nor rules with a loop are called.
+
+    All rows are one function unless a rule calls a function for each row.
+    """
     world = World([], [])
-    texts = ["node.podCount < 5", "node.podCount < 7 && node.taints.all(t, pod.tolerates(t))"]
+    texts = [
+        "node.podCount < 5",
+        "node.podCount < 7 && node.taints.all(t, pod.tolerates(t))",
+        "node.pods.all(p, p.ownerUID != node.name)",
+    ]
     found = bound_rules(texts, "filter", world)
     recordings = [one.expression.program.recording for one in found]
-    assert [isinstance(one, Recording) and one.arrays for one in recordings] == [True, False]
+    assert [isinstance(one, Recording) and one.arrays for one in recordings] == [True, True, False]
     filters = [(i, row_rule(one, world, code="1", recorded=True)) for i, one in enumerate(found)]
     runtime = Runtime(cache_of(world).nodes)
     _, rejections, _ = fuse_rows(filters, None, cycle_of(world), runtime)
     columns = [name for name in rejections.__code__.co_freevars if name.startswith("C")]
-    assert len(columns) == 2  # podCount and taints
+    assert len(columns) == 3  # podCount, taints and the name
     assert "out" not in rejections.__code__.co_varnames

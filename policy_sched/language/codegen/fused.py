@@ -28,6 +28,7 @@ from policy_sched.language.codegen.module import (
 from policy_sched.language.ir import (
     POD_LIMIT,
     Builder,
+    CountPass,
     Level,
     Op,
     PodInvariance,
@@ -95,6 +96,7 @@ def fuse(filters: Sequence[Recording], scores: Sequence[Recording]) -> FusedProg
     build, writer = Builder(), Writer(in_place=True)
     of_filters = [op for one in filters for op in rebuilt(one, build)]
     roots: list[Op] = [*of_filters, *(op for one in scores for op in rebuilt(one, build))]
+    roots = list(CountPass(roots, build).roots)
     invariance = PodInvariance()
     rearranged = Reassociation(roots, build, invariance)
     invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)

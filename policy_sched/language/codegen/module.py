@@ -303,9 +303,10 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer = Writer(code=code, joint=True)
     if code:
         writer.function("scalar", "pod, ctx, row", roots, rows=False)
-    recording = recorded(roots) if code and build is not None else None
+    recording = None
     if build is not None:
         counted = CountPass(roots, build)
+        recording = recorded(roots, counted.roots) if code else None
         if counted.found:
             if code:
                 writer.function(_PLAIN, OVER_ROWS, roots, rows=True)

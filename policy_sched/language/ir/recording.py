@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.graph import Builder, Call, Level, Loop, Op, Table, reached
+from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Table, reached
 from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.regions import Shapes
 
@@ -28,7 +28,7 @@ class Recording(msgspec.Struct, frozen=True):
     """Operations, each after its arguments, and the places of the roots.
 
     The variables of a loop are places, too; the argument of a variable is the list. ``arrays``:
-    whether all are operations on arrays, without loops and functions of a row.
+    whether nothing is computed row by row when it is computed for all rows.
     """
 
     rows: tuple[Row, ...]
@@ -36,8 +36,11 @@ class Recording(msgspec.Struct, frozen=True):
     arrays: bool
 
 
-def recorded(roots: Sequence[Op]) -> Recording | None:
-    """Return a recording of what ``roots`` need; None if there is none."""
+def recorded(roots: Sequence[Op], over_rows: Sequence[Op]) -> Recording | None:
+    """Return a recording of what ``roots`` need; None if there is none.
+
+    ``over_rows``: what is computed in their place for all rows.
+    """
     found = sorted(reached(roots), key=lambda op: op.serial)
     if len(found) > MOST_OPS or not all(_is_plain(op) for op in found):
         return None
@@ -61,7 +64,7 @@ def recorded(roots: Sequence[Op]) -> Recording | None:
             return None  # no operation reads a variable
         rows.append((op.kind, args, loop or data, op.rep, int(op.level)))
     shapes = Shapes()
-    arrays = all(_is_array(op, shapes) for op in found)
+    arrays = not any(_is_by_row(op, shapes) for op in reached(over_rows))
     return Recording(tuple(rows), tuple([places[op] for op in roots]), arrays)
 
 
@@ -94,6 +97,5 @@ def _is_plain(op: Op) -> bool:
     return op.kind is ops.CONST or isinstance(op.data, _PLAIN)
 
 
-def _is_array(op: Op, shapes: Shapes) -> bool:
-    is_loop = isinstance(op.data, Loop) or op.kind is ops.PARAM
-    return not (is_loop or op.params or shapes.is_region(op))
+def _is_by_row(op: Op, shapes: Shapes) -> bool:
+    return shapes.is_region(op) and (op.key is None or op.key is MIXED)

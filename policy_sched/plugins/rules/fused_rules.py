@@ -122,7 +122,7 @@ class FusedRules:
 
 
 def _of_arrays(recording: Recording | None) -> Recording | None:
-    """Return a recording if it can be fused as a function of all rows."""
+    """Return a recording if fusing it as a function of all rows costs nothing."""
     return None if recording is None or not recording.arrays else recording
 
 
