@@ -143,17 +143,26 @@ class Rejections(Mapping[int, Status]):
         found._counts = {number: counts[number] for number in sorted(counts)}
         return found
 
-    def with_rows(self, rows: NDArray[np.intp], groups: Groups) -> Rejections:
-        """Return a copy in which some rows have the statuses of ``groups``, or none."""
+    def with_rows(
+        self, rows: Sequence[int], groups: Groups, others: Mapping[int, Status]
+    ) -> Rejections:
+        """Return a copy in which some rows have the statuses of ``groups``, or none.
+
+        ``others``: statuses of more rows.
+        """
         numbers = self.numbers.copy()
-        before = numbers[rows]
-        numbers[rows] = NOTHING
-        spread(numbers, groups, self._table)
+        before = [numbers.item(row) for row in (*rows, *others)]
+        if rows:
+            numbers[rows] = NOTHING
+            spread(numbers, groups, self._table)
+        for row, status in others.items():
+            numbers[row] = self._table.number(status)
         found = Rejections(numbers, self._table)
-        if rows.size > FEW_ROWS:
+        if len(before) > FEW_ROWS:
             return found
         counts = dict(self._counted())
-        for gone, come in zip(before.tolist(), numbers[rows].tolist(), strict=True):
+        for row, gone in zip((*rows, *others), before, strict=True):
+            come = numbers.item(row)
             counts[gone] = counts.get(gone, 0) - 1
             counts[come] = counts.get(come, 0) + 1
         found._counts = {i: n for i, n in sorted(counts.items()) if n and i != NOTHING}
@@ -208,7 +217,8 @@ class Rejections(Mapping[int, Status]):
         if not found:
             return np.empty(0, np.intp)
         if len(found) == 1:
-            return np.flatnonzero(self.numbers == found[0])
+            rows: NDArray[np.intp] = (self.numbers == found[0]).nonzero()[0]
+            return rows
         has = np.zeros(len(self._statuses), np.bool_)
         has[found] = True
         return np.flatnonzero(has[self.numbers])

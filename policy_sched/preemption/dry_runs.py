@@ -233,32 +233,31 @@ class DryRun:
         found = self._found
         return bool((found == INFEASIBLE).any()) and not (found == CANDIDATE).any()
 
-    def first(self, rows: NDArray[np.intp], wanted: int) -> tuple[NDArray[np.intp], int]:
+    def first(self, rows: NDArray[np.intp], wanted: int) -> tuple[NDArray[np.intp], int, int]:
         """Return the first candidates among the rows that are enough, and where to look for more.
 
         The rows are looked at in their order, in blocks of as many as are wanted; the second result
         is the place of the first block with a row that nothing is known of, and ``rows.size`` if
-        the candidates are enough, or all.
+        the candidates are enough, or all. The third is where the last block ends without which they
+        cannot be enough: not before as many rows as are wanted are candidates, or may be.
         """
         found = self._found[rows]
         start = int(found.argmin())
         start = start - start % wanted if found.item(start) == UNKNOWN else rows.size
         candidates = rows[:start][found[:start] == CANDIDATE]
         if not self._breaks_budgets:
-            return candidates[:wanted], rows.size if candidates.size >= wanted else start
-        chosen, enough = clean_first(self._violations[candidates] > 0, wanted)
-        return candidates[chosen], rows.size if enough else start
-
-    def needed(self, rows: NDArray[np.intp], wanted: int) -> int:
-        """Return where the last block ends without which the candidates cannot be enough.
-
-        They are not before as many rows as are wanted are candidates, or may be.
-        """
+            chosen, enough = candidates[:wanted], candidates.size >= wanted
+        else:
+            places, enough = clean_first(self._violations[candidates] > 0, wanted)
+            chosen = candidates[places]
+        if enough or start == rows.size:
+            return chosen, rows.size, rows.size
         if wanted >= rows.size:
-            return rows.size
-        possible = np.cumsum(self._found[rows] <= CANDIDATE)
-        blocks = int(np.searchsorted(possible, wanted)) // wanted + 1
-        return min(blocks * wanted, rows.size)
+            return chosen, start, rows.size
+        possible = (found <= CANDIDATE).cumsum()
+        blocks = int(possible.searchsorted(wanted)) // wanted + 1
+        end = max(start + wanted, blocks * wanted)  # one more block if all break a budget
+        return chosen, start, min(end, rows.size)
 
     def key(self, number: int, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Return a key of the order of nodes for rows that are candidates."""
@@ -282,10 +281,14 @@ class DryRun:
 
     def look(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         """Find out about those rows of which nothing is known."""
-        flags = np.zeros(self._found.size, np.bool_)
-        flags[rows] = True
-        flags &= self._found == UNKNOWN
-        unknown = np.flatnonzero(flags)
+        if 2 * rows.size < self._found.size:
+            unknown = rows[self._found[rows] == UNKNOWN]
+            unknown.sort()
+        else:
+            flags = np.zeros(self._found.size, np.bool_)
+            flags[rows] = True
+            flags &= self._found == UNKNOWN
+            unknown = flags.nonzero()[0]
         if unknown.size:
             try:
                 self._run(attempt, unknown)

@@ -161,12 +161,11 @@ class PreemptionSearch:
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
         while True:
-            found, start = run.first(turned, wanted)
+            found, start, end = run.first(turned, wanted)
             if start == rows.size:
                 return found
             if not found.size and (start or run.hopeless()):
                 _look_at_all(run, attempt, rows)
-            end = max(start + wanted, run.needed(turned, wanted))  # if all break a budget, one more
             run.look(attempt, turned[start:end])
 
     def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:

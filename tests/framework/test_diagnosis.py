@@ -42,9 +42,10 @@ def test_a_rejection_of_the_whole_pod_replaces_the_counts() -> None:
 @given(
     st.lists(st.sampled_from([None, CPU, TAINT, BOTH]), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 99), st.sampled_from([None, CPU, BOTH])), max_size=50),
+    st.sets(st.integers(0, 99), max_size=5),
 )
 def test_statuses_of_changed_rows_are_those_of_all_rows(
-    kinds: list[Status | None], changes: list[tuple[int, Status | None]]
+    kinds: list[Status | None], changes: list[tuple[int, Status | None]], alone: set[int]
 ) -> None:
     """Few or many rows change, and each status is counted as if all rows were new."""
     table = StatusTable()
@@ -53,10 +54,11 @@ def test_statuses_of_changed_rows_are_those_of_all_rows(
     found.tally()
     for row, status in changes:
         listed[row] = status
-    rows = np.array(sorted({row for row, _ in changes}), np.intp)
-    there = [row for row in rows.tolist() if listed[row] is not None]
+    others = {row: status for row, status in enumerate(listed) if row in alone and status}
+    rows = sorted({row for row, _ in changes} - others.keys())
+    there = [row for row in rows if listed[row] is not None]
     statuses = [status for row in there if (status := listed[row]) is not None]
-    after = found.with_rows(rows, [(np.array(there, np.intp), statuses)])
+    after = found.with_rows(rows, [(np.array(there, np.intp), statuses)], others)
     expected = Rejections(numbers_of(listed, table), table)
     assert after == expected
     assert list(after.tally().items()) == list(expected.tally().items())

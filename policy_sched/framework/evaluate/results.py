@@ -92,16 +92,20 @@ class Explanations(msgspec.Struct, eq=False):
         elif self.known is not None:
             self._stale.update(rows)
 
-    def of(self, explain: Callable[[NDArray[np.intp]], Explained]) -> Rejections:
-        """Return the statuses; ``explain`` finds those of ascending rows."""
+    def of(
+        self, explain: Callable[[NDArray[np.intp]], Explained], overrides: Mapping[int, Override]
+    ) -> Rejections:
+        """Return the statuses; ``explain`` finds those of ascending rows, also the overridden."""
         if self._table is None:
             self._table = StatusTable()
         if self.known is None:
             groups = list(explain(np.arange(self._n)))
             self.known = Rejections.grouped(self._n, groups, self._table)
         elif self._stale:
-            stale = np.array(sorted(self._stale), np.intp)
-            self.known = self.known.with_rows(stale, list(explain(stale)))
+            others = {row: overrides[row][1] for row in self._stale if row in overrides}
+            rows = sorted(self._stale.difference(others))
+            groups = list(explain(np.array(rows, np.intp))) if rows else []
+            self.known = self.known.with_rows(rows, groups, others)
         self._stale.clear()
         return self.known
 
@@ -178,7 +182,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
 
     def statuses(self) -> Rejections:
         """Return why rows were rejected; feasible and dead rows are left out."""
-        return self.explanations.of(self._explain)
+        return self.explanations.of(self._explain, self.overrides)
 
     def _explain(self, wanted: NDArray[np.intp]) -> Explained:
         overrides = self.overrides
