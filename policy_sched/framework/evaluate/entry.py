@@ -422,7 +422,7 @@ class Entry:
         if first:
             total[:] = 0
         if feasible.size < len(total):
-            np.copyto(total, -1, where=self.first != FEASIBLE)
+            np.putmask(total, self.first != FEASIBLE, -1)
         self.ranking.forget()
 
 
