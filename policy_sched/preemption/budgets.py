@@ -6,9 +6,9 @@ counted from the most important one. Every node has the whole budget: it is one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -26,6 +26,9 @@ from policy_sched.model import (
 
 #: Of so many budgets the pods that they select are kept.
 KEPT_BUDGETS: Final = 8
+
+Block: TypeAlias = NDArray[np.intp] | slice
+"""Rows of the pod table: of any shape, or a range of them, of which nothing is gathered."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -46,6 +49,15 @@ class Budget(msgspec.Struct, frozen=True):
             and pod.name not in self.disrupted
         )
 
+    def labels(self) -> Iterator[tuple[str, str]]:
+        """Yield labels of which each covered pod has one; empty texts if it may have any."""
+        for requirement in self.selector.requirements:
+            if requirement.operator == "In":
+                for value in dict.fromkeys(requirement.values):
+                    yield requirement.key, value
+                return
+        yield "", ""
+
 
 class Budgets:
     """The cluster's disruption budgets over the columns of a pod table."""
@@ -56,6 +68,8 @@ class Budgets:
         self._version = -1
         self._budgets: tuple[Budget, ...] = ()
         self._changes = 0
+        self._by_label: dict[tuple[str, str, str], list[int]] = {}
+        """Numbers of budgets by namespace and one of the labels that their pods have."""
 
     @property
     def version(self) -> int:
@@ -79,7 +93,10 @@ class Budgets:
         for number, budget in enumerate(self._budgets):
             if budget.allowed >= there.shape[0]:
                 continue
-            chosen = there & self._selected(number, budget, victims)
+            selected = self._selected(number, budget, victims)
+            if selected is None:
+                continue
+            chosen = there & selected
             if budget.allowed > 0:
                 chosen &= running_count(chosen) > budget.allowed
             if chosen.any():
@@ -90,21 +107,32 @@ class Budgets:
         """Do as `violating` for the victims of one node, the most important first."""
         self._refresh()
         found = [False] * len(victims)
-        for budget in self._budgets:
-            left = budget.allowed
-            for place, pod in enumerate(victims):
-                if pod is not None and budget.covers(pod):
-                    left -= 1
-                    found[place] = found[place] or left < 0
+        left: dict[int, int] = {}
+        for place, pod in enumerate(victims):
+            if pod is not None:
+                for number in self._possible(pod):
+                    budget = self._budgets[number]
+                    if budget.covers(pod):
+                        left[number] = left.get(number, budget.allowed) - 1
+                        found[place] = found[place] or left[number] < 0
         return found
 
-    def _selected(self, number: int, budget: Budget, pods: PodRows) -> NDArray[np.bool_]:
-        """Return which pods a budget selects; of the first budgets that may be kept."""
+    def _possible(self, pod: PodInfo) -> Iterator[int]:
+        """Yield the numbers of the budgets that may cover a pod, each once."""
+        yield from self._by_label.get((pod.namespace, "", ""), ())
+        for key, value in pod.labels.items():
+            yield from self._by_label.get((pod.namespace, key, value), ())
+
+    def _selected(self, number: int, budget: Budget, pods: PodRows) -> NDArray[np.bool_] | None:
+        """Return which pods a budget selects, None: none; for the first budgets it may be kept."""
         select = partial(self._selects, budget)
         if number < KEPT_BUDGETS:
             key = budget.namespace, budget.selector, budget.disrupted
             return pods.derived(key, None, select)
-        return select(pods.rows)
+        if pods.rows.size < self._pods.n // 4:
+            return select(pods.rows)
+        every = select(slice(0, self._pods.n))  # of whole columns nothing is gathered
+        return every.take(pods.rows) if every.any() else None
 
     def _refresh(self) -> None:
         if self._version != self._objects.version:
@@ -114,8 +142,12 @@ class Budgets:
             if budgets != self._budgets:
                 self._budgets = budgets
                 self._changes += 1
+                self._by_label.clear()
+                for number, budget in enumerate(budgets):
+                    for label in budget.labels():
+                        self._by_label.setdefault((budget.namespace, *label), []).append(number)
 
-    def _selects(self, budget: Budget, block: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _selects(self, budget: Budget, block: Block) -> NDArray[np.bool_]:
         chosen = self._among(block, ("namespace",), (budget.namespace,))
         for requirement in budget.selector.requirements:
             if not chosen.any():
@@ -124,19 +156,17 @@ class Budgets:
         if budget.disrupted:
             chosen &= ~self._among(block, ("name",), budget.disrupted)
         if not any(r.operator in ("In", "Exists") for r in budget.selector.requirements):
-            chosen &= self._labelled(block, chosen)
+            self._drop_unlabelled(block, chosen)
         return chosen
 
-    def _labelled(self, block: NDArray[np.intp], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which pods have labels at all: one without them is in no budget."""
-        labelled = np.zeros(block.shape, np.bool_)
+    def _drop_unlabelled(self, block: Block, chosen: NDArray[np.bool_]) -> None:
+        """Clear the flags of pods without any label: such a pod is in no budget."""
         infos = self._pods.infos
         for place in np.argwhere(chosen).tolist():
-            info = infos[block.item(*place)]
-            labelled[tuple(place)] = info is not None and bool(info.labels)
-        return labelled
+            info = infos[place[0] if isinstance(block, slice) else block.item(*place)]
+            chosen[tuple(place)] = info is not None and bool(info.labels)
 
-    def _meets(self, requirement: Requirement, block: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _meets(self, requirement: Requirement, block: Block) -> NDArray[np.bool_]:
         key = ("label", requirement.key)
         match requirement.operator:
             case "In":
@@ -147,7 +177,7 @@ class Budgets:
         return has if requirement.operator == "Exists" else ~has
 
     def _among(
-        self, block: NDArray[np.intp], key: tuple[str, ...], texts: tuple[str, ...]
+        self, block: Block, key: tuple[str, ...], texts: tuple[str, ...]
     ) -> NDArray[np.bool_]:
         values = self._pods.lookup(key).values[block]  # first: it may give new codes
         codes = [self._pods.strings.find(text) for text in texts]

@@ -36,6 +36,10 @@ from policy_sched.preemption.rules import Candidates, PreemptionRules
 NO_CANDIDATE: Final = Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
 
 
+#: Where all candidates of so many rows break a budget, so many times as many are looked at.
+AHEAD: Final = 4
+
+
 class CandidateLimit(msgspec.Struct, frozen=True):
     """How many candidates are enough: a share of the nodes in percent, and at least so many."""
 
@@ -165,7 +169,9 @@ class PreemptionSearch:
             if start == rows.size:
                 return found
             if not found.size and (start or run.hopeless()):
-                _look_at_all(run, attempt, rows)
+                _look_ahead(run, attempt, rows)
+            elif found.size >= wanted and not attempt.filter_dry_run.node_by_node:
+                _look_ahead(run, attempt, turned[start : AHEAD * start])  # all break a budget
             run.look(attempt, turned[start:end])
 
     def dry_run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Found:
@@ -190,8 +196,8 @@ class PreemptionSearch:
         return left.item(0)
 
 
-def _look_at_all(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
-    """Look at all rows at once, as nothing speaks for finding enough candidates earlier."""
+def _look_ahead(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+    """Look at rows at once, as there is no sign that fewer of them will do."""
     try:
         run.look(attempt, rows)
     except (PluginError, RuleError):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.listers import ApiObjects
@@ -13,6 +17,7 @@ from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.budgets import Budgets, running_count
 from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
 
 PODS = [
     {"labels": {"app": "a"}},
@@ -23,7 +28,9 @@ PODS = [
 ]
 
 
-def budget(selector: object, allowed: int = 0, disrupted: tuple[str, ...] = ()) -> object:
+def budget(
+    selector: object, allowed: int = 0, disrupted: tuple[str, ...] = ()
+) -> PodDisruptionBudget:
     value = {
         "metadata": {"name": f"b{id(selector)}", "namespace": "default"},
         "spec": {"selector": selector},
@@ -97,3 +104,40 @@ def test_a_running_count_goes_down_each_column() -> None:
     for shape in [(0, 3), (1, 3), (5, 4), (3, 9), (300, 301)]:
         flags = np.random.default_rng(1).random(shape) < 0.5
         np.testing.assert_array_equal(running_count(flags), np.cumsum(flags, axis=0))
+
+
+SELECTORS = [
+    {"matchLabels": {"app": "a"}},
+    {"matchLabels": {"app": "a", "tier": "x"}},
+    expression("In", "a", "b"),
+    expression("NotIn", "a"),
+    expression("Exists", key="tier"),
+    expression("DoesNotExist", key="tier"),
+]
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 14))
+def test_many_budgets_and_nodes_are_as_one_node_after_the_other(seed: int, count: int) -> None:
+    """Of many budgets, on few nodes and on many, the pods that break one are the same."""
+    rng = Random(seed)
+    pods = [rng.choice(PODS) for _ in range(30)]
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    for number, pod in enumerate(pods):
+        cache.add_pod(PodInfo.of(make_pod(f"p{number}", node_name="n", **pod)))
+    found = [
+        budget(rng.choice(SELECTORS), rng.randrange(4), (f"p{rng.randrange(30)}",))
+        for _ in range(count)
+    ]
+    for number, one in enumerate(found):
+        one.metadata.name = f"b{number}"
+    budgets = Budgets(ApiObjects(found), cache.pods)
+    nodes = rng.choice([1, 6])
+    rows = np.array(rng.sample(range(30), 30)).reshape(5, 6)[:, :nodes]
+    rows = np.where(np.arange(5)[:, np.newaxis] < rng.randrange(1, 6), rows, -1)
+    breaking = budgets.violating(PodRows(cache.pods, rows))
+    for place in range(nodes):
+        column = [cache.pods.infos[row] for row in rows[:, place].tolist() if row >= 0]
+        flags = [] if breaking is None else breaking[: len(column), place].tolist()
+        assert (flags or [False] * len(column)) == budgets.violating_on(column)
