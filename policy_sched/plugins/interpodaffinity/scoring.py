@@ -181,7 +181,16 @@ class AffinityScores:
     sum in the domain of the one that may have many.
     """
 
-    __slots__ = ("_coarse", "_feasible", "_fine", "_keys", "_members", "_numbers", "scores")
+    __slots__ = (
+        "_coarse",
+        "_extremes",
+        "_feasible",
+        "_fine",
+        "_keys",
+        "_members",
+        "_numbers",
+        "scores",
+    )
 
     def __init__(
         self,
@@ -198,6 +207,7 @@ class AffinityScores:
         self.scores = GroupedScores(groups, raw, [0] * len(raw))
         self._feasible = feasible
         self._members = self._counted()
+        self._extremes = self._found_extremes()
         self.scores.normalized = self._normalized()
 
     @staticmethod
@@ -230,14 +240,23 @@ class AffinityScores:
         counted: list[int] = np.bincount(own, minlength=len(self._keys)).tolist()
         return counted
 
+    def _found_extremes(self) -> tuple[int, int]:
+        """Return the lowest and the highest raw score of feasible rows."""
+        members = self._members
+        there = [value for value, many in zip(self.scores.raw, members, strict=True) if many]
+        return min(there, default=0), max(there, default=0)
+
     def _normalized(self) -> list[int]:
-        """Return the normalised score of each group, as `normalized` does."""
-        raw = self.scores.raw
-        there = [value for value, members in zip(raw, self._members, strict=True) if members]
-        low, high = min(there, default=0), max(there, default=0)
-        if low == high:
-            return [0] * len(raw)
-        return [int((value - low) / (high - low) * BEST) for value in raw]
+        """Return the normalised score of each group, as `normalized` does.
+
+        Groups without feasible rows keep theirs.
+        """
+        low, high = self._extremes
+        span, scores = high - low, self.scores
+        groups = zip(scores.raw, scores.normalized, self._members, strict=True)
+        if not span:
+            return [0 if many else before for _, before, many in groups]
+        return [int((raw - low) / span * BEST) if many else before for raw, before, many in groups]
 
     def update(self, rows: Sequence[int], feasible: Feasible) -> Rescored | None:
         """Update the scores after a change of ``rows``; None if they must be computed anew.
@@ -266,6 +285,7 @@ class AffinityScores:
             settled = self._count(moved)
         elif not changed:
             return SAME_SCORES
+        self._extremes = self._found_extremes()
         before, after, groups = scores.normalized, self._normalized(), scores.groups
         scores.normalized = after
         gains: list[int] | None = None
