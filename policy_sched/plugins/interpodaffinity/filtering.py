@@ -206,9 +206,13 @@ def _code(state: TopologyPairCounts, key: str, place: int, before: int) -> int |
         if empty and not state.first:
             # The last of the pods that the first one of its kind would not have to be near?
             return None if state.alone and before != _AFFINITY else _AFFINITY
-    if any(totals.item(place) > 0 for totals in state.anti_affinity.get(key, ())):
-        return _ANTI
-    return int(any(totals.item(place) > 0 for totals in state.existing.get(key, ())))
+    for totals in state.anti_affinity.get(key, ()):
+        if totals.item(place) > 0:
+            return _ANTI
+    for totals in state.existing.get(key, ()):
+        if totals.item(place) > 0:
+            return _EXISTING
+    return 0
 
 
 def moved(

@@ -62,7 +62,7 @@ class PreferredTerms(msgspec.Struct, frozen=True, eq=False):
         for one in self.weighted:
             if not one.counts.by_row:
                 return False
-        return not any(counts.by_row for counts in self.idle)
+        return not self.idle or not any(counts.by_row for counts in self.idle)
 
 
 def preferred_terms(
@@ -181,16 +181,7 @@ class AffinityScores:
     sum in the domain of the one that may have many.
     """
 
-    __slots__ = (
-        "_coarse",
-        "_extremes",
-        "_feasible",
-        "_fine",
-        "_keys",
-        "_members",
-        "_numbers",
-        "scores",
-    )
+    __slots__ = ("_coarse", "_feasible", "_fine", "_keys", "_members", "_numbers", "scores")
 
     def __init__(
         self,
@@ -207,7 +198,6 @@ class AffinityScores:
         self.scores = GroupedScores(groups, raw, [0] * len(raw))
         self._feasible = feasible
         self._members = self._counted()
-        self._extremes = self._found_extremes()
         self.scores.normalized = self._normalized()
 
     @staticmethod
@@ -240,20 +230,16 @@ class AffinityScores:
         counted: list[int] = np.bincount(own, minlength=len(self._keys)).tolist()
         return counted
 
-    def _found_extremes(self) -> tuple[int, int]:
-        """Return the lowest and the highest raw score of feasible rows."""
-        members = self._members
-        there = [value for value, many in zip(self.scores.raw, members, strict=True) if many]
-        return min(there, default=0), max(there, default=0)
-
     def _normalized(self) -> list[int]:
         """Return the normalised score of each group, as `normalized` does.
 
         Groups without feasible rows keep theirs.
         """
-        low, high = self._extremes
-        span, scores = high - low, self.scores
-        groups = zip(scores.raw, scores.normalized, self._members, strict=True)
+        scores, members = self.scores, self._members
+        there = [raw for raw, many in zip(scores.raw, members, strict=True) if many]
+        low, high = min(there, default=0), max(there, default=0)
+        span = high - low
+        groups = zip(scores.raw, scores.normalized, members, strict=True)
         if not span:
             return [0 if many else before for _, before, many in groups]
         return [int((raw - low) / span * BEST) if many else before for raw, before, many in groups]
@@ -285,7 +271,6 @@ class AffinityScores:
             settled = self._count(moved)
         elif not changed:
             return SAME_SCORES
-        self._extremes = self._found_extremes()
         before, after, groups = scores.normalized, self._normalized(), scores.groups
         scores.normalized = after
         gains: list[int] | None = None
@@ -293,6 +278,8 @@ class AffinityScores:
             steps = zip(after, before, settled, strict=True)
             gains = [now - was if members else 0 for now, was, members in steps]
             gains = gains if any(gains) else None
+        if not moved:
+            return SAME_SCORES if gains is None else Rescored(gains, ())
         return Rescored(gains, [(row, after[groups.item(row)] - before[was]) for row, was in moved])
 
     def _move(self, rows: list[int], value: int) -> list[tuple[int, int]]:
