@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from policy_sched.client import MemoryClient
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.framework import CycleState, Handle, WaitingPods
-from policy_sched.model import ApiObject, ResourceClaim
+from policy_sched.model import ApiObject, ResourceClaim, ResourceSlice
 from policy_sched.plugins.dynamicresources import DynamicResources
+from policy_sched.plugins.dynamicresources.devices import NodeView
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResourceError
 from policy_sched.plugins.dynamicresources.node_search import PodSearch
+from policy_sched.plugins.dynamicresources.pools import NodePools, PoolId, SliceIndex
 from policy_sched.plugins.dynamicresources.requests import AllocationError
 from policy_sched.queue import Nominator
 from policy_sched.testing import make_node
@@ -225,12 +227,32 @@ class Columns(RuleBasedStateMachine):
                 _devices(search, row) for row in rows
             ], names
 
+    @invariant()
+    def pools_are_those_of_a_new_index(self) -> None:
+        """What is known of a node is what an index of the slices as they are finds."""
+        index = self.plugin._claims.slices
+        fresh = SliceIndex(self.objects.of(ResourceSlice))
+        reached: dict[PoolId, set[str]] = {}
+        for name, (labels, found, pools) in index._gathered.items():
+            assert _plain(found) == _plain(fresh.gather(NodeView(name, labels)))
+            for pool in pools:
+                reached.setdefault(pool, set()).add(name)
+        assert all(index._on.values())
+        assert index._nodes_of == reached
+
     def _devices(self, pod: Any, row: int) -> object:
         try:
             found = self.plugin._columns.find(self.plugin._gatherer.of(pod), row)
         except (AllocationError, ExtendedResourceError) as error:
             return str(error)
         return None if found is None else _ids(found)
+
+
+def _plain(pools: NodePools) -> object:
+    return [
+        (one.id, one.incomplete, one.invalid, [device.id for device in one.devices()])
+        for one in pools
+    ]
 
 
 def _devices(search: PodSearch, row: int) -> object:
