@@ -190,6 +190,8 @@ class DryRun:
         self._gone = np.zeros((0, n), np.bool_)
         self._violations = np.zeros(n, np.int64)
         self._breaks_budgets = False
+        # The candidates that keys were computed for since `first` found them: mostly for each key.
+        self._compared: Candidates | None = None
         self._reasons = np.zeros(n, np.intp)
         # By row, whether the filters pass that do not read pods; found out when it is needed.
         self._static: NDArray[np.bool_] | None = None
@@ -241,6 +243,7 @@ class DryRun:
         the candidates are enough, or all. The third is where the last block ends without which they
         cannot be enough: not before as many rows as are wanted are candidates, or may be.
         """
+        self._compared = None
         found = self._found[rows]
         start = int(found.argmin())
         start = start - start % wanted if found.item(start) == UNKNOWN else rows.size
@@ -272,7 +275,9 @@ class DryRun:
             new = rows[~known]
             if new.size == known.size == self._found.size:
                 new = np.arange(new.size)
-            values = search.node_key(number, pod, self._candidates(pod, new))
+            if self._compared is None or not np.array_equal(self._compared.rows, new):
+                self._compared = self._candidates(pod, new)
+            values = search.node_key(number, pod, self._compared)
             if number not in self._keys:
                 self._keys[number] = np.zeros(self._found.size, values.dtype)
             self._keys[number][new] = values

@@ -7,12 +7,14 @@ evaluations are updated for those nodes only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from policy_sched.model import PodInfo
 
 #: Entries of the log; when it is full its older half goes.
 LOG_SIZE: Final = 4096
+_NO_PODS: Final[Mapping[str, PodInfo]] = {}
 
 
 class Nominator:
@@ -64,6 +66,14 @@ class Nominator:
     def pods_on(self, node: str) -> tuple[PodInfo, ...]:
         """Return the pods nominated to `node`."""
         return tuple(self._pods.get(node, {}).values())
+
+    def any_on(self, nodes: Iterable[str], priority: int) -> bool:
+        """Return whether a pod at least so important is nominated to one of some nodes."""
+        for node in nodes:
+            for pod in self._pods.get(node, _NO_PODS).values():
+                if pod.priority >= priority:
+                    return True
+        return False
 
     def nominated(self) -> tuple[tuple[str, tuple[PodInfo, ...]], ...]:
         """Return every node that has nominated pods, with them."""

@@ -29,6 +29,15 @@ def test_clearing_a_nomination_twice_is_no_error() -> None:
     assert (nominator.node_of(pod.uid), nominator.nominated(), len(nominator)) == ("", (), 0)
 
 
+def test_a_node_has_nominated_pods_of_a_priority_or_none() -> None:
+    """Less important pods do not count."""
+    nominator = Nominator()
+    nominator.nominate(PodInfo.of(make_pod("a", priority=5)), "n1")
+    assert nominator.any_on(["n0", "n1"], 5)
+    assert not nominator.any_on(["n0", "n1"], 6)
+    assert not nominator.any_on(["n0"], 5)
+
+
 def test_the_log_names_nodes_whose_nominations_changed() -> None:
     """The changed nodes, each listed once, cover all changes."""
     nominator = Nominator()

@@ -371,6 +371,6 @@ class FewRows:
 def _concern_nominated_pods(entry: Entry, rows: list[int]) -> bool:
     """Return whether there are nominated pods on one of the rows, or it was rejected for some."""
     overrides, nominated = entry.overrides, entry.nominated
-    if any(row in overrides for row in rows):
+    if overrides and not overrides.keys().isdisjoint(rows):
         return True
-    return nominated is not None and bool(nominated.on(rows))
+    return nominated is not None and nominated.any_on(rows)

@@ -95,6 +95,11 @@ class NominatedPods:
         row_of = self._cache.nodes.row_of
         return [row_of[node] for node in nodes if node in row_of]
 
+    def any_on(self, rows: Iterable[int]) -> bool:
+        """Return whether there are nominated pods on one of some rows."""
+        names = self._cache.nodes.names
+        return self._nominator.any_on([names[row] for row in rows], self._priority)
+
     def on(self, rows: Sequence[int] | None) -> dict[int, tuple[PodInfo, ...]]:
         """Return the nominated pods on some rows, or on all live ones; rows without any are left
         out."""
