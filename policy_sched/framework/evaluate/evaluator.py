@@ -22,6 +22,9 @@ and a property test compares. What happens to a kept result depends on what chan
 | a plugin breaks | the result is dropped |
 | the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
 
+A pod that passes on the node that it is nominated to goes there, as upstream: where only pods
+changed, that row is filtered alone, and the kept result is brought up to date another time.
+
 Results are kept by the 2Q policy (caches.py). Few changed rows, the most frequent
 case, are up to few_rows.py.
 """
