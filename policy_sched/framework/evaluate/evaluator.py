@@ -50,7 +50,6 @@ from policy_sched.framework.evaluate.caches import EvaluationCache
 from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
 from policy_sched.framework.evaluate.few_rows import FewRows
-from policy_sched.framework.evaluate.fused_plugins import FUSE_AFTER
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
 from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
@@ -66,6 +65,7 @@ from policy_sched.framework.evaluate.results import (
     Override,
     Scoring,
 )
+from policy_sched.framework.evaluate.row_functions import FUSE_AFTER
 from policy_sched.framework.evaluate.sampling import Sample
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo

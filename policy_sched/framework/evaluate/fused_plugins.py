@@ -16,13 +16,12 @@ from typing import Final
 
 from policy_sched.framework import FilterResult, Fused, RawScores
 from policy_sched.framework.evaluate.plugin_sets import Filters, Scorers
+from policy_sched.framework.evaluate.row_functions import FUSE_AFTER
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
 _NO_RESULTS: Final[Mapping[str, FilterResult]] = MappingProxyType({})
 _NO_SCORES: Final[Mapping[str, RawScores]] = MappingProxyType({})
-#: A function is generated once it would have been called so often.
-FUSE_AFTER: Final = 50
 Members = tuple[tuple[str, ...], tuple[str, ...], Fused]
 """The plugins that filter, those that score, and what they are fused to."""
 

@@ -40,7 +40,7 @@ ALWAYS: Final = "True"
 """The test of a rule that cannot fail."""
 
 
-#: Rules are fused once they would have been called together so often.
+#: Plugins are fused, over all rows or a few, once they would have run together so often.
 FUSE_AFTER: Final = 50
 
 
