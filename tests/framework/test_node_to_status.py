@@ -63,14 +63,14 @@ def test_only_changed_rows_are_explained_again(
         known = [row for row in rows.tolist() if row in statuses]
         yield np.array(known, np.intp), [statuses[row] for row in known]
 
-    before = explanations.of(explain)
+    before = explanations.of(explain, {})
     copy = dict(statuses)
     for rows, fresh in changes:
         asked.clear()
         statuses = {row: s for row, s in statuses.items() if row not in rows}
         statuses |= {row: s for row, s in fresh.items() if row in rows}
         explanations.forget(np.array(sorted(rows), np.intp))
-        assert explanations.of(explain) == statuses
+        assert explanations.of(explain, {}) == statuses
         assert asked == ([sorted(rows)] if rows else [])
     assert before == copy
 
@@ -78,12 +78,28 @@ def test_only_changed_rows_are_explained_again(
 def test_a_clone_forgets_some_rows() -> None:
     """What one of them forgets the other still knows."""
     explanations = Explanations(2)
-    explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)])
+    explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)], {})
     clone = explanations.clone([1])
-    assert clone.of(lambda rows: [(rows, [STATUSES[2]] * rows.size)]) == dict(
+    assert clone.of(lambda rows: [(rows, [STATUSES[2]] * rows.size)], {}) == dict(
         enumerate([STATUSES[0], STATUSES[2]])
     )
-    assert explanations.of(lambda _rows: []) == dict.fromkeys(range(2), STATUSES[0])
+    assert explanations.of(lambda _rows: [], {}) == dict.fromkeys(range(2), STATUSES[0])
+
+
+def test_an_overridden_row_has_the_status_of_its_override() -> None:
+    """It is not explained again; the other rows that were forgotten are."""
+    explanations = Explanations(2)
+    explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)], {})
+    explanations.forget(np.arange(2))
+    asked: list[list[int]] = []
+
+    def explain(rows: NDArray[np.intp]) -> Explained:
+        asked.append(rows.tolist())
+        return [(rows, [STATUSES[1]] * rows.size)]
+
+    found = explanations.of(explain, {1: (1, STATUSES[2])})
+    assert found == {0: STATUSES[1], 1: STATUSES[2]}
+    assert asked == [[0]]
 
 
 def test_groups_of_rows_are_the_rows_that_they_flag() -> None:
