@@ -28,8 +28,8 @@ Read: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]
 
 #: Up to so many nodes are sorted one by one; for more, all pods are looked through once.
 FEW: Final = 8
-#: So many blocks of columns are kept, the most recently used ones.
-KEPT_BLOCKS: Final = 16
+#: Bytes that blocks of columns may take together; those used last are kept.
+KEPT_BYTES: Final = 64 * 1024 * 1024
 
 
 class _Kept(msgspec.Struct):
@@ -98,9 +98,10 @@ class PodOrder:
             if read is None:
                 return None
             kept = self._kept[key] = _Kept(source, _read(read, self._block), set())
-            if len(self._kept) > KEPT_BLOCKS:
+            while self._kept and sum(k.values.nbytes for k in self._kept.values()) > KEPT_BYTES:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
+        else:
+            self._kept.move_to_end(key)
         shape = self._block.shape
         if kept.stale or kept.values.shape != shape:
             if read is None:
@@ -202,8 +203,11 @@ class OrderedPods(PodRows):
 
     def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
         """Return what the order keeps; for a few rows, what it keeps already."""
-        many = self._nodes is None or self._nodes.size > FEW
-        found = self._order.derived(key, source, read if many else None)
+        block = self._order.block
+        if self._nodes is None or (self._nodes.size > FEW and 4 * block.nbytes <= KEPT_BYTES):
+            found = self._order.derived(key, source, read)
+        else:
+            found = self._order.derived(key, source, None)
         return super().derived(key, source, read) if found is None else self._part(found)
 
     def _part(self, block: NDArray[Any]) -> NDArray[Any]:

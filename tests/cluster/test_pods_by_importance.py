@@ -20,11 +20,18 @@ STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 5)), max_size=
 
 
 @settings(max_examples=scaled(100), deadline=None)
-@given(STEPS, st.sampled_from([0, 1, pods_by_importance.FEW]))
-def test_the_kept_order_is_the_sorted_one(steps: list[tuple[str, int]], few: int) -> None:
+@given(
+    STEPS,
+    st.sampled_from([0, 1, pods_by_importance.FEW]),
+    st.sampled_from([0, 100, pods_by_importance.KEPT_BYTES]),
+)
+def test_the_kept_order_is_the_sorted_one(
+    steps: list[tuple[str, int]], few: int, most: int
+) -> None:
     """Whatever comes and goes, each column holds the node's pods, the highest priority first."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pods_by_importance, "FEW", few)
+        patch.setattr(pods_by_importance, "KEPT_BYTES", most)
         assert_kept(steps)
 
 
