@@ -2,9 +2,9 @@
 
 Theory of operation. Filters and scores that read no more than a row run for these rows, as the
 generated functions of row_functions.py, whether rows stay feasible or not; where a score is
-normalised its plugin runs. Plugins that read more (scope CLUSTER) run for all rows. A plugin that
-returns the read-only array that it returned before has changed nothing. Otherwise rows whose codes
-differ are shut or opened:
+normalised its plugin runs. Plugins that read more (scope CLUSTER) run for all rows, unless they say
+what changes with these rows (`Incremental`). A plugin that returns the read-only array that it
+returned before has changed nothing. Otherwise rows whose codes differ are shut or opened:
 
 - A row that is shut changes no other row's normalised score if its raw score is neither the lowest
   nor the highest and the normaliser reads only these (`Signature`), or all are equal.
@@ -268,9 +268,15 @@ class FewRows:
             rejected = np.count_nonzero(now)
             if rejected and first.size - np.count_nonzero(first) <= rejected + 1:
                 return None
-            first[changed] = entry.by_plugins[changed] = now
-            total = -1 if rejected == now.size else unshut[changed]
-            entry.total[changed] = total if rejected in (0, now.size) else np.where(now, -1, total)
+            if changed.size == 1:
+                row = changed.item()
+                first[row] = entry.by_plugins[row] = now.item()
+                entry.total[row] = -1 if rejected else unshut.item(row)
+            else:
+                first[changed] = entry.by_plugins[changed] = now
+                total = -1 if rejected == now.size else unshut[changed]
+                mixed = 0 < rejected < now.size
+                entry.total[changed] = np.where(now, -1, total) if mixed else total
             few = changed.tolist() if changed.size <= FEW_ROWS else None
             entry.ranking.changed(few)
             entry.result.filtering.explanations.forget(few)
