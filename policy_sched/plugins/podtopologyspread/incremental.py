@@ -149,9 +149,11 @@ class HardUpdates:
             allowed = self._allowed[place] = most_allowed(constraint, new, itself)
         if allowed == limit and len(turned) <= 1:
             return domain.rows_of(turned[0]) if turned else _NO_ROWS
-        rows: NDArray[np.intp] = (
-            ((before > limit) != (after > allowed)).take(domain.ids).nonzero()[0]
-        )
+        differs = (before > limit) != (after > allowed)
+        turned = differs.nonzero()[0].tolist()
+        if len(turned) <= 1:
+            return domain.rows_of(turned[0]) if turned else _NO_ROWS
+        rows: NDArray[np.intp] = differs.take(domain.ids).nonzero()[0]
         return rows
 
 
