@@ -69,7 +69,7 @@ def test_only_changed_rows_are_explained_again(
         asked.clear()
         statuses = {row: s for row, s in statuses.items() if row not in rows}
         statuses |= {row: s for row, s in fresh.items() if row in rows}
-        explanations.forget(np.array(sorted(rows), np.intp))
+        explanations.forget(sorted(rows))
         assert explanations.of(explain, {}) == statuses
         assert asked == ([sorted(rows)] if rows else [])
     assert before == copy
@@ -90,7 +90,7 @@ def test_an_overridden_row_has_the_status_of_its_override() -> None:
     """It is not explained again; the other rows that were forgotten are."""
     explanations = Explanations(2)
     explanations.of(lambda rows: [(rows, [STATUSES[0]] * rows.size)], {})
-    explanations.forget(np.arange(2))
+    explanations.forget([0, 1])
     asked: list[list[int]] = []
 
     def explain(rows: NDArray[np.intp]) -> Explained:
