@@ -102,10 +102,10 @@ class FewRows:
                 unshut[row] += gain
             if not wide or entry.first.item(row) == FEASIBLE:  # what is shut has no total
                 total[row] += gain
-        entry.ranking.changed(feasible)
         scored: bool | None = True
         if entry.wide_scores or entry.wide_pre_score:
             scored = self._score_wide(entry, pod, rows, shut)
+        entry.ranking.changed(feasible)  # most rows have changed only once by then
         if scored and runner.recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
         return scored
