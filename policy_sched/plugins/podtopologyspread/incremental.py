@@ -268,7 +268,7 @@ class SoftUpdates:
         """The most and the fewest by which scores were normalised the last time."""
         for key in keys:
             self._add_group(key)
-        self._look_at(feasible)
+        self._weigh(feasible)
         self._normalize({})
 
     def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
@@ -288,7 +288,7 @@ class SoftUpdates:
         if len(keys) > MANY_GROUPS:
             return None
         if feasible is not self._feasible:
-            self._look_at(feasible)
+            self._weigh(feasible)
         else:
             changed += [groups[row] for row in before]
         gains = self._normalize(before, changed)
@@ -304,7 +304,7 @@ class SoftUpdates:
         self.scores.normalized.append(0)
         return number
 
-    def _look_at(self, feasible: Feasible) -> None:
+    def _weigh(self, feasible: Feasible) -> None:
         """Count the members of groups, weigh the constraints, and score all groups."""
         self._extremes = None
         self._feasible, rows, groups = feasible, feasible.rows, self.scores.groups

@@ -15,6 +15,7 @@ from policy_sched.model import PodInfo
 from policy_sched.model.cluster_objects import Service, ServiceSpec
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.plugins.podtopologyspread import PodTopologySpread
+from policy_sched.plugins.podtopologyspread.incremental import MANY_GROUPS
 from policy_sched.testing import make_node, make_pod
 from tests import finite
 from tests.examples import scaled
@@ -120,3 +121,24 @@ def test_updated_results_are_those_of_a_fresh_evaluation(data: st.DataObject) ->
                 rows = fresh.filtering.feasible_rows()
                 assert shared.scoring.raw(rows) == fresh.scoring.raw(rows)
             assert_same_dry_runs(spread, shared, fresh, pod, cache)
+
+
+def test_more_groups_than_are_worth_it_are_scored_row_by_row() -> None:
+    """Nodes that are all in other domains get the scores of a fresh evaluation."""
+    cache, names = Cache(), [f"n{number}" for number in range(MANY_GROUPS + 1)]
+    for name in names:
+        cache.add_node(make_node(name, labels={RACK: name}))
+    runner = Runner(pipeline_of({"PodTopologySpread": PodTopologySpread({}, handle_of(cache))}))
+    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": RACK,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    for number in range(4):
+        pod = PodInfo.of(
+            make_pod(f"w{number}", labels={"app": "a"}, topology_spread_constraints=[constraint])
+        )
+        assert_equal(kept.evaluate(pod), plain.evaluate(pod))
+        cache.assume(pod, names[number])
