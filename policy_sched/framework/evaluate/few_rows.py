@@ -33,7 +33,7 @@ from policy_sched.framework.evaluate.row_functions import (
     RowFunctionCache,
     RowFunctions,
 )
-from policy_sched.framework.runtime import Runner
+from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
 #: Up to this many changed rows the generated functions run, row by row.
@@ -66,8 +66,10 @@ class FewRows:
         functions, runner = entry.row_functions, self._runner
         if functions is UNKNOWN:
             functions = entry.row_functions = self._functions_of(entry)
-        if functions is None or len(rows) > FEW_ROWS or runner.sampling:
+        if functions is None or len(rows) > FEW_ROWS:
             return None
+        if runner.sampling and not entry.incremental:
+            return None  # the plugins are called one by one; computing updates anew costs more
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
         moves: Moves | None = (rows, _NO_ROWS, _NO_ROWS)
         shut: NDArray[np.intp] | None = None
@@ -108,7 +110,20 @@ class FewRows:
         entry.ranking.changed(feasible)  # most rows have changed only once by then
         if scored and runner.recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
+            if runner.sampling:
+                self._measure(entry, pod, rows)
         return scored
+
+    def _measure(self, entry: Entry, pod: PodInfo, rows: list[int]) -> None:
+        """Call the plugins that read no more than a row for updated rows, to measure each."""
+        filtering, state = entry.result.filtering, entry.result.state
+        touched = np.array(rows, np.intp)
+        for index in entry.moving:
+            if index not in entry.wide:
+                self._passes.ask_filter(filtering.plugins[index], state, pod, touched)
+        feasible = touched[entry.first[touched] == FEASIBLE]
+        for plugin in entry.moving_scores if feasible.size else ():
+            self._runner.call("score", plugin.hook, state, pod, feasible)
 
     def _functions_of(self, entry: Entry) -> RowFunctions | None:
         """Return what updates a few rows; None where plugins run one by one."""
@@ -357,7 +372,12 @@ class FewRows:
                         return None
                     continue
                 try:
-                    rescored = update.score(entry.result.state, rows)
+                    state = entry.result.state
+                    if self._runner.sampling:
+                        hook = Hook(plugin.hook.plugin, update.score)
+                        rescored = self._runner.call("score", hook, state, rows)
+                    else:
+                        rescored = update.score(state, rows)
                 except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
                     return None
                 if rescored is None or update.scores is None:

@@ -30,6 +30,7 @@ from policy_sched.framework.evaluate.results import (
     FEASIBLE,
     PluginScores,
 )
+from policy_sched.framework.runtime import Hook
 from policy_sched.model import PodInfo
 
 #: Up to this many changed raw scores are normalised without the others.
@@ -117,7 +118,11 @@ class Patches(Passes):
             update = incremental.get(hook.plugin)
             if update is not None:
                 try:
-                    refiltered = update.filter(state, touched)
+                    if self.runner.sampling:
+                        measured = Hook(hook.plugin, update.filter)
+                        refiltered = self.runner.call("filter", measured, state, touched)
+                    else:
+                        refiltered = update.filter(state, touched)
                 except Exception:  # noqa: BLE001 - the plugin is foreign code; its filter says why
                     return None
                 if refiltered is SAME_CODES:

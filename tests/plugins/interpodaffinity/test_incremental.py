@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster import Cache
 from policy_sched.framework.evaluate import Domain, Evaluation, Evaluator
-from policy_sched.framework.runtime import Runner
+from policy_sched.framework.runtime import MetricsRecorder, Runner
 from policy_sched.model import PodInfo
 from policy_sched.plugins.interpodaffinity import InterPodAffinity
 from policy_sched.testing import make_node, make_pod
@@ -22,6 +22,7 @@ from tests.framework.evaluate.test_row_functions import Few
 from tests.plugins.neighbourhoods import (
     AFFINITIES,
     HOSTNAME,
+    PREFERRED,
     ZONE,
     handle_of,
     namespace,
@@ -151,3 +152,23 @@ def test_a_row_that_opens_again_on_some_of_the_nodes_has_no_reason_any_more() ->
             cache.assume(others[-1], f"n{number % 3}")
         rejected.append(sorted(kept.evaluate(pod, domain).filtering.statuses()))
     assert rejected == [[0], [0, 1], [0]] * 4
+
+
+def test_updates_are_measured_as_the_filter_and_the_score_of_the_plugin() -> None:
+    """So are the plugins that read no more than the row; the results are those without measures."""
+    cache = world(2, whole=True)
+    plugins = {"Few": Few(cache, 9), "InterPodAffinity": InterPodAffinity({}, handle_of(cache))}
+    recorder = MetricsRecorder(lambda: 0.0)
+    measured, plain = Runner(pipeline_of(plugins), recorder), Runner(pipeline_of(plugins))
+    kept, anew = Evaluator(measured, cache.nodes), Evaluator(plain, cache.nodes, cached=False)
+    term = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}
+    near = {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}
+    affinity = away(HOSTNAME) | near
+    for number in range(5):
+        pod = PodInfo.of(make_pod(f"r{number}", labels={"app": "b"}, affinity=affinity))
+        measured.sample(number == 4)
+        assert_same(kept.evaluate(pod), anew.evaluate(pod))
+        cache.assume(pod, f"n{number}")
+    assert {key: len(took) for key, took in recorder.plugins.items()} == {
+        (plugin, point, "Success"): 1 for plugin in plugins for point in ("Filter", "Score")
+    }
