@@ -324,7 +324,7 @@ class DryRun:
             self._take(victims, result)
             return
         for search, places in (
-            (search_all, np.flatnonzero(together)),
+            (search_all, np.flatnonzero(together & some)),
             (search_each, np.flatnonzero(~together & some)),
         ):
             if places.size:

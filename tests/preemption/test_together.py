@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from policy_sched.framework.evaluate.nominated_pods import (
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
-from policy_sched.preemption.search import CandidateLimit, PreemptionSearch
+from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble
 from policy_sched.testing import make_node, make_pod
@@ -59,10 +60,10 @@ def pod_of(rng: Random, name: str, priority: int, node: str = "") -> PodInfo:
     return PodInfo.of(pod)
 
 
-def world(rng: Random) -> Scheduler:
+def world(rng: Random, nodes: int = 4) -> Scheduler:
     """Return nodes of two zones, running pods, and pods that are nominated."""
     scheduler = assemble(plans(), cached=False)
-    for i in range(4):
+    for i in range(nodes):
         labels = {HOST: f"n{i}", ZONE: f"z{i % 2}"}
         scheduler.cache.add_node(make_node(f"n{i}", cpu="3", labels=labels))
         for k in range(rng.randrange(4)):
@@ -91,17 +92,42 @@ def test_together_is_as_one_after_the_other(seed: int) -> None:
     """Victims, reasons, and capacity beside nominated pods are the same in both ways."""
     rng = Random(seed)
     scheduler = world(rng)
-    pod = pod_of(rng, "new", 10)
+    attempt = attempt_of(scheduler, pod_of(rng, "new", 10))
+    if attempt is not None:
+        with one_by_one(rng.choice([0, 4])):
+            assert_alike(scheduler, attempt)
+
+
+def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
+    """Return the attempt to evict for a pod; None if PreFilter rejects it."""
     evaluation = scheduler.profiles["default-scheduler"].evaluator.evaluate(pod)
     if evaluation.rejection is not None:
-        return
+        return None
     filter_dry_run, nominations = (
         evaluation.filtering.filter_dry_run,
         Nominations(scheduler.cache, scheduler.handle.nominator),
     )
-    attempt = PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
-    with one_by_one(rng.choice([0, 4])):
-        assert_alike(scheduler, attempt)
+    return PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
+
+
+@settings(max_examples=scaled(150), deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_few_candidates_are_as_those_found_one_after_the_other(seed: int) -> None:
+    """Where few are enough, nodes are looked at in blocks, and later ones leave earlier ones."""
+    rng = Random(seed)
+    scheduler = world(rng, nodes=16)
+    attempt = attempt_of(scheduler, pod_of(rng, "new", 10))
+    if attempt is None:
+        return
+    limit, rules = CandidateLimit(1, rng.randrange(2, 9)), shipped_rules(scheduler)
+    found = []
+    for by_state in (attempt.filter_dry_run.by_state, False):
+        attempt.filter_dry_run.by_state = by_state
+        search = PreemptionSearch(scheduler.cache, scheduler.handle.objects, rules, limit)
+        with one_by_one(0):
+            eviction = search.search(attempt, np.arange(16), Random(seed))
+        found.append(eviction if isinstance(eviction, Eviction | Status) else dict(eviction))
+    assert found[0] == found[1]
 
 
 def assert_alike(scheduler: Scheduler, attempt: PreemptionAttempt) -> None:
