@@ -126,7 +126,7 @@ class PodOrder:
         if changes is None:
             self._kept.clear()
             self._block = np.full((0, nodes.n), -1, np.intp)
-            self._sort(np.ones(nodes.n, np.bool_))
+            self._sort(np.arange(nodes.n))
         else:
             self._grow(self._block.shape[0], nodes.n)
             for kept in self._kept.values():
@@ -135,9 +135,7 @@ class PodOrder:
                 for row in changes.rows:
                     self._sort_one(row)
             else:
-                dirty = np.zeros(nodes.n, np.bool_)
-                dirty[changes.rows] = True
-                self._sort(dirty)
+                self._sort(np.array(changes.rows, np.intp))
         depth = self._block.shape[0]
         while depth and self._block[depth - 1].max(initial=-1) < 0:
             depth -= 1
@@ -154,19 +152,22 @@ class PodOrder:
         self._block[:, row] = -1
         self._block[: pods.size, row] = pods
 
-    def _sort(self, dirty: NDArray[np.bool_]) -> None:
-        """Sort the pods of the flagged rows again."""
+    def _sort(self, rows: NDArray[np.intp]) -> None:
+        """Sort the pods of rows again."""
         pods = self.pods
         node_of: NDArray[np.intp] = pods.node.values[: pods.n]
-        chosen = np.flatnonzero(np.append(dirty, [False])[node_of])  # the last one is for no node
-        order = np.lexsort((*self._keys(chosen)[::-1], node_of[chosen]))
-        chosen = chosen[order]
+        dirty = np.zeros(self._block.shape[1] + 1, np.bool_)  # the last one is for no node
+        dirty[rows] = True
+        chosen = dirty[node_of].nonzero()[0]
+        chosen = chosen[np.lexsort((*self._keys(chosen)[::-1], node_of[chosen]))]
         node = node_of[chosen]
-        first = np.flatnonzero(np.diff(node, prepend=-1))
-        position = np.arange(node.size) - np.repeat(first, np.diff(first, append=node.size))
+        is_first = np.ones(node.size, np.bool_)
+        np.not_equal(node[1:], node[:-1], out=is_first[1:])
+        first = is_first.nonzero()[0]
+        position = np.arange(node.size) - first[is_first.cumsum() - 1]
         if node.size:
             self._grow(int(position.max()) + 1, self._block.shape[1])
-        self._block[:, dirty] = -1
+        self._block[:, rows] = -1
         self._block[position, node] = chosen
 
     def _grow(self, depth: int, width: int) -> None:
