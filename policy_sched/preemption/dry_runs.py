@@ -56,6 +56,9 @@ DENSE: Final = 0.25
 #: Up to so many nodes are searched one by one, if the filters are functions of a row.
 FEW_ROWS: Final = 4
 
+#: The first rows, so many times as many as candidates are wanted, are looked through before all.
+NEAR: Final = 3
+
 #: Bytes that kept dry runs of one profile may take together.
 KEPT_BYTES: Final = 64 * 1024 * 1024
 #: About so many bytes are in the objects of a dry run. On few nodes, that is most of it.
@@ -244,23 +247,26 @@ class DryRun:
         cannot be enough: not before as many rows as are wanted are candidates, or may be.
         """
         self._compared = None
-        found = self._found[rows]
-        start = int(found.argmin())
-        start = start - start % wanted if found.item(start) == UNKNOWN else rows.size
-        candidates = rows[:start][found[:start] == CANDIDATE]
-        if not self._breaks_budgets:
-            chosen, enough = candidates[:wanted], candidates.size >= wanted
-        else:
-            places, enough = clean_first(self._violations[candidates] > 0, wanted)
-            chosen = candidates[places]
-        if enough or start == rows.size:
-            return chosen, rows.size, rows.size
-        if wanted >= rows.size:
-            return chosen, start, rows.size
-        possible = (found <= CANDIDATE).cumsum()
-        blocks = int(possible.searchsorted(wanted)) // wanted + 1
-        end = max(start + wanted, blocks * wanted)  # one more block if all break a budget
-        return chosen, start, min(end, rows.size)
+        near = NEAR * wanted
+        for part in (rows[:near], rows) if near < rows.size else (rows,):
+            found = self._found[part]
+            start = int(found.argmin())
+            start = start - start % wanted if found.item(start) == UNKNOWN else part.size
+            candidates = part[:start][found[:start] == CANDIDATE]
+            if not self._breaks_budgets:
+                chosen, enough = candidates[:wanted], candidates.size >= wanted
+            else:
+                places, enough = clean_first(self._violations[candidates] > 0, wanted)
+                chosen = candidates[places]
+            if enough:
+                return chosen, rows.size, rows.size
+            if start < part.size:
+                possible = (found <= CANDIDATE).cumsum()
+                blocks = int(possible.searchsorted(wanted)) // wanted + 1
+                end = max(start + wanted, blocks * wanted)  # one more block if all break a budget
+                if end <= part.size:
+                    return chosen, start, end
+        return chosen, start, rows.size
 
     def key(self, number: int, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Return a key of the order of nodes for rows that are candidates."""

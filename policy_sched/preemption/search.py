@@ -192,7 +192,7 @@ class PreemptionSearch:
             if left.size == 1:
                 break
             values = key(number, left)
-            left = left[values == np.minimum.reduce(values)]
+            left = left[values == values[values.argmin()]]
         return left.item(0)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.language.sections import PreemptionChoices
-from policy_sched.preemption import search
+from policy_sched.preemption import dry_runs, search
 from policy_sched.preemption.policy_section import BoundPreemption
 from policy_sched.preemption.rules import rules_of
 from policy_sched.preemption.search import CandidateLimit, Eviction, PreemptionSearch
@@ -110,11 +110,14 @@ def test_rules_find_the_same_in_arrays_and_one_by_one(
 
 
 @settings(max_examples=scaled(60), deadline=None)
-@given(clusters(), st.sampled_from(LIMITS))
-def test_looking_ahead_finds_the_same(cluster: OracleCluster, limit: CandidateLimit) -> None:
+@given(clusters(), st.sampled_from(LIMITS), st.sampled_from([1, 2, 1000]))
+def test_looking_ahead_finds_the_same(
+    cluster: OracleCluster, limit: CandidateLimit, near: int
+) -> None:
     """How many nodes are looked at in one go does not decide which one is chosen."""
     choices, scheduler = choices_of("oldest first"), scheduler_of(cluster)
     with one_by_one(0), pytest.MonkeyPatch.context() as patch:
         ahead = found(scheduler, choices, cluster, limit, alone=False)
         patch.setattr(search, "AHEAD", 1)
+        patch.setattr(dry_runs, "NEAR", near)
         assert found(scheduler, choices, cluster, limit, alone=False) == ahead
