@@ -274,7 +274,12 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -
     name = by or pod.scheduler_name
     profile = scheduler.profiles.get(name)
     before = skipped(profile.extenders) if profile is not None else {}
-    found = _explained(scheduler, profile, pod, name, top)
+    random = scheduler.handle.random
+    state = random.getstate()  # plugins choose among equals, and are to choose so afterwards, too
+    try:
+        found = _explained(scheduler, profile, pod, name, top)
+    finally:
+        random.setstate(state)
     if profile is not None:
         found.skipped_extenders = {
             extender: error

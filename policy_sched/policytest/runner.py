@@ -29,6 +29,7 @@ from policy_sched.framework import (
     Status,
     WaitingPod,
 )
+from policy_sched.framework.evaluate import FUSE_AFTER
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
@@ -65,13 +66,15 @@ class ScenarioRun:
     ``wanted`` returns whether the step of a scenario's and a pod's name is compared; the other pods
     are placed all the same, for those that follow. ``roots`` are directories below which tests may
     name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
-    most that a policy's annotation may let its rules cost.
+    most that a policy's annotation may let its rules cost. ``fuse_after``: how often plugins run
+    one by one before one function replaces them.
     """
 
     coverage: RuleCoverage | None = None
     wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
     roots: tuple[str, ...] = ()
     max_cost_limit: int = MAX_ANNOTATED_COST
+    fuse_after: int = FUSE_AFTER
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
@@ -95,7 +98,12 @@ def observe_scenario(
     plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
     if not scenario.whole:
         plans = tuple(_without(UNRECORDED, plan) for plan in plans)
-    scheduler = assemble(plans, objects=scenario.objects, now=lambda: scenario.now)
+    scheduler = assemble(
+        plans,
+        objects=scenario.objects,
+        now=lambda: scenario.now,
+        fuse_after=run.fuse_after,
+    )
     set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
     load_cluster(scheduler.cache, scenario.objects)
     coverage = run.coverage

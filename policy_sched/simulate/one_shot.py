@@ -417,11 +417,7 @@ class _Turn:
         return group
 
     def _explained(self) -> Explanation:
-        """Explain the pod; the state of random choices is restored afterwards."""
+        """Explain the pod."""
         from policy_sched.explain import explain  # noqa: PLC0415  as above
 
-        random = self._scheduler.handle.random
-        state = random.getstate()
-        found = explain(self._scheduler, self._pod, top=self._top)
-        random.setstate(state)
-        return found
+        return explain(self._scheduler, self._pod, top=self._top)

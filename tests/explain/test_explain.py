@@ -94,6 +94,18 @@ def test_room_that_is_made_by_preemption() -> None:
     assert not scheduler.handle.nominator.nominated()
 
 
+def test_an_explanation_leaves_random_choices_as_they_were() -> None:
+    """The search for victims begins at a random node, the same one whether it was explained."""
+    scheduler = build()
+    for name in ("a", "b", "c"):
+        scheduler.cache.add_node(make_node(name, cpu="2"))
+        victim = make_pod(f"on-{name}", cpu="2", node_name=name, priority=1)
+        scheduler.cache.add_pod(PodInfo.of(victim))
+    before = scheduler.handle.random.getstate()
+    assert explain(scheduler, PodInfo.of(make_pod("new", cpu="2", priority=9))).victims
+    assert scheduler.handle.random.getstate() == before
+
+
 @settings(max_examples=scaled(20))
 @given(
     st.lists(

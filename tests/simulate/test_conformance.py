@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from policy_sched.policytest.report import ScenarioReport
-from policy_sched.policytest.runner import run_file
+from policy_sched.policytest.report import ScenarioReport, StepResult
+from policy_sched.policytest.runner import ScenarioRun, run_file, run_files
 
 HERE = Path(__file__).parents[1] / "conformance"
 CONFORMANCE = Path(os.environ.get("POLICY_SCHED_CONFORMANCE") or HERE)
@@ -40,12 +41,26 @@ STEPS = {
     "queue-2": 10000,
 }
 """Families of scenarios and sequences, and how many steps each has."""
+SEQUENCES: Final = frozenset({"nominated-ops", "queue", "queue-2"})
+SCENARIOS: Final = {family: steps for family, steps in STEPS.items() if family not in SEQUENCES}
 
 
 @pytest.mark.parametrize(("family", "steps"), STEPS.items(), ids=STEPS)
 def test_every_decision_is_kube_schedulers(family: str, steps: int) -> None:
     """Statuses, reasons, every plugin's score of every node, messages; every pod of the queue."""
-    results = run_file(str(CONFORMANCE / f"{family}.jsonl.gz"))
+    compare(run_file(str(CONFORMANCE / f"{family}.jsonl.gz")), steps)
+
+
+@pytest.mark.parametrize(("family", "steps"), SCENARIOS.items(), ids=SCENARIOS)
+def test_functions_of_all_plugins_decide_so_too(family: str, steps: int) -> None:
+    """Scenarios are too short for the functions that replace plugins, so they begin at once."""
+    found = run_files([str(CONFORMANCE / f"{family}.jsonl.gz")], ScenarioRun(fuse_after=0))
+    assert not found.problems
+    compare(found.results, steps)
+
+
+def compare(results: Sequence[StepResult], steps: int) -> None:
+    """Assert that all steps came out as recorded, and that there are so many."""
     if CONFORMANCE != HERE:
         steps = len(results)
     expected = f"{steps} of {steps} steps as expected"

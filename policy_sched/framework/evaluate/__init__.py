@@ -20,11 +20,12 @@ from policy_sched.framework.evaluate.placement import (
 )
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import FEASIBLE, Evaluation
-from policy_sched.framework.evaluate.row_functions import FirstRejection
+from policy_sched.framework.evaluate.row_functions import FUSE_AFTER, FirstRejection
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, looks_at_all
 
 __all__ = [
     "FEASIBLE",
+    "FUSE_AFTER",
     "Domain",
     "Domains",
     "Evaluation",

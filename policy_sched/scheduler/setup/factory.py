@@ -10,6 +10,7 @@ from policy_sched.client import Client, MemoryClient
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.framework import Extender, Handle, WaitingPods
+from policy_sched.framework.evaluate import FUSE_AFTER
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.build import CompiledPlan, raise_errors
@@ -72,12 +73,14 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     cached: bool = True,
+    fuse_after: int = FUSE_AFTER,
     timing: Timing | None = None,
     ties: Random | None = None,
 ) -> Scheduler:
     """Return a scheduler with an empty cache that runs compiled plans; see `build`.
 
-    ``cached=False`` evaluates every pod from scratch. ``timing``: the queue's durations.
+    ``cached=False`` evaluates every pod from scratch. ``fuse_after``: how often plugins run one by
+    one before one function replaces them. ``timing``: the queue's durations.
     ``ties`` breaks ties in place of the seed.
     """
     return assemble_with_assembly(
@@ -87,6 +90,7 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
         client=client,
         now=now,
         cached=cached,
+        fuse_after=fuse_after,
         timing=timing,
         ties=ties,
     )[0]
@@ -100,6 +104,7 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     cached: bool = True,
+    fuse_after: int = FUSE_AFTER,
     timing: Timing | None = None,
     runner: Callable[[Pipeline], Runner] = Runner,
     ties: Random | None = None,
@@ -122,7 +127,7 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
         extenders,
     )
-    assembly = Assembly(handle, extenders, cached=cached, runner=runner)
+    assembly = Assembly(handle, extenders, cached=cached, fuse_after=fuse_after, runner=runner)
     built = assembly.build(plans)
     assembly.settle(built)
     queue = build_queue(built.profiles, handle.now, timing)

@@ -13,7 +13,14 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.framework import Extender, Handle
-from policy_sched.framework.evaluate import Evaluator, Nominations, Rotation, Sample, looks_at_all
+from policy_sched.framework.evaluate import (
+    FUSE_AFTER,
+    Evaluator,
+    Nominations,
+    Rotation,
+    Sample,
+    looks_at_all,
+)
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.plugins.extenders import ExtenderSettings, HttpExtender
 from policy_sched.profiles.build import CompiledPlan, PluginCache, build_pipeline
@@ -31,7 +38,8 @@ class Assembly:
     """Builds profiles for the cluster behind `handle`.
 
     ``extenders`` is the list that the handle has, which changes with the profiles.
-    ``cached=False`` evaluates every pod from scratch. ``runner`` makes what runs a pipeline.
+    ``cached=False`` evaluates every pod from scratch. ``fuse_after``: how often plugins run one by
+    one before one function replaces them. ``runner`` makes what runs a pipeline.
     """
 
     def __init__(
@@ -40,11 +48,13 @@ class Assembly:
         extenders: list[Extender],
         *,
         cached: bool = True,
+        fuse_after: int = FUSE_AFTER,
         runner: Callable[[Pipeline], Runner] = Runner,
     ) -> None:
         self._handle = handle
         self._extenders = extenders
         self._cached = cached
+        self._fuse_after = fuse_after
         self._runner = runner
         self._rotation = Rotation()
         self._nominations = Nominations(handle.cache, handle.nominator)
@@ -94,6 +104,7 @@ class Assembly:
             nominations=self._nominations,
             sample=self._sample(pipeline, extenders),
             extenders=extenders,
+            fuse_after=self._fuse_after,
         )
         if known is not None:
             evaluator.take_over(known.evaluator)

@@ -111,7 +111,10 @@ def test_shared_evaluation_equals_a_fresh_one(
     for node in NODES:
         cache.add_node(node)
     runner = runner_of(cache, *kinds)
-    evaluator, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    evaluator, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     assumed: list[PodInfo] = []
     for number, (kind, index, text) in enumerate(steps):
         if kind == "assume":
@@ -144,7 +147,10 @@ def test_a_cached_evaluation_of_a_domain_equals_a_fresh_one(
     for node in NODES:
         cache.add_node(node)
     runner = runner_of(cache, *kinds)
-    evaluator, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    evaluator, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     outside = np.array(sorted(set(range(4)) - inside), np.intp)
     domain = Domain(outside)
     assumed: list[PodInfo] = []

@@ -82,7 +82,10 @@ def test_the_answers_are_those_of_a_fresh_evaluation(data: st.DataObject) -> Non
         "InterPodAffinity": InterPodAffinity({}, handle),
     }
     runner = Runner(pipeline_of(plugins))
-    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     waiting = [data.draw(pods(f"w{number}")) for number in range(2)]
     kinds = [*waiting, data.draw(pods("other"))]
     running: list[PodInfo] = []
@@ -127,7 +130,10 @@ def test_few_scores_are_normalised_as_all_of_them(steps: list[tuple[int, bool]],
     """Whether a changed score is the lowest, the highest or one in between, before or after."""
     cache = world()
     runner = Runner(pipeline_of({"Few": Few(cache, 3), "Liked": Liked(cache, each)}))
-    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     running: list[PodInfo] = []
     for number, (row, leaves) in enumerate(steps):
         if leaves and running:

@@ -178,7 +178,10 @@ def test_row_functions_answer_as_a_fresh_evaluation(
     cache = world()
     pipeline = pipeline_of({"Few": Few(cache, most), "Other": Few(cache, 3)})
     runner = Runner(pipeline)
-    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     running: list[PodInfo] = []
     for number, (row, leaves) in enumerate(steps):
         if leaves and running:
@@ -211,7 +214,10 @@ def test_rows_that_come_and_go_are_answered_as_by_a_fresh_evaluation(
         **{kind.__name__: kind(handle) for kind in kinds},
     }
     runner = Runner(pipeline_of(dict(reversed(plugins.items())) if reverse else plugins))
-    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     running: list[PodInfo] = []
     for number, (row, step) in enumerate(steps):
         if step == "-" and running:

@@ -79,7 +79,10 @@ def test_an_updated_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
         "InterPodAffinity": InterPodAffinity({"hardPodAffinityWeight": hard}, handle),
     }
     runner = Runner(pipeline_of(plugins))
-    kept, anew = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, anew = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     kinds = [(data.draw(AFFINITIES), choose(LABELS)) for _ in range(2)] + [(None, choose(LABELS))]
 
     def pod(name: str, kind: int) -> PodInfo:
@@ -160,7 +163,10 @@ def test_updates_are_measured_as_the_filter_and_the_score_of_the_plugin() -> Non
     plugins = {"Few": Few(cache, 9), "InterPodAffinity": InterPodAffinity({}, handle_of(cache))}
     recorder = MetricsRecorder(lambda: 0.0)
     measured, plain = Runner(pipeline_of(plugins), recorder), Runner(pipeline_of(plugins))
-    kept, anew = Evaluator(measured, cache.nodes), Evaluator(plain, cache.nodes, cached=False)
+    kept, anew = (
+        Evaluator(measured, cache.nodes, fuse_after=0),
+        Evaluator(plain, cache.nodes, cached=False),
+    )
     term = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}
     near = {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}
     affinity = away(HOSTNAME) | near

@@ -99,7 +99,10 @@ def test_updated_results_are_those_of_a_fresh_evaluation(data: st.DataObject) ->
     spread = PodTopologySpread({}, handle)
     plugins = {"Few": Few(cache, most=choose([2, 4, 9])), "PodTopologySpread": spread}
     runner = Runner(pipeline_of(plugins))
-    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     own = data.draw(st.lists(CONSTRAINTS, max_size=3))
     waiting = [
         PodInfo.of(make_pod("w0", labels={"app": "a"}, topology_spread_constraints=own)),
@@ -129,7 +132,10 @@ def test_more_groups_than_are_worth_it_are_scored_row_by_row() -> None:
     for name in names:
         cache.add_node(make_node(name, labels={RACK: name}))
     runner = Runner(pipeline_of({"PodTopologySpread": PodTopologySpread({}, handle_of(cache))}))
-    kept, plain = Evaluator(runner, cache.nodes), Evaluator(runner, cache.nodes, cached=False)
+    kept, plain = (
+        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
     constraint = {
         "maxSkew": 1,
         "topologyKey": RACK,
