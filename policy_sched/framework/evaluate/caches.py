@@ -4,8 +4,8 @@ Theory of operation. Evaluations are kept by the 2Q policy (Johnson and Shasha, 
 a Deployment repeat their signature; pods that are all different never do, and caching their arrays
 would only evict useful entries. So a new evaluation enters a small probation queue. It moves to the
 main cache when its signature is seen a second time, either while it is on probation or later, if
-the ghost list still has the signature. While no signature is seen again, most evaluations are not
-kept at all.
+the ghost list still has the signature. While no signature is seen again, evaluations are not kept
+at all: the ghost list alone tells which one is.
 
 Two pods with different requests may have equal values in all fields that ImageLocality reads. The
 result of such a plugin over all rows is kept by the values of its fields, until a node, the set of
@@ -31,8 +31,8 @@ from policy_sched.model import PodInfo
 #: Limits in bytes of the main cache and of the probation queue, for one profile.
 MAIN_BYTES: Final = 256 * 1024 * 1024
 PROBATION_BYTES: Final = 4 * 1024 * 1024
-#: After so many pods of which nothing was known, only one in `PROBE` is looked up, or kept: they
-#: are all different, and memory that is used again at once is faster.
+#: After so many pods of which nothing was known, no evaluation is kept: they are all different, and
+#: memory that is used again at once is faster. Of results of plugins one in `PROBE` is looked up.
 MISSES: Final = 32
 PROBE: Final = 8
 #: Signatures in the ghost list, which has no evaluations.
@@ -81,7 +81,7 @@ class EvaluationCache(Generic[T]):
         self._ghost[mark] = None
         if len(self._ghost) > GHOST_KEYS:
             self._ghost.popitem(last=False)
-        if self._misses > MISSES and self._misses % PROBE:
+        if self._misses > MISSES:
             return False
         self._probation[key] = evaluation
         _trim(self._probation, PROBATION_BYTES, evaluation.nbytes)

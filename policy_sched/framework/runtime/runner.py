@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -286,7 +286,7 @@ class Runner:
         if not skipped:
             return _SUCCESS
         all_skip = len(skipped) == len(hooks) and point.all_skip is Code.SKIP
-        return PointResult(SKIP if all_skip else SUCCESS, skipped=frozenset(skipped))
+        return _skipping(all_skip, *skipped)
 
     def _failed(self, point: Point, hook: Hook, error: Exception) -> PointResult:
         """Return Error for what a plugin raised, or raise it; it ends this attempt only."""
@@ -423,6 +423,12 @@ def _gates(
         found.append(signature.gates)
         fields |= {field_key(path[0]) for path in signature.gate_fields}
     return attrgetter(*fields), tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _skipping(all_skip: bool, *plugins: str) -> PointResult:  # noqa: FBT001  # a key of the cache
+    """Return the result of a point that went well, and at which some plugins skipped."""
+    return PointResult(SKIP if all_skip else SUCCESS, skipped=frozenset(plugins))
 
 
 class _Collected:

@@ -122,7 +122,8 @@ class ColumnGroup:
             else:
                 column.values[row] = value
                 limit = column.limit
-                if limit is not None and limit <= abs(value) < np.inf:
+                within = limit is None or -limit < value < limit
+                if not within and abs(value) < np.inf:
                     column.within = False
                     changed = True
         return changed
