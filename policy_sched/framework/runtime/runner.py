@@ -426,7 +426,7 @@ def _gates(
 
 
 @lru_cache(maxsize=1024)
-def _skipping(all_skip: bool, *plugins: str) -> PointResult:  # noqa: FBT001  # a key of the cache
+def _skipping(all_skip: bool, *plugins: str) -> PointResult:
     """Return the result of a point that went well, and at which some plugins skipped."""
     return PointResult(SKIP if all_skip else SUCCESS, skipped=frozenset(plugins))
 
