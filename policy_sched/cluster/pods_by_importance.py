@@ -35,12 +35,12 @@ KEPT_BYTES: Final = 64 * 1024 * 1024
 class _Kept(msgspec.Struct):
     """What was read of all pods: a block of values, 0 where there is no pod.
 
-    ``stale``: the rows of nodes that changed since then, which are read anew when it is used.
+    ``version``: of the journal then; the rows that changed since are read anew when it is used.
     """
 
     source: object
     values: NDArray[Any]
-    stale: set[int]
+    version: int
 
 
 class PodOrder:
@@ -51,6 +51,10 @@ class PodOrder:
         self._keys = keys
         self.pods = cache.pods
         self._version = -1
+        # The journal's version after the last change of a column, and the rows that changed since
+        # an earlier version, with the pods that are there now.
+        self._changed = -1
+        self._since: tuple[int, NDArray[np.intp], NDArray[np.intp]] | None = None
         self._block: NDArray[np.intp] = np.full((0, 0), -1, np.intp)
         self._depth = 0
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
@@ -97,23 +101,33 @@ class PodOrder:
         if kept is None or kept.source is not source:
             if read is None:
                 return None
-            kept = self._kept[key] = _Kept(source, _read(read, self._block), set())
+            kept = self._kept[key] = _Kept(source, _read(read, self._block), self._version)
             while self._kept and sum(k.values.nbytes for k in self._kept.values()) > KEPT_BYTES:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(key)
         shape = self._block.shape
-        if kept.stale or kept.values.shape != shape:
+        if kept.version < self._changed or kept.values.shape != shape:
             if read is None:
                 return None
             if kept.values.shape != shape:
                 kept.values = _grown(kept.values, shape, 0)
-            rows = np.array(sorted(kept.stale), np.intp)
-            kept.values[:, rows] = _read(read, self._block.take(rows, axis=1))
-            kept.stale.clear()
+            rows, pods = self._changed_since(kept.version)
+            kept.values[:, rows] = _read(read, pods)
+            kept.version = self._version
         found = kept.values[: self._depth]
         found.flags.writeable = False
         return found
+
+    def _changed_since(self, version: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the rows that changed after a version, and their columns of the block."""
+        if self._since is None or self._since[0] != version:
+            changes = self._cache.nodes.journal.since(version)
+            changed = range(self._block.shape[1]) if changes is None else changes.rows
+            rows = np.array(changed, np.intp)
+            rows = rows[rows < self._block.shape[1]]  # what came since the last look is not there
+            self._since = version, rows, self._block.take(rows, axis=1)
+        return self._since[1:]
 
     def _refresh(self) -> None:
         nodes, journal = self._cache.nodes, self._cache.nodes.journal
@@ -123,14 +137,13 @@ class PodOrder:
         self._version = journal.version
         if changes is not None and changes.kind & ~STATIC == 0:
             return
+        self._changed, self._since = journal.version, None
         if changes is None:
             self._kept.clear()
             self._block = np.full((0, nodes.n), -1, np.intp)
             self._sort(np.arange(nodes.n))
         else:
             self._grow(self._block.shape[0], nodes.n)
-            for kept in self._kept.values():
-                kept.stale.update(changes.rows)
             if len(changes.rows) <= FEW:
                 for row in changes.rows:
                     self._sort_one(row)
