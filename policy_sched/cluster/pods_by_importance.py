@@ -112,8 +112,9 @@ class PodOrder:
                 return None
             if kept.values.shape != shape:
                 kept.values = _grown(kept.values, shape, 0)
-            rows, pods = self._changed_since(kept.version)
-            kept.values[:, rows] = _read(read, pods)
+            if self._since is None or self._since[0] != kept.version:
+                self._since = kept.version, *self._changed_since(kept.version)
+            kept.values[:, self._since[1]] = _read(read, self._since[2])
             kept.version = self._version
         found = kept.values[: self._depth]
         found.flags.writeable = False
@@ -121,13 +122,11 @@ class PodOrder:
 
     def _changed_since(self, version: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the rows that changed after a version, and their columns of the block."""
-        if self._since is None or self._since[0] != version:
-            changes = self._cache.nodes.journal.since(version)
-            changed = range(self._block.shape[1]) if changes is None else changes.rows
-            rows = np.array(changed, np.intp)
-            rows = rows[rows < self._block.shape[1]]  # what came since the last look is not there
-            self._since = version, rows, self._block.take(rows, axis=1)
-        return self._since[1:]
+        changes = self._cache.nodes.journal.since(version)
+        changed = range(self._block.shape[1]) if changes is None else changes.rows
+        rows = np.array(changed, np.intp)
+        rows = rows[rows < self._block.shape[1]]  # what came since the last look is not there
+        return rows, self._block.take(rows, axis=1)
 
     def _refresh(self) -> None:
         nodes, journal = self._cache.nodes, self._cache.nodes.journal

@@ -268,7 +268,7 @@ class DryRun:
                     return chosen, start, end
         return chosen, start, rows.size
 
-    def key(self, number: int, pod: PodInfo, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def key(self, pod: PodInfo, number: int, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Return a key of the order of nodes for rows that are candidates."""
         search = self._search
         if number not in search.stable_keys:

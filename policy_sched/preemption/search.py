@@ -8,7 +8,7 @@ kube-scheduler looks at nodes in parallel and may find some more; the first ones
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import Random
 from typing import Any, Final
 
@@ -115,7 +115,7 @@ class PreemptionSearch:
                 return NO_CANDIDATE
             if named is not candidates:
                 return self._best_of(pod, named)
-        best = self._best(found, lambda number, rows: run.key(number, pod, rows))
+        best = self._best(found, partial(run.key, pod))
         return Eviction(best, run.victims_of(pod, best))
 
     def _best_of(self, pod: PodInfo, candidates: Candidates) -> Eviction:
