@@ -18,8 +18,9 @@ Both belong to the node table: programs over an overlay compute every value.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -72,6 +73,10 @@ class MaterializedColumn:
             self._set = int(np.count_nonzero(whole[live]))
         self._show()
 
+    def memory(self) -> MutableSequence[Any] | Values:
+        """Return the values, to be changed one by one: quickest in a view of the memory."""
+        return self.values if self.values.dtype.hasobject else self.values.data
+
     def put(self, row: int, value: Any) -> bool:
         """Change a live row's flag; return whether readers get something else than before."""
         change = bool(value) - bool(self.values[row])
@@ -105,6 +110,9 @@ class ColumnGroup:
         self.columns = columns
         self._one_row = one_row
         self._all_rows = all_rows
+        self._flags = [(place, column) for place, column in enumerate(columns) if column.flags]
+        self._numbers: list[tuple[int, MutableSequence[Any] | Values, float]] = []
+        """Of each other column its place, its memory, and its limit."""
 
     def fill(self, live: npt.NDArray[np.bool_]) -> None:
         """Compute all rows."""
@@ -112,20 +120,22 @@ class ColumnGroup:
         with np.errstate(all="ignore"):
             for column, values in zip(self.columns, self._all_rows(slice(0, n), n), strict=True):
                 column.fill(values, live)
+        self._numbers = [
+            (place, column.memory(), math.inf if column.limit is None else column.limit)
+            for place, column in enumerate(self.columns)
+            if not column.flags
+        ]
 
     def put(self, row: int) -> bool:
         """Compute one row; return whether readers get something else than the same arrays."""
-        changed = False
-        for column, value in zip(self.columns, self._one_row(row), strict=True):
-            if column.flags:
-                changed |= column.put(row, value)
-            else:
-                column.values[row] = value
-                limit = column.limit
-                within = limit is None or -limit < value < limit
-                if not within and abs(value) < np.inf:
-                    column.within = False
-                    changed = True
+        changed, values = False, self._one_row(row)
+        for place, column in self._flags:
+            changed |= column.put(row, values[place])
+        for place, numbers, limit in self._numbers:
+            number = numbers[row] = values[place]
+            if not -limit < number < limit and limit <= abs(number) < math.inf:
+                self.columns[place].within = False
+                changed = True
         return changed
 
 
@@ -191,7 +201,8 @@ class MaterializedColumns:
                     changed |= self._static.put(row)
                 if self._moves:
                     changed |= self._moving.put(row)
-        except OverflowError:  # a sum that int64 arrays wrap and that a single row does not
+        except (OverflowError, ValueError):  # of an array, of its memory
+            # A sum that int64 arrays wrap and that a single row does not.
             self._fill()
             return True
         return changed

@@ -7,7 +7,7 @@ the policies run one by one, which also tells which one failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import Activation
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
+
+_INT64: Final = np.dtype(np.int64)
 
 Verdict: TypeAlias = Callable[[PodInfo, Codes], FilterResult]
 """From codes of all rows to the result that a policy's filter returns."""
@@ -115,7 +117,8 @@ class FusedRules:
         n, found = self._functions.n, []
         for rule, places, only in self._scores:
             scores = None if only is None else out[only]
-            if not isinstance(scores, np.ndarray) or scores.dtype != np.int64 or not scores.ndim:
+            whole = isinstance(scores, np.ndarray) and scores.dtype is _INT64 and scores.ndim
+            if not whole:
                 scores = rule.scores_of(out[places], n)
             found.append(scores)
         return found

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.pod_table import PodRows
-from policy_sched.language.runtime.incremental import FEW_CHANGES
+from policy_sched.language.runtime.incremental import (
+    FEW_CHANGES,
+    ColumnGroup,
+    MaterializedColumn,
+    MaterializedColumns,
+)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
@@ -116,6 +121,37 @@ def test_amounts_too_great_for_doubles(text: str, amount: int) -> None:
         assert_fresh(bound, cache, pod)
         cache.assume(PodInfo.of(make_pod(f"p{asked}", requests={"cpu": f"{asked}m"})), "n1")
         assert_fresh(bound, cache, pod)
+
+
+@pytest.mark.parametrize(
+    ("rep", "number", "shown"),
+    [
+        ("i", 2**63 - 1, 2**63 - 1),
+        ("i", 2**63, 7),
+        ("i", -(2**63) - 1, 7),
+        ("f", 99.5, 99.5),
+        ("f", float("inf"), float("inf")),
+        ("f", 100.0, None),
+        ("f", -100.0, None),
+    ],
+)
+def test_numbers_of_a_changed_row(rep: str, number: float, shown: float | None) -> None:
+    """An int that arrays wrap has all rows computed; a double beyond its limit ends the use."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    columns = [MaterializedColumn(rep, None if rep == "i" else 100.0)]
+    moving = ColumnGroup(columns, lambda _row: (number,), lambda _rows, _n: (7,))
+    kept = MaterializedColumns(cache.nodes, ColumnGroup([], lambda _row: (), _nothing), moving)
+    before = kept.arrays()
+    assert before is not None
+    assert before[0].tolist() == [7]
+    cache.add_pod(PodInfo.of(make_pod("p", node_name="n")))
+    after = kept.arrays()
+    assert (None if after is None else after[0].tolist()) == (None if shown is None else [shown])
+
+
+def _nothing(_rows: slice, _n: int) -> tuple[()]:
+    return ()
 
 
 @pytest.mark.parametrize("count", [1, FEW_CHANGES, FEW_CHANGES + 1])
