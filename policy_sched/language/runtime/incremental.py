@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +36,7 @@ from policy_sched.model import PodInfo
 FEW_CHANGES: Final = 32
 
 Values = npt.NDArray[Any]
+Memory = Values | memoryview[Any]
 _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
@@ -73,7 +74,7 @@ class MaterializedColumn:
             self._set = int(np.count_nonzero(whole[live]))
         self._show()
 
-    def memory(self) -> MutableSequence[Any] | Values:
+    def memory(self) -> Memory:
         """Return the values, to be changed one by one: quickest in a view of the memory."""
         return self.values if self.values.dtype.hasobject else self.values.data
 
@@ -111,7 +112,7 @@ class ColumnGroup:
         self._one_row = one_row
         self._all_rows = all_rows
         self._flags = [(place, column) for place, column in enumerate(columns) if column.flags]
-        self._numbers: list[tuple[int, MutableSequence[Any] | Values, float]] = []
+        self._numbers: list[tuple[int, Memory, float]] = []
         """Of each other column its place, its memory, and its limit."""
 
     def fill(self, live: npt.NDArray[np.bool_]) -> None:

@@ -117,10 +117,10 @@ class FusedRules:
         n, found = self._functions.n, []
         for rule, places, only in self._scores:
             scores = None if only is None else out[only]
-            whole = isinstance(scores, np.ndarray) and scores.dtype is _INT64 and scores.ndim
-            if not whole:
-                scores = rule.scores_of(out[places], n)
-            found.append(scores)
+            if isinstance(scores, np.ndarray) and scores.ndim and scores.dtype is _INT64:
+                found.append(scores)
+            else:
+                found.append(rule.scores_of(out[places], n))
         return found
 
 
