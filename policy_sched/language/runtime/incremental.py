@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -36,7 +36,7 @@ from policy_sched.model import PodInfo
 FEW_CHANGES: Final = 32
 
 Values = npt.NDArray[Any]
-Memory = Values | memoryview[Any]
+Memory: TypeAlias = "Values | memoryview[Any]"
 _DTYPES: Final = {"b": np.bool_, "i": np.int64, "f": np.float64, "e": np.int16}
 
 
