@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -46,15 +47,21 @@ class ByAmount:
 class AddedPods:
     """Pods to be added to many rows, by row, with their amounts."""
 
-    __slots__ = ("_amounts", "large", "pods", "ports", "rows")
-
     def __init__(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
         self.pods = pods
         self.rows: NDArray[np.intp] = np.array(list(pods), np.intp)
         """The rows in the mapping's order, shape (k,)."""
-        self.ports = [row for row, some in pods.items() if any(pod.host_ports for pod in some)]
-        self.large = [row for row, some in pods.items() if any(map(is_large, some))]
         self._amounts: dict[Key, NDArray[np.int64] | None] = {}
+
+    @cached_property
+    def ports(self) -> list[int]:
+        """The rows with pods that hold host ports."""
+        return [row for row, some in self.pods.items() if any(pod.host_ports for pod in some)]
+
+    @cached_property
+    def large(self) -> list[int]:
+        """The rows with amounts that are not simply added up."""
+        return [row for row, some in self.pods.items() if any(map(is_large, some))]
 
     def amounts(self, key: Key) -> NDArray[np.int64] | None:
         """Return what is added by row, shape (k,); None if that is nothing."""

@@ -311,7 +311,7 @@ class NodeOverlay:
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         """Add a pod's amounts to a row's sums, or subtract them."""
-        by_amount = self._known_copies()
+        by_amount = self._by_amount or self._known_copies()
         for column in by_amount.counts:
             column.view[row] += sign
         for name, amount in pod.requests.items():
@@ -322,8 +322,7 @@ class NodeOverlay:
                 column.view[row] += amount * own * sign
 
     def _known_copies(self) -> ByAmount:
-        if self._by_amount is None:
-            self._by_amount = ByAmount(self._copies.values(), self._sums)
+        self._by_amount = ByAmount(self._copies.values(), self._sums)
         return self._by_amount
 
     def add_all(self, added: AddedPods) -> None:
@@ -446,7 +445,7 @@ class NodeOverlay:
         if row in level.rows:
             return
         level.rows.add(row)
-        columns = self._known_copies().columns
+        columns = (self._by_amount or self._known_copies()).columns
         level.saved.append((row, [(column, column.view[row]) for column in columns]))
         moved = self._moved.get(row)
         level.moved[row] = None if moved is None else dict(moved)

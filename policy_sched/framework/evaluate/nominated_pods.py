@@ -38,7 +38,7 @@ class Nominations:
 
     def row_of(self, pod: PodInfo) -> int | None:
         """Return the row that the pod itself is nominated to, None without a live one."""
-        return self._cache.nodes.row_of.get(self._nominator.node_of(pod.uid))
+        return self._cache.nodes.row_of.get(self.nodes.get(pod.uid, ""))
 
     def lowest(self, pod: PodInfo) -> int | None:
         """Return the lowest priority of those the pod gives way to; None if there are none.
