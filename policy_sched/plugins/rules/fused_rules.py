@@ -117,7 +117,13 @@ class FusedRules:
         n, found = self._functions.n, []
         for rule, places, only in self._scores:
             scores = None if only is None else out[only]
-            if isinstance(scores, np.ndarray) and scores.ndim and scores.dtype is _INT64:
+            if (
+                isinstance(scores, np.ndarray)
+                and scores.ndim
+                and scores.dtype is _INT64
+                and scores.base is None  # else it is a column, which changes with the nodes
+                and scores.flags.writeable
+            ):
                 found.append(scores)
             else:
                 found.append(rule.scores_of(out[places], n))

@@ -44,6 +44,13 @@ spec:
 ---
 apiVersion: policysched.dev/v1alpha1
 kind: Policy
+metadata: {name: Quiet}
+spec:
+  score:
+    expression: clamp(100 - 25 * node.podCount, 0, 100)
+---
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
 metadata: {name: Loops}
 spec:
   filter:
@@ -54,16 +61,22 @@ spec:
   score:
     expression: clamp(100 - node.pods.filter(p, p.priority == pod.priority).size(), 0, 100)
 """
+NORMALIZED = "expression: node.podCount * 7\n    normalize: MaxReverse"
+PLAIN = "expression: clamp(node.podCount * 7, 0, 100)"
 
 
 @pytest.fixture(name="plans", scope="module")
 def _plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[CompiledPlan, ...]]:
-    """Return the default profile with two policies of scope NODE, by onError."""
+    """Return the default profile with policies of scope NODE, by onError; Plain normalises none.
+
+    Normalised scores of one policy make all totals anew, and so hide those that are out of date.
+    """
     found = {}
-    for on_error in ("Reject", "Allow", "Abort"):
+    for name in ("Reject", "Allow", "Abort", "Plain"):
         path = tmp_path_factory.mktemp("fused") / "policy.yaml"
-        path.write_text(POLICY.replace("ERROR", on_error))
-        found[on_error] = read(None, [str(path)])[0]
+        text = POLICY.replace("ERROR", "Reject" if name == "Plain" else name)
+        path.write_text(text.replace(NORMALIZED, PLAIN) if name == "Plain" else text)
+        found[name] = read(None, [str(path)])[0]
     return found
 
 
