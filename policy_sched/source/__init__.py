@@ -23,7 +23,7 @@ from policy_sched.source.file import (
     read_text,
     xml_text,
 )
-from policy_sched.source.kept_file import DIRECTORY, KeptFile, unpickled
+from policy_sched.source.kept_file import DIRECTORY, KeptFile, pickled, unpickled
 from policy_sched.source.plain import (
     LIBYAML,
     MAX_LOOK,
@@ -72,6 +72,7 @@ __all__ = [
     "masked",
     "parse_documents",
     "parse_text",
+    "pickled",
     "plain_documents",
     "read_bytes",
     "read_stream",

@@ -20,6 +20,7 @@ import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,6 +87,24 @@ class KeptFile:
         for _, other in (*abandoned, *_by_age(folder, f"{self._kind}-*")[:-FILES]):
             if other != self.path:
                 other.unlink(missing_ok=True)
+
+
+def pickled(content: object) -> bytes:
+    """Return a pickle of what `unpickled` reads; PicklingError where something cannot be."""
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(content)
+    except (AttributeError, TypeError) as error:  # a local function, a lock
+        raise pickle.PicklingError(str(error)) from error
+    return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Writes members of enums by their values: Python before 3.11.4 names getattr for them."""
+
+    def reducer_override(self, one: Any) -> Any:
+        """Return what makes a member of an enum."""
+        return (type(one), (one.value,)) if isinstance(one, Enum) else NotImplemented
 
 
 def unpickled(content: bytes, allowed: Callable[[str, str], bool]) -> Any:

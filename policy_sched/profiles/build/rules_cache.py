@@ -25,7 +25,7 @@ import numpy as np
 
 from policy_sched import __version__
 from policy_sched.language import CompiledPolicy
-from policy_sched.source import DIRECTORY, KeptFile, unpickled
+from policy_sched.source import DIRECTORY, KeptFile, pickled, unpickled
 
 MOST: Final = 64
 """Policies in a file; the default profile has 11, and arguments of plugins make others of them."""
@@ -64,7 +64,7 @@ class RulesCache:
             return
         self._new = False
         with suppress(pickle.PicklingError):
-            self._file.write(pickle.dumps(self._policies(), pickle.HIGHEST_PROTOCOL))
+            self._file.write(pickled(self._policies()))
 
     def _policies(self) -> dict[str, CompiledPolicy]:
         if self._known is None:
