@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -70,6 +71,31 @@ LAZY = {"cli", "cli/input", "cli/options", "cli/output", "bench", "lsp"}
 
 PUBLIC = {"testing": {"model", "cluster", "source", "errors"}}
 """Modules that stand beside the layers, and what they may import."""
+
+WRITERS = {
+    "source/writing.py": "the one place",
+    "embedded/store/sqlite.py": "a database, and a number beside it, change where they are",
+    "instance/shadow/log.py": "a log grows at its end",
+    "instance/http/listener.py": "OpenSSL reads keys from files: a private one, deleted at once",
+    "client/kube/auth/credentials.py": "as above",
+    "plugins/extenders/http_extender.py": "as above, in a private directory",
+    "cli/options/embedded_api.py": "as above, in a private directory",
+    "experiments/engine.py": "what workers read, in a private directory",
+    "console/trials/edits.py": "copies that a trial reads, in a private directory",
+    "cli/main.py": "/dev/null for closed streams",
+    "profiles/reload/limited_process.py": "/dev/null",
+    **dict.fromkeys(
+        ("bench/api.py", "bench/api_processes.py", "bench/api_server_process.py",
+         "bench/check.py", "bench/reload.py", "bench/snapshot.py"),
+        "what is measured, in a private directory",
+    ),
+}  # fmt: skip
+"""Files that write files other than by `source.write_file`, and why."""
+_WRITING = {
+    "write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "replace", "rename", "touch",
+    "copy", "copyfile", "copy2", "move", "symlink", "link", "symlink_to",
+}  # fmt: skip
+_FLAGS = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND", "O_TRUNC"}
 
 BANNED_NAMES = ("utils", "common", "core", "base", "manager", "helper", "helpers", "impl", "misc")
 FILE_LINES = 600
@@ -294,6 +320,49 @@ def test_violations_are_found(tmp_path: Path, file: str, text: str, complaint: s
     (tmp_path / file).write_text(text + "\n")
     found = violations(tmp_path, tmp_path / file)
     assert [complaint in one for one in found] == [True] * bool(complaint)
+
+
+def writes(path: Path) -> list[int]:
+    """Return the lines of a file that open another for writing, or give one a name."""
+    found = []
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and node.attr in _FLAGS:
+            found.append(node.lineno)
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        owner = getattr(called.value, "id", "") if isinstance(called, ast.Attribute) else ""
+        of_files = name.startswith("write_") or owner in ("os", "shutil", "tempfile")
+        modes = [one.value for one in [*node.args, *(k.value for k in node.keywords)]
+                 if isinstance(one, ast.Constant) and isinstance(one.value, str)]  # fmt: skip
+        opened = name == "open" and any(
+            re.fullmatch("[rwaxbt+]{0,3}[wax+][bt+]*", m) for m in modes
+        )
+        if opened or (name in _WRITING and (of_files or name.endswith("_to") or name == "touch")):
+            found.append(node.lineno)
+    return found
+
+
+def test_files_of_the_user_are_written_in_one_place() -> None:
+    """`fmt` and `init` wrote through links of a repository, into any file of the user."""
+    found = {str(path.relative_to(PACKAGE)) for path in SOURCES if writes(path)}
+    assert found == set(WRITERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "writing"),
+    [
+        ("open(f, 'w')", True), ("path.open(mode='ab')", True), ("open(f, 'r+b')", True),
+        ("open(f)", False), ("open(f, 'rb')", False), ("path.write_text(x)", True),
+        ("text.replace('a', 'b')", False), ("os.replace(a, b)", True), ("os.O_CREAT", True),
+        ("shutil.copy(a, b)", True), ("write_file(a, b)", False), ("x.copy()", False),
+    ],
+)  # fmt: skip
+def test_writing_is_noticed(tmp_path: Path, text: str, writing: bool) -> None:
+    """The test of the test."""
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    assert bool(writes(tmp_path / "a.py")) is writing
 
 
 @pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +16,15 @@ from policy_sched.errors import Diagnostic, PolicySchedError, one_line
 from policy_sched.profiles.format import format_file
 from policy_sched.profiles.load import files_below, files_of_ours
 from policy_sched.profiles.models import MISSING_KEY
-from policy_sched.source import MAX_POLICY_BYTES, decode_text, read_bytes, read_text
+from policy_sched.source import (
+    MAX_POLICY_BYTES,
+    UNREADABLE,
+    decode_text,
+    read_bytes,
+    read_text,
+    write_file,
+    written_in_place,
+)
 
 _YAML = (".yaml", ".yml")
 
@@ -71,7 +77,8 @@ def fmt(
         elif different:
             print(one_line(name))
             if not check:
-                _replace(Path(name), shown.replace("\n", "\r\n") if unix != text else shown)
+                mended = shown.replace("\n", "\r\n") if unix != text else shown
+                problems += _replaced(name, mended)
     write_diagnostics(problems, sys.stderr)
     return FAILED if problems or (check and changed) else OK
 
@@ -101,16 +108,17 @@ def _nothing_in(path: str) -> Diagnostic:
     return Diagnostic(path, 1, 1, MISSING_KEY, message, "files that are read: .yaml, .yml")
 
 
+def _replaced(name: str, text: str) -> list[Diagnostic]:
+    """Replace a file; return why that is not possible, as for a link out of the repository."""
+    try:
+        write_file(written_in_place(name), text.encode())
+    except OSError as error:
+        return [Diagnostic(name, 1, 1, UNREADABLE, f"cannot be written: {error.strerror}")]
+    return []
+
+
 def _difference(name: str, before: str, after: str) -> Iterator[str]:
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     for line in difflib.unified_diff(old, new, name, name):
         shown = f"{line[0]}{one_line(line[1:].removesuffix(chr(10)))}\n"
         yield shown if line.endswith("\n") else f"{shown}\\ No newline at end of file\n"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file beside the old one and put it in its place, so that no half of it is seen."""
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_bytes(text.encode())
-    shutil.copymode(path, beside)
-    os.replace(beside, path.resolve())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -16,6 +17,7 @@ from cyclopts import Parameter
 from policy_sched import __version__
 from policy_sched.cli.output.diagnostics import OK
 from policy_sched.errors import PolicySchedError
+from policy_sched.source import write_file
 
 CI = Literal["github", "gitlab", "none"]
 WHEEL: Final = f"./policy_sched-{__version__}-py3-none-any.whl"
@@ -70,7 +72,7 @@ def init(
         Path(folder, "policy.yaml"): _template("policy", name=found),
         Path(folder, "tests.yaml"): _template("tests"),
     }
-    there = [str(path) for path in new if path.exists()]
+    there = [str(path) for path in new if os.path.lexists(path)]
     if there:
         raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")
     for path, text in new.items():
@@ -84,14 +86,13 @@ def init(
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_file(path, text.encode(), parents=True)
     print(f"wrote {path}")
 
 
 def _write_job(path: Path, text: str, package: str) -> None:
     """Write the CI job, or print what to add to the one that exists."""
-    if path.exists():
+    if os.path.lexists(path):
         print(f"kept {path}, which exists already; for this policy it needs the lines")
         print("\n".join(line for line in text.splitlines() if "policy-sched " in line))
         return

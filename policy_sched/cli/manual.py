@@ -21,6 +21,7 @@ from policy_sched.framework import POINTS, SchedulerHooks
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP
 from policy_sched.language.diagnostics import Code, codes
 from policy_sched.language.stdlib import Overload, Section, policy_environment, selector_environment
+from policy_sched.source import write_file
 
 MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
 
@@ -277,4 +278,4 @@ if __name__ == "__main__":
     (folder,) = map(Path, sys.argv[1:])
     for page in PAGES:
         path = folder / page
-        path.write_text(generated(page, path.read_text(encoding="utf-8")), encoding="utf-8")
+        write_file(path, generated(page, path.read_text(encoding="utf-8")).encode())

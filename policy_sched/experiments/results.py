@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from policy_sched.experiments.runs import RunResult
 from policy_sched.experiments.statistics import Paired, distribution, paired
 from policy_sched.experiments.sweep import Task
 from policy_sched.profiles.models import ExperimentSpec
+from policy_sched.source import write_file
 
 RUNS: Final = "runs"
 _CELL = str | int | float | bool | None
@@ -69,12 +69,9 @@ class Store:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file so that no half of it is ever seen. Raises PolicySchedError."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file, and the folders on the way to it. Raises PolicySchedError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(data)
-        os.replace(beside, path)
+        write_file(path, data, parents=True)
     except OSError as error:
         raise PolicySchedError(f"{path}: {error.strerror}") from None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 import yaml
@@ -23,7 +22,15 @@ from policy_sched.policytest.reader import FieldPath, Plain, full_name
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import ScenarioRun, observe_scenario
 from policy_sched.policytest.scenario import MAX_YAML, decision_name, load_scenarios
-from policy_sched.source import Marked, SourceFile, decode_text, parse_documents, read_bytes
+from policy_sched.source import (
+    Marked,
+    SourceFile,
+    decode_text,
+    parse_documents,
+    read_bytes,
+    write_file,
+    written_in_place,
+)
 
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""
@@ -40,7 +47,7 @@ def update_file(path: str, run: ScenarioRun) -> bool:
     """
     if not path.endswith((".yaml", ".yml")):
         raise PolicySchedError(f"{path}: only YAML files can be updated; this one holds records")
-    file = FilePath(path)
+    file = written_in_place(path)
     content = decode_text(path, read_bytes(path, MAX_YAML))
     if isinstance(content, Diagnostic):
         raise PolicyError([content])
@@ -50,7 +57,7 @@ def update_file(path: str, run: ScenarioRun) -> bool:
         mended = _mended(path, text, run)
         if mended == text:
             break
-        file.write_text(mended, encoding="utf-8")
+        write_file(file, mended.encode())
     return mended != first
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ import msgspec
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import ApiObject, Node, Pod, counted
+from policy_sched.source import replacing, write_file
 
 SUFFIX: Final = ".jsonl.gz"
 LEVEL: Final = 6
@@ -38,26 +37,17 @@ def write_objects(path: str, objects: Iterable[ApiObject]) -> int:
     Only the owner may read the file. An existing one is replaced when the new one is complete.
     """
     encode = msgspec.json.Encoder().encode
-    handle, temporary = tempfile.mkstemp(dir=Path(path).parent, prefix=".snapshot-")
-    try:
-        with os.fdopen(handle, "wb") as raw:
-            with gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as packed:
-                for one in objects:
-                    packed.write(encode(one) + b"\n")
-            size = raw.tell()
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return size
+    with replacing(path, private=True) as raw:
+        with gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as packed:
+            for one in objects:
+                packed.write(encode(one) + b"\n")
+        return raw.tell()
 
 
 def write_names(path: str, names: Mapping[str, str]) -> None:
     """Write names by their pseudonyms as JSON; only the owner may read the file."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(names, file, indent=0, ensure_ascii=False)
-        file.write("\n")
+    text = json.dumps(names, indent=0, ensure_ascii=False)
+    write_file(path, f"{text}\n".encode(), private=True)
 
 
 def summary(objects: Sequence[ApiObject]) -> str:

@@ -1,6 +1,7 @@
 """YAML with positions: every value knows its place in the file.
 
-Parsing, excerpts and escaping for reports. It does not know what a document means.
+Parsing, excerpts and escaping for reports, and writing files. It does not know what a document
+means.
 """
 
 from policy_sched.source.documents import (
@@ -45,6 +46,7 @@ from policy_sched.source.scalars import (
     content_end,
     content_start,
 )
+from policy_sched.source.writing import replacing, write_file, written_in_place
 
 __all__ = [
     "DIRECTORY",
@@ -77,9 +79,12 @@ __all__ = [
     "read_bytes",
     "read_stream",
     "read_text",
+    "replacing",
     "root_of",
     "shortened",
     "unpickled",
     "unprintable",
+    "write_file",
+    "written_in_place",
     "xml_text",
 ]

@@ -17,12 +17,13 @@ import io
 import os
 import pickle
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
+
+from policy_sched.source.writing import UNFINISHED, write_file
 
 DIRECTORY: Final = "POLICY_SCHED_CACHE"
 """The environment variable with the directory; empty: nothing is kept."""
@@ -32,7 +33,6 @@ FILES: Final = 4
 """Files of a kind that stay; each version of the program has its own."""
 ABANDONED: Final = 3600
 """Seconds after which an unfinished file is that of a process that was killed."""
-_UNFINISHED: Final = ".unfinished-"
 _CHECKSUM: Final = hashlib.sha256().digest_size
 
 
@@ -71,19 +71,12 @@ class KeptFile:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_own(folder.lstat()):
                 return
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=_UNFINISHED)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(content).digest() + content)
-                os.replace(temporary, self.path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            write_file(self.path, hashlib.sha256(content).digest() + content, private=True)
             self._remove_old(folder, self.path.stat().st_mtime)
 
     def _remove_old(self, folder: Path, now: float) -> None:
         """Remove files that are of no use any more; other processes may do so at the same time."""
-        abandoned = [one for one in _by_age(folder, f"{_UNFINISHED}*") if now - one[0] > ABANDONED]
+        abandoned = [one for one in _by_age(folder, f"{UNFINISHED}*") if now - one[0] > ABANDONED]
         for _, other in (*abandoned, *_by_age(folder, f"{self._kind}-*")[:-FILES]):
             if other != self.path:
                 other.unlink(missing_ok=True)

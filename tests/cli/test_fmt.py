@@ -101,3 +101,26 @@ def test_a_slip_is_reported_and_the_file_stays(
     assert f"{file}:6:20: error PS001:" in capsys.readouterr().err
     assert run(["fmt", str(tmp_path / "none.yaml")]) == 2
     assert run(["fmt", "--chekc", str(file)]) == 2
+
+
+def test_links_of_a_repository_lead_to_no_file_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link `.policy.yaml.new` to a shell's start file became a program: code of a stranger ran.
+
+    A policy that is a link is formatted where it lies; one out of the repository is told.
+    """
+    repository, start = tmp_path / "repository", tmp_path / "profile"
+    (repository / ".git").mkdir(parents=True)
+    start.write_text("mine", encoding="utf-8")
+    (repository / ".policy.yaml.new").symlink_to(start)
+    (repository / "policy.yaml").write_text(BEFORE, encoding="utf-8")
+    (repository / "same.yaml").symlink_to("policy.yaml")
+    (tmp_path / "other.yaml").write_text(BEFORE, encoding="utf-8")
+    (repository / "other.yaml").symlink_to(tmp_path / "other.yaml")
+    assert run(["fmt", str(repository)]) == 1
+    assert f"{repository}/other.yaml:1:1: error PS701: cannot be written" in capsys.readouterr().err
+    assert start.read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "other.yaml").read_text(encoding="utf-8") == BEFORE
+    assert (repository / "policy.yaml").read_text(encoding="utf-8") == AFTER
+    assert (repository / "same.yaml").is_symlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,22 @@ def test_without_an_address_the_ci_job_installs_a_wheel(
     wheel = f"./policy_sched-{__version__}-py3-none-any.whl"
     assert f"pip install '{wheel}'" in Path(".github/workflows/policies.yaml").read_text("utf-8")
     assert f"the CI job installs {wheel}: add that file" in capsys.readouterr().out
+
+
+def test_links_of_a_repository_lead_to_no_file_of_the_user(
+    empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Links that led nowhere yet made `init` write start files of a shell and of a desktop."""
+    home, repository = empty_folder / "home", empty_folder / "repository"
+    home.mkdir()
+    (repository / ".git").mkdir(parents=True)
+    (repository / "a").mkdir()
+    (repository / "a/policy.yaml").symlink_to(home / ".profile")
+    (repository / "b").symlink_to(home)
+    (repository / ".gitlab-ci.yml").symlink_to(home / "job")
+    for folder, why in (("a", "exists already"), ("b", "b is a symbolic link to")):
+        assert run(["init", f"{repository}/{folder}", "--name", "A", "--ci", "none"]) == 2
+        assert why in capsys.readouterr().err
+    with contextlib.chdir(repository):
+        assert run(["init", "c", "--ci", "gitlab"]) == 0
+    assert list(home.iterdir()) == []

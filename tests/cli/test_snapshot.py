@@ -42,6 +42,7 @@ def test_pseudonyms_are_stable_for_a_key(
     (tmp_path / "key").write_text("a secret of 16 bytes or more\n")
     options = ["--anonymize", "--key", str(tmp_path / "key")]
     names = tmp_path / "names.json"
+    names.touch(0o644)  # it kept that mode, and all users could read the names
     path = taken(tmp_path, *options, "--names", str(names))
     again = taken(tmp_path, *options, name="d.jsonl.gz")
     assert Path(path).read_bytes() == Path(again).read_bytes()

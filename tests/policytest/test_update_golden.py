@@ -94,3 +94,14 @@ def test_records_are_not_mended(tmp_path: Path) -> None:
     with pytest.raises(PolicyError):
         update_file(str(broken), ScenarioRun())
     assert broken.read_text() == "{name: x, pendign: []}"
+
+
+def test_a_link_out_of_the_repository_is_not_updated(tmp_path: Path) -> None:
+    """`test --update` wrote to whatever file a link in the repository led to."""
+    other, link = tmp_path / "other.yaml", tmp_path / "repository/tests.yaml"
+    other.write_text(HEAD, encoding="utf-8")
+    (tmp_path / "repository/.git").mkdir(parents=True)
+    link.symlink_to(other)
+    with pytest.raises(PermissionError, match=r"tests.yaml is a symbolic link to"):
+        update_file(str(link), ScenarioRun())
+    assert other.read_text(encoding="utf-8") == HEAD

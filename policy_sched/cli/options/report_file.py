@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from policy_sched.errors import PolicySchedError
+from policy_sched.source import write_file
 from policy_sched.web import Summary, environment, report
 
 
@@ -21,6 +22,4 @@ def require_report(path: str | None) -> None:
 
 def write_page(path: str, summary: Summary) -> None:
     """Write a report; folders on the way to it are made. Raises OSError if that fails."""
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(report(summary), encoding="utf-8")
+    write_file(path, report(summary).encode(), parents=True)

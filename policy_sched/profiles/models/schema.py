@@ -30,6 +30,7 @@ from policy_sched.profiles.models.plugin_args import ARGS
 from policy_sched.profiles.models.policy import Policy
 from policy_sched.profiles.models.policy_test import PolicyTest
 from policy_sched.profiles.models.types import DURATION_PATTERN, Document
+from policy_sched.source import write_file
 
 Schema = dict[str, Any]
 
@@ -190,7 +191,7 @@ def schemas() -> dict[str, str]:
 def main() -> None:
     """Write the schema files."""
     for name, text in schemas().items():
-        (schemas_directory() / name).write_text(text, encoding="utf-8")
+        write_file(schemas_directory() / name, text.encode())
 
 
 if __name__ == "__main__":

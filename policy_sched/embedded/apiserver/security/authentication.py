@@ -10,7 +10,6 @@ import base64
 import csv
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
@@ -37,6 +36,7 @@ from policy_sched.embedded.apiserver.security.client_certificates import certifi
 from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac, attributes_of, refusal
 from policy_sched.errors import ClusterError
 from policy_sched.http import Access, Address, from_here, reason_of
+from policy_sched.source import write_file
 
 _FORM: Final = "each line must be token,user,uid[,groups]"
 
@@ -248,9 +248,6 @@ def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:
 def write_kubeconfig(path: str, text: str) -> None:
     """Write a kubeconfig that only its owner can read. Raises ClusterError if it cannot be."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            os.fchmod(handle, 0o600)
-            file.write(text + "\n")
+        write_file(path, f"{text}\n".encode(), private=True)
     except OSError as error:
         raise ClusterError(f"{path}: cannot be written: {reason_of(error)}") from None
