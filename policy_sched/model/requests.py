@@ -271,24 +271,19 @@ def _sum_containers(pod: Pod, of_container: ContainerAmounts) -> Nanos:
 
 
 def _pod_level_requests(pod: Pod) -> Nanos:
-    """Return the requests set for the whole pod, or its allocation if that is more.
+    """Return the requests set for the whole pod, or more of them if its resize has come so far.
 
-    The allocation includes the overhead, which the caller adds again.
+    What is allocated counts only beside what is in use, and the overhead comes on top of both:
+    kube-scheduler's rules.
     """
     assert pod.spec.resources is not None
-    requested = _pod_level(pod.spec.resources.requests)
-    status = pod.status
-    if not requested or (status.resources is None and not status.allocated_resources):
+    requested, running = _pod_level(pod.spec.resources.requests), pod.status.resources
+    if running is None:
         return requested
-    running = _nanos(status.resources.requests) if status.resources else {}
-    given = _largest(running, _nanos(status.allocated_resources))
-    overhead = _nanos(pod.spec.overhead)
-    given = {
-        name: max(0, amount - overhead.get(name, 0))
-        for name, amount in given.items()
-        if is_pod_level_resource(name)
-    }
-    return given if _resize_infeasible(pod) else _largest(requested, given)
+    given = _largest(_nanos(running.requests), _nanos(pod.status.allocated_resources))
+    if not _resize_infeasible(pod):
+        given = _largest(requested, given)
+    return {name: given.get(name, 0) for name in requested}
 
 
 def _pod_level(amounts: Mapping[str, Amount]) -> Nanos:

@@ -234,14 +234,18 @@ class TestResize:
         assert requests(pod(initContainers=[container(cpu="1")], status=status)) == {"cpu": 1000}
 
     def test_whole_pod(self) -> None:
-        """Resources of the pod as a whole are resized likewise; overhead is not counted twice."""
-        found = pod(
-            container(),
-            resources={"requests": {"cpu": "2"}},
-            overhead={"cpu": "1"},
-            status={"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "3"}}},
-        )
-        assert requests(found) == {"cpu": 4000}
+        """A pod that was resized as a whole lost its overhead; an allocation alone counted."""
+
+        def of(**status: Any) -> dict[str, int]:
+            whole = {"requests": {"cpu": "2"}}
+            return requests(pod(container(), resources=whole, overhead={"cpu": "1"}, status=status))
+
+        allocated, running = {"cpu": "4", "memory": "1Gi"}, {"requests": {"cpu": "3"}}
+        assert of(allocatedResources=allocated, resources=running) == {"cpu": 5000}
+        assert of(resources=running) == {"cpu": 4000}
+        assert of(allocatedResources=allocated) == {"cpu": 3000}
+        refused = [{"type": "PodResizePending", "reason": "Infeasible"}]
+        assert of(resources={"requests": {"cpu": "1"}}, conditions=refused) == {"cpu": 2000}
 
 
 class TestLimits:

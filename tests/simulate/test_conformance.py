@@ -37,6 +37,11 @@ STEPS = {
     "edge": 840,
     "nominated": 389,
     "nominated-ops": 375,
+    "quantities": 379,
+    "podshapes": 415,
+    "storage": 437,
+    "profiles": 471,
+    "relations": 639,
     "queue": 22500,
     "queue-2": 10000,
 }
@@ -73,7 +78,7 @@ ODD = [*sorted((HERE / "differences").iterdir()), HERE / "dra-cases" / "quirks.j
 
 @pytest.mark.parametrize("path", ODD, ids=lambda p: p.stem)
 def test_odd_decisions_are_kube_schedulers_too(path: Path) -> None:
-    """Six scenarios had another node, condition or message than with kube-scheduler 1.36.2."""
+    """These scenarios had another node, condition or message than with kube-scheduler 1.36.2."""
     results = run_file(str(path))
     assert results
     assert all(result.ok for result in results), "\n".join(ScenarioReport(results).text_lines())

@@ -16,7 +16,6 @@ from typing import Final
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from policy_sched.errors import ClusterError
 from policy_sched.framework import (
@@ -24,7 +23,6 @@ from policy_sched.framework import (
     SUCCESS,
     TOO_LATE,
     Code,
-    Codes,
     CycleState,
     FilterResult,
     Handle,
@@ -58,7 +56,7 @@ from policy_sched.plugins.volumes.listers import (
     not_found,
     waits_for_pod,
 )
-from policy_sched.plugins.volumes.search import REASONS, Claims, Plan, search
+from policy_sched.plugins.volumes.search import FAILED, Claims, Plan, search
 from policy_sched.plugins.volumes.storage_view import StorageView, kept_for
 
 #: Nanoseconds in a second.
@@ -260,8 +258,10 @@ class VolumeBinding:
         """Reject nodes that cannot reach a volume, or without a volume for a claim."""
         found = state.read(PodClaims)
         assert found is not None, "PreFilter wrote it, or this filter is skipped"
-        codes = self._plan(found).codes
-        return FilterResult(codes if rows is None else codes[rows], _describe)
+        plan = self._plan(found)
+        codes = plan.codes if rows is None else plan.codes[rows]
+        fatal = frozenset(range(FAILED, FAILED + len(plan.errors)))
+        return FilterResult(codes, plan.describe, fatal=fatal, names_node=False)
 
     @hookimpl
     def pre_score(self) -> Status:
@@ -349,13 +349,3 @@ class VolumeBinding:
 
 def _rejected(why: str) -> PreFilterResult:
     return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)))
-
-
-def _describe(_rows: NDArray[np.intp], codes: Codes) -> list[Status]:
-    return [
-        Status(
-            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-            tuple(reason for bit, reason in REASONS.items() if code & bit),
-        )
-        for code in codes.tolist()
-    ]

@@ -16,6 +16,7 @@ from policy_sched.framework import (
     SKIP,
     SUCCESS,
     Code,
+    Codes,
     FilterResult,
     Handle,
     PreFilterResult,
@@ -26,6 +27,8 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.model import (
+    ApiObject,
+    ClaimUse,
     ClusterEventWithHint,
     CsiNode,
     DiskVolume,
@@ -43,7 +46,7 @@ from policy_sched.plugins.volumes.listers import (
     namespace_of,
     not_found,
 )
-from policy_sched.plugins.volumes.migration import DRIVERS, IN_TREE, in_tree
+from policy_sched.plugins.volumes.migration import DRIVERS, IN_TREE, InTree, in_tree
 from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 
 
@@ -93,14 +96,11 @@ class Resolver:
         found: set[Attachable] = set()
         for use in pod.volumes.claims:
             claim = self._lookup.claim(pod.volumes.namespace, use.name)
-            # kube-scheduler fails if a running pod's ephemeral claim belongs to another pod; that
-            # claim is just not counted here.
-            if claim is not None and not foreign(claim, use, pod):
+            if claim is not None:
                 found.add(self._of_claim(claim))
         for source, disk in pod.volumes.disks:
             if source in IN_TREE and isinstance(disk, DiskVolume):
-                plugin = IN_TREE[source]
-                found.add(Attachable(plugin.driver, plugin.handle(disk, {})))
+                found.add(_of_disk(IN_TREE[source], disk, {}))
         return frozenset(one for one in found if one.driver and (one.handle or one.claim))
 
     def _of_claim(self, claim: PersistentVolumeClaim) -> Attachable:
@@ -113,14 +113,21 @@ class Resolver:
         found = in_tree(volume)
         if found is None:
             return Attachable("", "")
-        plugin, disk = found
-        return Attachable(plugin.driver, plugin.handle(disk, volume.metadata.labels))
+        return _of_disk(*found, volume.metadata.labels)
 
     def _of_class(self, claim: PersistentVolumeClaim) -> Attachable:
         found = self._lookup.storage_class(class_of(claim))
         provisioner = found.provisioner if found is not None else ""
         name = f"{namespace_of(claim)}/{claim.metadata.name}"
         return Attachable(DRIVERS.get(provisioner, provisioner), "", name)
+
+
+def _of_disk(plugin: InTree, disk: DiskVolume, labels: Mapping[str, str]) -> Attachable:
+    """Return an in-tree disk as its driver's volume, without a handle if that has none."""
+    try:
+        return Attachable(plugin.driver, plugin.handle(disk, labels))
+    except ValueError:
+        return Attachable(plugin.driver, "")
 
 
 UNLIMITED: Final = 2**62
@@ -137,6 +144,11 @@ class AttachLimits:
         self._table = table
         self._seen: tuple[Sequence[CsiNode], int] | None = None
         self._limits: dict[str, NDArray[np.int64]] = {}
+
+    def on(self, row: int) -> bool:
+        """Return whether a row's node limits any driver."""
+        self._refresh()
+        return any(limits[row] < UNLIMITED for limits in self._limits.values())
 
     def has(self, driver: str) -> bool:
         """Return whether any node limits a driver."""
@@ -215,9 +227,48 @@ class Attachments:
             self._sizes[row] = len(attached)
 
 
+class ForeignClaims:
+    """Pods on rows with an ephemeral claim that belongs to another pod.
+
+    No pod with volumes can be placed on such a row's node: kube-scheduler's filter fails there.
+    Only claims and pods that changed are looked at again.
+    """
+
+    def __init__(self, objects: ApiObjects, in_use: VolumePods) -> None:
+        self._lookup = StorageLookup(objects)
+        self._in_use = in_use
+        self._changed: set[tuple[str, str]] = set()
+        self._wrong: dict[tuple[str, str], dict[int, tuple[PodInfo, str]]] = {}
+        objects.listen(PersistentVolumeClaim, self._note)
+
+    def _note(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        one = new or old
+        assert one is not None, "a change has an object"
+        key = namespace_of(one), one.metadata.name
+        if self._in_use.owners(key):
+            self._changed.add(key)
+
+    def by_row(self) -> Mapping[int, tuple[PodInfo, str]]:
+        """Return the rows with such pods; one of the pods, and what is wrong with it."""
+        changed = self._changed | self._in_use.moved_claims()
+        self._changed.clear()
+        for key in changed:
+            self._wrong.pop(key, None)
+            claim = self._lookup.claim(*key)
+            for row, pod in self._in_use.owners(key):
+                why = claim and foreign(claim, ClaimUse(key[1], ephemeral=True), pod)
+                if why:
+                    self._wrong.setdefault(key, {})[row] = pod, why
+        if not self._wrong:
+            return {}
+        return {row: why for wrong in self._wrong.values() for row, why in wrong.items()}
+
+
 NAME: Final = "NodeVolumeLimits"
 REASON_EXCEEDED: Final = "node(s) exceed max volume count"
 
+FAILED: Final = 2
+"""The code of rows on which the filter fails."""
 _EXCEEDED: Final = Status(Code.UNSCHEDULABLE, (REASON_EXCEEDED,))
 _SKIP: Final = PreFilterResult(SKIP)
 _ASK: Final = PreFilterResult()
@@ -237,6 +288,7 @@ class NodeVolumeLimits:
         self._limits = AttachLimits(handle.objects, handle.nodes)
         self._attachments = Attachments(handle.objects, handle.nodes)
         self._in_use = VolumePods(handle.nodes)
+        self._foreign = ForeignClaims(handle.objects, self._in_use)
 
     @hookimpl
     def sign_pod(self) -> Signature:
@@ -269,7 +321,8 @@ class NodeVolumeLimits:
             return FilterResult.of(np.ones(size, np.int16), status)
         counts = Counter(volume.driver for volume in wanted)
         limited = [driver for driver in counts if self._limits.has(driver)]
-        if not limited:
+        foreign_on = self._foreign.by_row() if wanted else {}
+        if not limited and not foreign_on:
             return PASSES
         suspects = np.zeros(size, np.bool_)
         kept = rows is None and nodes is self._table
@@ -284,7 +337,19 @@ class NodeVolumeLimits:
         for place in np.flatnonzero(suspects).tolist():
             row = place if rows is None else int(rows[place])
             codes[place] = self._exceeds(nodes, row, wanted)
-        return FilterResult.of(codes, _EXCEEDED)
+        if not foreign_on:
+            return FilterResult.of(codes, _EXCEEDED)
+        for row, (other, _) in foreign_on.items():
+            if self._limits.on(row) and other.uid in nodes.pods_on(row):
+                codes[slice(row, row + 1) if rows is None else rows == row] = FAILED
+
+        def describe(found: NDArray[np.intp], codes: Codes) -> list[Status]:
+            return [
+                Status(Code.ERROR, (foreign_on[row][1],)) if code == FAILED else _EXCEEDED
+                for row, code in zip(found.tolist(), codes.tolist(), strict=True)
+            ]
+
+        return FilterResult(codes, describe, fatal=frozenset({FAILED}), names_node=False)
 
     def _exceeds(self, nodes: NodeView, row: int, wanted: frozenset[Attachable]) -> bool:
         used: set[Attachable] = set()

@@ -8,7 +8,7 @@ kubelet has migrated.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from policy_sched.model import (
@@ -29,7 +29,10 @@ BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 ZONE_SEPARATOR: Final = "__"
 
 Handle: TypeAlias = Callable[[DiskVolume, Mapping[str, str]], str]
-"""Returns the driver's handle from a disk and its volume's labels; "" if there is none."""
+"""Returns the driver's handle from a disk and its volume's labels.
+
+Raises ValueError with upstream's words where they cannot be translated.
+"""
 
 
 class InTree(NamedTuple):
@@ -45,23 +48,37 @@ _EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
 
 
 def _ebs(disk: DiskVolume, _labels: Mapping[str, str]) -> str:
-    """Return the last part of "aws://zone/vol-1", or of "vol-1" alone."""
-    text = disk.volume_id
-    path = text.removeprefix("aws://").partition("/")[2] if text.startswith("aws://") else text
-    parts = path.strip("/").split("/")
-    name = parts[-1] if len(parts) <= 2 else ""
-    return name if _EBS_VOLUME.fullmatch(name) else ""
+    """Return the last part of "aws://zone/vol-1"; any other name is the driver's own."""
+    name = disk.volume_id
+    if not name.startswith("aws://"):
+        return name
+    handle = name.removeprefix("aws://").partition("/")[2].strip("/")
+    if not _EBS_VOLUME.fullmatch(handle):
+        wrong = f"Invalid format for AWS volume ({name})"
+        raise ValueError(f"failed to translate Kubernetes ID to EBS Volume ID {wrong}")
+    return handle
 
 
 def _gce(disk: DiskVolume, labels: Mapping[str, str]) -> str:
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(ZONE_SEPARATOR)
+    where = f"zones/{zones[0] or 'UNSPECIFIED'}"
     if len(zones) > 1:
-        parts = [zone.split("-") for zone in zones]
-        regions = {"-".join(part[:2]) for part in parts}
-        if len(regions) != 1 or any(len(part) != 3 for part in parts):
-            return ""
-        return f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{disk.pd_name}"
-    return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{disk.pd_name}"
+        where = f"regions/{_region_of(zones)}"
+    return f"projects/UNSPECIFIED/{where}/disks/{disk.pd_name}"
+
+
+def _region_of(zones: Sequence[str]) -> str:
+    failed, regions = "failed to get region from zones", set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            wanted = "zone in unexpected format, expected: {locale}-{region}-{zone}"
+            raise ValueError(f"{failed}: {wanted}, got: {zone}")
+        regions.add(f"{parts[0]}-{parts[1]}")
+    if len(regions) > 1:
+        several = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        raise ValueError(f"{failed}: multiple or no regions gotten from zones, got: map[{several}]")
+    return regions.pop()
 
 
 IN_TREE: Final[Mapping[str, InTree]] = {

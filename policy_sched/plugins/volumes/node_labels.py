@@ -81,8 +81,8 @@ class NodeLabels:
     def affinity(self, selector: NodeSelector | None) -> Mask:
         """Return the rows from which a volume with this node affinity can be reached.
 
-        An invalid term matches nothing. Fields are compared with those of a node without
-        a name: kube-scheduler passes labels only.
+        An invalid term matches nothing, nor does an empty one. Every node has the fields that a
+        term requires: kube-scheduler passes labels only, and looks at no field of such a node.
         """
         if selector is None:
             return np.ones(self._table.n, np.bool_)
@@ -114,15 +114,14 @@ class NodeLabels:
         return self.match(compiled.requirements)
 
     def _term(self, term: NodeSelectorTerm) -> Mask:
-        nothing = np.zeros(self._table.n, np.bool_)
         try:
-            fields = node_term(NodeSelectorTerm(match_fields=term.match_fields))
-            found = [requirement(r.key, r.operator, r.values) for r in term.match_expressions]
+            if node_term(term) is not None:
+                return self.match(
+                    requirement(r.key, r.operator, r.values) for r in term.match_expressions
+                )
         except ValueError:
-            return nothing
-        if fields is None:
-            return self.match(found) if found else nothing
-        return self.match(found) if fields({}, "") else nothing
+            pass
+        return np.zeros(self._table.n, np.bool_)
 
     def _meet(self, one: Requirement) -> Mask:
         codes = self.codes(one.key)

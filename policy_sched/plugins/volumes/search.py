@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.framework import Code, Status
 from policy_sched.model import (
     EVERYTHING,
     NOTHING,
@@ -155,6 +156,9 @@ REASONS: Final = {
 }
 """By bit of a code, in the order of the message."""
 
+FAILED: Final = 16
+"""The code of rows where the search failed for the first reason; one more for each other reason."""
+
 
 class Claims(NamedTuple):
     """The claims of a pod: bound ones, and those that are bound with the pod."""
@@ -183,6 +187,9 @@ class Storage(Protocol):
     def reach(self, volume: PersistentVolume) -> Mask:
         """Return the rows that reach a volume."""
 
+    def untranslatable(self, volume: PersistentVolume) -> tuple[str, Mask] | None:
+        """Return why a volume is none of its CSI driver's, and the rows that ask for that."""
+
     def storage_class(self, name: str) -> StorageClass | None:
         """Return a storage class by name."""
 
@@ -196,7 +203,8 @@ class Storage(Protocol):
 class Plan:
     """The result for all rows.
 
-    ``codes``: int16, shape (n,), bits of REASONS. ``choices``: claims and the numbers of their
+    ``codes``: int16, shape (n,), bits of REASONS, or from FAILED on the place of an error in
+    ``errors``. ``choices``: claims and the numbers of their
     volumes in ``volumes``. ``provisions``: claims and the rows where a volume is provisioned.
     """
 
@@ -204,6 +212,7 @@ class Plan:
     choices: list[tuple[PersistentVolumeClaim, Choice]] = field(default_factory=list)
     provisions: list[tuple[PersistentVolumeClaim, Mask]] = field(default_factory=list)
     volumes: Sequence[PersistentVolume] = ()
+    errors: list[str] = field(default_factory=list)
 
     def bindings(self, row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
         """Return each claim with its volume on a row."""
@@ -211,6 +220,18 @@ class Plan:
             (self.volumes[choice[row]], claim)
             for claim, choice in self.choices
             if choice[row] != NO_VOLUME
+        ]
+
+    def describe(self, _rows: NDArray[np.intp], codes: NDArray[np.int16]) -> list[Status]:
+        """Return the status of each code that is not 0."""
+        return [
+            Status(
+                Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+                tuple(reason for bit, reason in REASONS.items() if code & bit),
+            )
+            if code < FAILED
+            else Status(Code.ERROR, (self.errors[code - FAILED],))
+            for code in codes.tolist()
         ]
 
     def to_provision(self, row: int) -> list[PersistentVolumeClaim]:
@@ -221,23 +242,37 @@ class Plan:
 def search(claims: Claims, storage: Storage, n: int) -> Plan:
     """Search volumes on all rows [0, n) for the claims of one pod."""
     plan = Plan(np.zeros(n, np.int16))
-    _check_bound(claims.bound, storage, plan)
+    failed = _check_bound(claims.bound, storage, plan)
     if claims.waiting:
         _bind_waiting(claims.waiting, storage, plan)
+    for code, rows in enumerate(failed, start=FAILED):
+        plan.codes[rows] = code
     return plan
 
 
-def _check_bound(claims: Iterable[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:
-    """Reject rows that cannot reach a bound volume; the first such claim gives the reason."""
+def _check_bound(
+    claims: Iterable[PersistentVolumeClaim], storage: Storage, plan: Plan
+) -> list[Mask]:
+    """Reject rows that cannot reach a bound volume; the first such claim gives the reason.
+
+    Returns the rows on which each of the errors ended the search.
+    """
     good: Mask = np.ones(plan.codes.size, np.bool_)
+    failed: list[Mask] = []
     for claim in claims:
         volume = storage.volume(claim.spec.volume_name)
         if volume is None:
             plan.codes[good] |= NO_SUCH_VOLUME
-            return
+            break
+        wrong = storage.untranslatable(volume)
+        if wrong is not None:
+            plan.errors.append(wrong[0])
+            failed.append(good & wrong[1])
+            good = good & ~wrong[1]
         reached = storage.reach(volume)
         plan.codes[good & ~reached] |= NODE_CONFLICT
         good = good & reached
+    return failed
 
 
 def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:

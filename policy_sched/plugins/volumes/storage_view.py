@@ -235,6 +235,8 @@ class VolumePods:
         self._version = -1
         self._rows: dict[int, tuple[PodInfo, ...]] = {}
         self._claims: Counter[tuple[str, str]] = Counter()
+        self._owners: dict[tuple[str, str], dict[str, tuple[int, PodInfo]]] = {}
+        self._moved: set[tuple[str, str]] = set()
         self._sizes: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def rows(self) -> Iterable[tuple[int, Sequence[PodInfo]]]:
@@ -251,6 +253,19 @@ class VolumePods:
         """Return how many volumes of pods use a claim."""
         self._refresh()
         return self._claims[namespace, claim]
+
+    def owners(self, claim: tuple[str, str]) -> Collection[tuple[int, PodInfo]]:
+        """Return the pods, with their rows, that use a claim (namespace, name) as ephemeral.
+
+        They are those of the last look at the rows; see `moved_claims`.
+        """
+        return self._owners.get(claim, {}).values()
+
+    def moved_claims(self) -> set[tuple[str, str]]:
+        """Return the ephemeral claims of pods that came or left since the last call."""
+        self._refresh()
+        moved, self._moved = self._moved, set()
+        return moved
 
     def _refresh(self) -> None:
         journal = self._table.journal
@@ -270,6 +285,16 @@ class VolumePods:
         now = tuple(with_volumes(self._table, row))
         if not before and not now:
             return
+        for pod in before:
+            for claim in _names(pod, ephemeral=True):
+                self._owners.get(claim, {}).pop(pod.uid, None)
+                if not self._owners.get(claim):
+                    self._owners.pop(claim, None)
+                self._moved.add(claim)
+        for pod in now:
+            for claim in _names(pod, ephemeral=True):
+                self._owners.setdefault(claim, {})[pod.uid] = row, pod
+                self._moved.add(claim)
         for pod in now:
             self._claims.update(_names(pod))
         for claim in (claim for pod in before for claim in _names(pod)):
@@ -286,9 +311,12 @@ def with_volumes(nodes: NodeView, row: int) -> list[PodInfo]:
     return [pod for pod in nodes.pods_on(row).values() if pod.volumes is not None]
 
 
-def _names(pod: PodInfo) -> list[tuple[str, str]]:
-    assert pod.volumes is not None, "the index has only pods with volumes"
-    return [(pod.volumes.namespace, use.name) for use in pod.volumes.claims if not use.ephemeral]
+def _names(pod: PodInfo, *, ephemeral: bool = False) -> list[tuple[str, str]]:
+    volumes = pod.volumes
+    assert volumes is not None, "the index has only pods with volumes"
+    if ephemeral and not volumes.owner:  # most pods
+        return []
+    return [(volumes.namespace, use.name) for use in volumes.claims if use.ephemeral == ephemeral]
 
 
 def _size(pod: PodInfo) -> int:
@@ -348,6 +376,21 @@ class StorageView:
         moved = self.labels.affinity(translated_affinity(volume, found[0]))
         mask: Mask = np.where(migrated, moved, plain)
         return mask
+
+    def untranslatable(self, volume: PersistentVolume) -> tuple[str, Mask] | None:
+        """Return why an in-tree volume is none of its CSI driver's, and the rows that ask for that.
+
+        None if it can be translated. The rows are those whose kubelet migrated the plugin.
+        """
+        found = in_tree(volume)
+        if found is None:
+            return None
+        plugin, disk = found
+        try:
+            plugin.handle(disk, volume.metadata.labels)
+        except ValueError as error:
+            return f"could not translate pv: {error}", self._migrated(plugin)
+        return None
 
     def with_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim

@@ -150,6 +150,37 @@ def test_a_missing_claim_refuses_all_nodes() -> None:
     )
 
 
+def test_an_ephemeral_claim_of_another_pod_fails_the_filter_on_that_node() -> None:
+    """A running pod with such a claim was passed over; kube-scheduler fails pods with volumes."""
+    world = world_of({"d": 9}, "a")
+    world.objects.put(make_csi_node("n2", {"e": 9}))
+    plugin = NodeVolumeLimits({}, world.handle)
+    pod, nodes = pod_with(uses("a")), world.cache.nodes
+    assert reasons(plugin.filter(pod, None, nodes)) == [(), (), ()]
+    thief = world.run("n0", "run", {"ephemeral": {}})
+    for node in ("n1", "n2"):
+        world.run(node, f"run-{node}", {"ephemeral": {}})
+        world.objects.put(make_claim(f"run-{node}-v0"))
+    assert [bool(why) for why in reasons(plugin.filter(pod, None, nodes))] == [False, False, True]
+    world.objects.put(make_claim("run-v0"))
+    verdict = plugin.filter(pod, None, nodes)
+    why = "PVC default/run-v0 was not created for pod default/run (pod is not owner)"
+    assert reasons(verdict)[0] == (why,)
+    assert verdict.codes is not None
+    assert [int(code) in verdict.fatal for code in verdict.codes] == [True, False, True]
+    assert reasons(plugin.filter(pod, np.array([0, 1]), nodes), 2) == [(why,), ()]
+    with world.cache.overlay as without:
+        without.remove(0, thief)
+        assert reasons(plugin.filter(pod, None, without))[0] == ()
+    assert plugin.filter(pod_with({"iscsi": {"iqn": "q"}}), None, nodes).codes is None
+    owner = {"kind": "Pod", "name": "run", "uid": thief.pod.metadata.uid, "controller": True}
+    world.objects.put(make_claim("run-v0", owners=[owner]))
+    assert reasons(plugin.filter(pod, None, nodes))[0] == ()
+    world.objects.put(make_claim("run-v0"))
+    world.cache.remove_pod(thief)
+    assert reasons(plugin.filter(pod, None, nodes))[0] == ()
+
+
 def test_without_a_pod_its_volume_is_free() -> None:
     """The filter reads the pods of the view that it is given."""
     world = world_of({"d": 1}, "a", "b")

@@ -29,8 +29,7 @@ BETA = "failure-domain.beta.kubernetes.io/zone"
         ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, {}, "vol-1"),
         ({"awsElasticBlockStore": {"volumeID": "aws://us-1a/vol-1"}}, {}, "vol-1"),
         ({"awsElasticBlockStore": {"volumeID": "aws:///vol-1"}}, {}, "vol-1"),
-        ({"awsElasticBlockStore": {"volumeID": "disk-1"}}, {}, ""),
-        ({"awsElasticBlockStore": {"volumeID": "aws://a/b/c/vol-1"}}, {}, ""),
+        ({"awsElasticBlockStore": {"volumeID": "disk-1"}}, {}, "disk-1"),
         (
             {"gcePersistentDisk": {"pdName": "d"}},
             {},
@@ -46,18 +45,64 @@ BETA = "failure-domain.beta.kubernetes.io/zone"
             {ZONE: "eu-west1-a__eu-west1-b"},
             "projects/UNSPECIFIED/regions/eu-west1/disks/d",
         ),
-        ({"gcePersistentDisk": {"pdName": "d"}}, {ZONE: "eu-west1-a__us-1-b"}, ""),
         ({"azureDisk": {"diskName": "d", "diskURI": "/disks/d"}}, {}, "/disks/d"),
         ({"cinder": {"volumeID": "c"}}, {}, "c"),
         ({"portworxVolume": {"volumeID": "p"}}, {}, "p"),
     ],
 )
 def test_handles(source: dict[str, Any], labels: dict[str, str], handle: str) -> None:
-    """The driver's handle of the volume; empty if the driver has none."""
+    """The driver's handle of the volume; an EBS volume of any other name was not counted."""
     found = in_tree(make_volume("v", labels=labels, **source))
     assert found is not None
     plugin, disk = found
     assert plugin.handle(disk, labels) == handle
+
+
+@pytest.mark.parametrize(
+    ("source", "labels", "why"),
+    [
+        (
+            {"awsElasticBlockStore": {"volumeID": "aws://a/b/vol-1"}},
+            {},
+            (
+                "failed to translate Kubernetes ID to EBS Volume ID "
+                "Invalid format for AWS volume (aws://a/b/vol-1)"
+            ),
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "d"}},
+            {ZONE: "eu-west1-a__us-1-b"},
+            (
+                "failed to get region from zones: "
+                "multiple or no regions gotten from zones, got: map[eu-west1:{} us-1:{}]"
+            ),
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "d"}},
+            {ZONE: "eu-1a__eu-1b"},
+            (
+                "failed to get region from zones: zone in unexpected format, "
+                "expected: {locale}-{region}-{zone}, got: eu-1a"
+            ),
+        ),
+    ],
+)
+def test_volumes_without_a_handle(source: dict[str, Any], labels: dict[str, str], why: str) -> None:
+    """A pod with such a volume was rejected by the node's labels; kube-scheduler's search fails.
+
+    It fails on the nodes that have migrated the plugin.
+    """
+    world = World(
+        make_claim("data", volume="v"),
+        make_volume("v", labels=labels, phase="Bound", **source),
+        make_csi_node("n1", migrated="kubernetes.io/aws-ebs,kubernetes.io/gce-pd"),
+    )
+    plugin = VolumeBinding({}, world.handle)
+    _, state = ask(plugin, pod_with(uses("data")))
+    verdict = plugin.filter(state, None)
+    assert reasons(verdict) == [(), (f"could not translate pv: {why}",), ()]
+    assert verdict.codes is not None
+    assert verdict.codes[1] in verdict.fatal
 
 
 def test_csi_volumes_are_no_in_tree_volumes() -> None:
