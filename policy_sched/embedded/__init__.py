@@ -7,8 +7,10 @@ not import it.
 
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
+from policy_sched.embedded.events import Occurrence
 
 __all__ = [
     "EmbeddedClient",
     "EmbeddedCluster",
+    "Occurrence",
 ]

@@ -107,9 +107,10 @@ class EventLog:
         if stored is not None:
             self._count(stored)
             return
-        _, namespace, name, _ = occurrence.regarding
+        name = occurrence.regarding[2]
         now = self._store.now()
         data = _event(occurrence, now)
+        namespace = data["metadata"]["namespace"]
         event_name = f"{name}.{now:x}"
         while self._store.find(EVENT, namespace, event_name) is not None:
             now += 1
@@ -139,7 +140,7 @@ def _event(occurrence: Occurrence, now: int) -> Plain:
     event: Plain = {
         "apiVersion": EVENT[0],
         "kind": EVENT[1],
-        "metadata": {"namespace": occurrence.regarding[1]},
+        "metadata": {"namespace": occurrence.regarding[1] or "default"},
         "eventTime": micro_timestamp(now),
         "reportingController": occurrence.reporter,
         "reportingInstance": occurrence.reporter,

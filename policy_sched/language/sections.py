@@ -6,7 +6,7 @@ and can be shared and pickled; plugins/rules binds it to the tables of a cluster
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import reduce
 from operator import or_
@@ -312,10 +312,9 @@ class CompiledPolicy:
         """What decides whether a pod may have the node that was chosen for it."""
 
     @property
-    def reads_pod_groups(self) -> bool:
-        """Whether a rule reads facts of the pod's group."""
-        found = (one for one in vars(self).values() if isinstance(one, Reads))
-        return any(path[:1] == ("podGroup",) for reads in found for path in reads.pod)
+    def all_reads(self) -> Reads:
+        """What any rule of any section reads."""
+        return _reads(*_units(self.sections))
 
     @property
     def reads_allocation(self) -> bool:
@@ -407,6 +406,18 @@ def _reads(*units: Unit | None) -> Reads:
         if unit is not None:
             found |= unit.reads
     return found
+
+
+def _units(part: object) -> Iterator[Unit]:
+    """Yield every unit within a part of the sections."""
+    if isinstance(part, Unit):
+        yield part
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _units(one)
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            yield from _units(getattr(part, name))
 
 
 def _scoring(sections: Sections) -> list[Unit | None]:

@@ -27,7 +27,7 @@ USEFUL: Final = (
     Selection(PRIORITY_CLASS),
     Selection(RUNTIME_CLASS),
     Selection(DEVICE_TEMPLATE),
-    POD_GROUPS,
+    *POD_GROUPS,
 )
 """What new pods may refer to; a snapshot is complete for the existing ones without it."""
 SELECTIONS: Final = (*USEFUL, *READ)

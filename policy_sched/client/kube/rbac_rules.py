@@ -60,7 +60,7 @@ WRITING: Final[tuple[Right, ...]] = (
 )
 """On the whole cluster, for the instance that leads."""
 
-GROUP_READING: Final[tuple[Right, ...]] = _reading(POD_GROUPS)
+GROUP_READING: Final[tuple[Right, ...]] = _reading(*POD_GROUPS)
 GROUP_WRITING: Final[tuple[Right, ...]] = (
     Right("scheduling.k8s.io", "podgroups/status", "patch", why="whether a group has its nodes"),
 )

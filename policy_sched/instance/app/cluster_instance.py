@@ -26,13 +26,14 @@ from typing import Any, Final
 from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.client.kube import RECORD_EVENT, KubeClient
 from policy_sched.client.kube.cache import (
-    POD_GROUPS,
     READ,
     Change,
     Informers,
     ReflectorSettings,
     list_all,
+    selections_of,
 )
+from policy_sched.client.kube.events import Reference
 from policy_sched.client.kube.leaderelection import Election, Elector, Lease
 from policy_sched.client.kube.rest import Api, Decoding, Selection, Settings
 from policy_sched.client.kube.time import SECOND, SteadyClock
@@ -55,7 +56,7 @@ from policy_sched.instance.observability import (
     Write,
 )
 from policy_sched.model import DEFAULT_SCHEDULER, Node, Pod, PodInfo
-from policy_sched.profiles.build import reads_pod_groups
+from policy_sched.profiles.build import kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import (
     Happened,
@@ -77,6 +78,8 @@ LOOKING: Final = Settings(qps=20, burst=20)
 """Limits of the requests that compare the cache with the cluster."""
 TAKING_IN: Final = 0.05
 """Seconds between two checks whether steps have applied the received changes."""
+SYSTEM: Final = Reference("Namespace", "", "kube-system", "")
+"""What events about a scheduler without a lease are about."""
 ELECTION: Final = "LeaderElection"
 """Reason of the events about a new leader (client-go's)."""
 TOLERATED: Final = 20.0
@@ -143,8 +146,9 @@ class ClusterInstance(Instance):
         self.elector = None if candidacy is None else self._elector(candidacy)
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
-        self.informers = Informers(api, settings=watching, trouble=self._trouble, wake=self._woken)
-        self._follow_groups()
+        self.informers = Informers(
+            api, self._selections(), settings=watching, trouble=self._trouble, wake=self._woken
+        )
         self._ready = False
         self._lost = False
         self._resigned = False
@@ -155,16 +159,22 @@ class ClusterInstance(Instance):
         self.metrics.queues.append(self.client.events.queue)
         self.metrics.refresh.append(self._look)
 
-    def _follow_groups(self) -> None:
-        """Follow PodGroups where a feature gate or a policy is about them."""
-        if reads_pod_groups(self.reloader.store.current.plans):
-            self.informers.follow(POD_GROUPS)
+    def _selections(self) -> tuple[Selection, ...]:
+        """Return what the policies in force read."""
+        return selections_of(kinds_read(self.reloader.store.current.plans))
 
     def reload(self, found: Compilation, trigger: str) -> Reload:
-        """Activate compiled policies, and watch PodGroups as soon as one of them reads these."""
+        """Activate compiled policies; no pod is decided before what they read is listed."""
         reload = super().reload(found, trigger)
-        self._follow_groups()
+        self.informers.follow(self._selections())
         return reload
+
+    def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the lease, or about the scheduler's namespace without one."""
+        if self.api.settings.read_only:
+            return
+        about = SYSTEM if self.elector is None else self.elector.lease.reference
+        self.client.say(about, kind, reason, action, note)
 
     def _elector(self, candidacy: Candidacy) -> Elector:
         lease = Lease(candidacy.api, candidacy.namespace, candidacy.name, self._lease_trouble)
@@ -341,10 +351,9 @@ class ClusterInstance(Instance):
         else:
             text = "Released lease" if self._resigned else "Leaderelection lost"
             self.log.write(INFO if self._resigned else ERROR, text, lease=lease)
-        assert self.elector is not None
         what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"
-        self.client.say(self.elector.lease.reference, "Normal", ELECTION, action, note)
+        self._tell("Normal", ELECTION, action, note)
         self._lost = not leads
         self._wake()
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
-from policy_sched.embedded import EmbeddedClient, EmbeddedCluster
+from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.instance.app.cache_debugger import Seen
@@ -193,6 +193,12 @@ class EmbeddedInstance(Instance):
         elif _errors(done.problems):
             self.log.write(ERROR, "Failed to apply manifests; the cluster stays as it is")
         return done
+
+    def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about the scheduler's namespace."""
+        reporter = next(iter(self.scheduler.profiles))
+        about = ("Namespace", "", "kube-system", "")
+        self.cluster.events.record(Occurrence(about, reporter, kind, reason, action, note))
 
     def pods(self) -> Iterable[Pod]:
         """Return all pods of the cluster."""

@@ -288,6 +288,7 @@ class Instance(ABC):
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
             text = "Failed to reload policies; keeping the current ones"
             self.log.write(ERROR, text, trigger=trigger, problems=count, **self._in_force())
+            self._tell("Warning", "FailedReload", "Reload", _refusal(text, reload.problems))
             return reload
         self.metrics.loaded(reload.policies, status)
         if reload.restart:
@@ -306,6 +307,10 @@ class Instance(ABC):
         else:
             self._log_in_force("Policies unchanged", trigger=trigger)
         return reload
+
+    @abstractmethod
+    def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
+        """Record an event about this scheduler."""
 
     def read_manifests(self) -> Contents:
         """Read the manifests; nothing is applied yet."""
@@ -383,6 +388,14 @@ class Instance(ABC):
 
 def _no_op() -> None:
     """Do nothing."""
+
+
+def _refusal(text: str, problems: Sequence[Diagnostic]) -> str:
+    """Return the note about refused policies: the first error, and how many there are."""
+    errors = [one for one in problems if one.severity is Severity.ERROR]
+    more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
+    first = errors[0]
+    return f"{text}: {first.file}:{first.line}:{first.column}: {first.message}{more}"
 
 
 def _timing(settings: KubeSchedulerConfiguration) -> Timing:

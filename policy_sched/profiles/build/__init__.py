@@ -6,13 +6,13 @@ Policies are compiled, plugins made, hooks registered with pluggy and frozen in 
 from policy_sched.profiles.build.compile import (
     compiled,
 )
+from policy_sched.profiles.build.kinds_read import kinds_read, reads_pod_groups
 from policy_sched.profiles.build.pipeline import (
     CompiledPlan,
     PluginCache,
     build_pipeline,
     compile_profiles,
     raise_errors,
-    reads_pod_groups,
 )
 from policy_sched.profiles.build.plan_diff import (
     PlanDiff,
@@ -29,6 +29,7 @@ __all__ = [
     "compile_profiles",
     "compiled",
     "diff_plans",
+    "kinds_read",
     "policy_names",
     "raise_errors",
     "reads_pod_groups",

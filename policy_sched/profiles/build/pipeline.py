@@ -34,9 +34,7 @@ from policy_sched.profiles.build.compile import PluginHash, compiled, devices_ha
 from policy_sched.profiles.build.rules_cache import rules_cache
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import (
-    GENERIC_WORKLOAD,
     PLUGIN_GATES,
-    PLUGIN_POINTS,
     UNKNOWN_PLUGIN,
     Problem,
     default_policies,
@@ -292,16 +290,6 @@ def _with_device_rules(
     found = made.get((profile, f"{DYNAMIC_RESOURCES}, with rules", digest), make)
     allocating = handle.shared(Allocations).get(profile, digest)
     return {DYNAMIC_RESOURCES: found}, allocating, digest
-
-
-def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:
-    """Return whether a feature gate, a policy or a foreign plugin may read PodGroups."""
-    return any(
-        GENERIC_WORKLOAD in ready.plan.feature_gates
-        or any(policy.reads_pod_groups for policy in ready.policies.values())
-        or any(name not in PLUGIN_POINTS | ready.policies.keys() for name in ready.plan.plugins)
-        for ready in plans
-    )
 
 
 def raise_errors(problems: Sequence[Diagnostic]) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.model import Kind
 from policy_sched.profiles.models.problem import did_you_mean
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
@@ -84,6 +85,14 @@ PLUGIN_POINTS: Final[dict[str, frozenset[str]]] = {
     for name, row in (_PLUGINS["default"] | _PLUGINS["gated"]).items()
 }
 """Every plugin that kube-scheduler 1.36 ships, and the points that it implements."""
+
+PLUGIN_READS: Final[dict[str, frozenset[Kind]]] = {
+    name: frozenset(
+        (version, kind) for version, _, kind in (text.rpartition("/") for text in texts)
+    )
+    for name, texts in _PLUGINS["reads"].items()
+}
+"""The kinds that plugins read besides nodes, namespaces and pods."""
 
 REMOVED_PLUGINS: Final = frozenset(_PLUGINS["removed"])
 """Plugins that v1 of the configuration no longer has; NodeVolumeLimits does their work."""

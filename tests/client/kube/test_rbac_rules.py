@@ -104,7 +104,7 @@ def test_what_the_calls_ask_for_is_what_the_table_grants() -> None:
 
 def test_all_that_is_read_may_be_listed_and_watched() -> None:
     """The informers' table is where the rights come from."""
-    kinds = [resource(one.kind) for one in (*READ, POD_GROUPS)]
+    kinds = [resource(one.kind) for one in (*READ, *POD_GROUPS)]
     assert {words(right) for right in (*READING, *GROUP_READING)} == {
         (kind.group, kind.plural, verb) for kind in kinds for verb in ("list", "watch")
     }

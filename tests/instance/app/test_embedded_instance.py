@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.client.apimachinery.resources import POD
+from policy_sched.client.apimachinery.resources import EVENT, POD
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.errors import PolicyError
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
@@ -154,6 +154,10 @@ def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
     (failed,) = world.messages("Failed to reload policies; keeping the current ones")
     assert (failed["problems"], failed["generation"]) == (1, 1)
     assert instance.reloader.status.problems
+    events = [stored.data for stored in instance.cluster.store.select(EVENT)]
+    (event,) = [data for data in events if data["reason"] == "FailedReload"]
+    assert event["regarding"]["name"] == "kube-system"
+    assert "keep.yaml:6:" in event["note"]
     text = instance.metrics.text()
     assert "policy_sched_config_last_reload_successful 0" in text
     assert 'policy_sched_reloads_total{result="refused",trigger="test"} 1' in text

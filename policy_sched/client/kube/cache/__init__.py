@@ -4,7 +4,7 @@ The counterpart of client-go's tools/cache. A store holds the last known objects
 and watch events into changes.
 """
 
-from policy_sched.client.kube.cache.informers import POD_GROUPS, READ, Informers
+from policy_sched.client.kube.cache.informers import POD_GROUPS, READ, Informers, selections_of
 from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings, list_all
 from policy_sched.client.kube.cache.store import Change
 
@@ -16,4 +16,5 @@ __all__ = [
     "Reflector",
     "ReflectorSettings",
     "list_all",
+    "selections_of",
 ]

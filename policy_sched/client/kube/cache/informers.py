@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -43,13 +43,18 @@ READ: Final[tuple[Selection, ...]] = (
     Selection(("resource.k8s.io/v1", "ResourceSlice")),
     Selection(("resource.k8s.io/v1", "DeviceClass")),
     Selection(("policy/v1", "PodDisruptionBudget")),
-    Selection(("scheduling.x-k8s.io/v1alpha1", "PodGroup")),
     Selection(POD, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
 )
-"""What the default profile reads; kinds that a server does not serve are empty."""
+"""What profiles may read; kinds that a server does not serve are empty."""
 
-POD_GROUPS: Final = Selection(GROUP)
+POD_GROUPS: Final = (Selection(GROUP), Selection(("scheduling.x-k8s.io/v1alpha1", "PodGroup")))
 """What is read, too, where a feature gate or a policy is about pod groups."""
+
+
+def selections_of(kinds: Collection[Kind]) -> tuple[Selection, ...]:
+    """Return how these kinds are read, nodes first and pods last; others are never watched."""
+    return tuple(one for one in (*READ[:-1], *POD_GROUPS, READ[-1]) if one.kind in kinds)
+
 
 DECISIVE: Final = frozenset({("v1", "Node"), POD})
 """Kinds without whose changes a node could be filled twice."""
@@ -88,15 +93,24 @@ class Informers:
         )
         self.reflectors: tuple[Reflector[Any], ...] = tuple(map(self._following, selections))
         self._decisive = tuple(r for r in self.reflectors if r.selection.kind in DECISIVE)
+        self._unlisted: list[Reflector[Any]] = []
 
-    def follow(self, selection: Selection) -> None:
-        """Follow one more kind from now on; pods stay the last one."""
-        if any(one.selection.kind == selection.kind for one in self.reflectors):
-            return
-        reflector = self._following(selection)
-        self.reflectors = (*self.reflectors[:-1], reflector, *self.reflectors[-1:])
-        if self._tasks is not None:
-            self._tasks.create_task(reflector.run())
+    def follow(self, selections: Sequence[Selection]) -> None:
+        """Read these from now on; pods stay the last one.
+
+        Nothing counts as followed until each new one has been listed and handed on. What was read
+        before and is not any more goes on, but nothing waits for it.
+        """
+        known = {one.selection.kind for one in self.reflectors}
+        new = [self._following(one) for one in selections if one.kind not in known]
+        self.reflectors = (*self.reflectors[:-1], *new, *self.reflectors[-1:])
+        kinds = {one.kind for one in selections}
+        unlisted = [one for one in self.reflectors if not one.synced.is_set()]
+        self._unlisted = [one for one in unlisted if one.selection.kind in kinds]
+        if new and self._tasks is not None:
+            for reflector in new:
+                self._tasks.create_task(reflector.run())
+            self._tasks.create_task(self._wake_when_synced(new))
 
     def _following(self, selection: Selection) -> Reflector[Any]:
         reflector = self._reflector(selection, KINDS[selection.kind])
@@ -116,8 +130,14 @@ class Informers:
     def following(self) -> bool:
         """Whether changes of nodes and of pods reach us: decisions need to know what is taken.
 
-        What came to light when a watch was mended must have been handed on.
+        What came to light when a watch was mended must have been handed on, and what was listed of
+        kinds that are read since a reload.
         """
+        if self._unlisted:
+            self._unlisted = [one for one in self._unlisted if not one.synced.is_set()]
+            if self._unlisted:
+                return False
+            self._mark = self.mark()
         return self.past(self._mark) and all(one.following for one in self._decisive)
 
     @property
@@ -131,7 +151,7 @@ class Informers:
             self._tasks = tasks
             for reflector in self.reflectors:
                 tasks.create_task(reflector.run())
-            tasks.create_task(self._wake_when_synced())
+            tasks.create_task(self._wake_when_synced(self.reflectors))
 
     def drain(self, tell: Tell, limit: int, over: Callable[[], bool] = never) -> int:
         """Hand on at most so many changes, and no more once it is ``over``; return how many."""
@@ -169,8 +189,8 @@ class Informers:
                 found.setdefault(reflector.selection.kind[1], []).extend(sorted(names))
         return found
 
-    async def _wake_when_synced(self) -> None:
-        for reflector in self.reflectors:
+    async def _wake_when_synced(self, reflectors: Iterable[Reflector[Any]]) -> None:
+        for reflector in reflectors:
             await reflector.synced.wait()
         self._wake()
 
