@@ -17,7 +17,8 @@ class ObjectRequest:
 
     ``body`` is the object that is created, or the patch: a merge patch, or with ``strategic`` one
     that knows the keys of lists. A patch that carries metadata.resourceVersion is refused with a
-    conflict if the object has changed since.
+    conflict if the object has changed since. ``exact``: the object, a ResourceClaim, holds what
+    JSON cannot keep, and an API server is sent all of it with these changes, in protobuf.
     """
 
     verb: Literal["get", "create", "patch", "delete"]
@@ -27,6 +28,7 @@ class ObjectRequest:
     body: Mapping[str, Any] = field(default_factory=dict)
     subresource: str = ""
     strategic: bool = False
+    exact: bool = False
 
     @property
     def api_kind(self) -> Kind:

@@ -10,12 +10,22 @@ watches. A patch that conflicts is sent again; it contains only the fields that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from policy_sched.client import Done, ObjectRequest, ObjectResponse, begun
-from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, ApiError, timestamp
+from policy_sched.client.apimachinery import (
+    CLAIM,
+    GROUP,
+    MAGIC,
+    POD,
+    PROTOBUF,
+    VOLUME,
+    ApiError,
+    changed_claim,
+    timestamp,
+)
 from policy_sched.client.kube.events import EventKey, EventWriter, Reference
 from policy_sched.client.kube.rest import (
     CONFLICT,
@@ -300,14 +310,18 @@ class KubeClient:
         path = object_path(request.api_kind, namespace, name, request.subresource)
         if request.verb == "create":
             path = collection_path(request.api_kind, namespace)
-        content_type = JSON
+        body: Mapping[str, Any] | bytes | None = request.body or None
+        method, content_type = _METHODS[request.verb], JSON
         if request.verb == "patch":
             content_type = STRATEGIC_PATCH if request.strategic else MERGE_PATCH
         try:
+            exact = await self._exactly(request) if request.exact else None
+            if exact is not None:
+                method, body, content_type = "PUT", exact, PROTOBUF
             response = await self._api.request(
-                _METHODS[request.verb],
+                method,
                 path,
-                request.body or None,
+                body,
                 content_type=content_type,
                 repeatable=request.verb != "create",
                 check=self._check_lead,
@@ -318,6 +332,18 @@ class KubeClient:
             deleted = request.verb == "delete"
             done(None if deleted else decode_json(response, request.kind), None)
         self._wake()
+
+    async def _exactly(self, request: ObjectRequest) -> bytes | None:
+        """Return the object with its changes; None if the server keeps objects as JSON."""
+        path = object_path(request.api_kind, request.namespace, request.name)
+        accept, check = f"{PROTOBUF}, {JSON}", self._check_lead
+        found = await self._api.request("GET", path, accept=accept, repeatable=True, check=check)
+        if not found.startswith(MAGIC):
+            return None
+        try:
+            return changed_claim(found, request.body)
+        except ValueError as error:
+            raise Malformed(f"GET {path}: {error}") from None
 
     def _begin_binding(self, pod: PodInfo, node: str, done: Done, ended: Ended) -> bool:
         def responded(failed: ClusterError | None) -> None:

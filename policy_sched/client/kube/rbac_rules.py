@@ -55,6 +55,10 @@ WRITING: Final[tuple[Right, ...]] = (
     Right(
         "resource.k8s.io", "resourceclaims/binding", "patch", why="devices are given, or taken back"
     ),
+    *(
+        Right("resource.k8s.io", part, "update", why="a claim whose bytes a patch would change")
+        for part in ("resourceclaims", "resourceclaims/status", "resourceclaims/binding")
+    ),
     Right("events.k8s.io", "events", "create", why="what became of a pod is recorded"),
     Right("events.k8s.io", "events", "patch", why="an equal event is counted"),
 )

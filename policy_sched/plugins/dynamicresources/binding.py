@@ -118,6 +118,9 @@ class Binding:
                 # Once it is written, it is in flight for no pod that shares it.
                 try:
                     current = self._claims.get(*key_of(claim)) or claim
+                    if current.status.reserved_for and is_reserved(current, pod):
+                        reservation.user[index] = current  # the pod names it twice
+                        continue
                     result = reservation.result(claim)
                     now = self._handle.now()
                     found = yield from written(current, pod, result, now, reservation.shared)

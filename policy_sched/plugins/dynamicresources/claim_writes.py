@@ -3,13 +3,15 @@
 Theory of operation. Writing is a generator: it yields requests, and is sent the object that each
 leaves, or has the refusal thrown into it. The caller may wait for responses or have them at once.
 Patches carry the version that they were made of: a change made in between is a conflict, and the
-object is read again.
+object is read again. Parameters of drivers are bytes, which a patch changes for a server that keeps
+them as such: so what must stay as it is (a specification, an allocation) is not patched if it has
+any (`exact`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
@@ -77,9 +79,17 @@ def drop(client: Client, request: ObjectRequest, done: Callable[[ApiObject | Non
     client.send(request, lambda response, error: done(response) if error is None else None)
 
 
-def _request(claim: ResourceClaim, body: dict[str, Any], subresource: str = "") -> ObjectRequest:
+def _request(
+    claim: ResourceClaim, body: dict[str, Any], subresource: str = "", *, exact: bool = False
+) -> ObjectRequest:
     namespace, name = key_of(claim)
-    return ObjectRequest("patch", ResourceClaim, namespace, name, body, subresource)
+    return ObjectRequest("patch", ResourceClaim, namespace, name, body, subresource, exact=exact)
+
+
+def _configured(claim: ResourceClaim) -> bool:
+    """Tell whether a claim's allocation has configurations."""
+    allocation = claim.status.allocation
+    return allocation is not None and bool(allocation.devices.config)
 
 
 def _version(claim: ResourceClaim) -> dict[str, str]:
@@ -89,9 +99,8 @@ def _version(claim: ResourceClaim) -> dict[str, str]:
 
 def with_finalizers(claim: ResourceClaim, finalizers: tuple[str, ...]) -> ObjectRequest:
     """Return the request that changes a claim's finalizers."""
-    return _request(
-        claim, {"metadata": {**_version(claim), "finalizers": list(finalizers) or None}}
-    )
+    body = {"metadata": {**_version(claim), "finalizers": list(finalizers) or None}}
+    return _request(claim, body, exact=bool(claim.spec.devices.config))
 
 
 def deallocation(claim: ResourceClaim) -> ObjectRequest:
@@ -106,7 +115,8 @@ def unreservation(claim: ResourceClaim, pod: PodInfo) -> ObjectRequest:
     gone = [{"$patch": "delete", "uid": pod.uid}]
     meta = {"uid": claim.metadata.uid} if claim.metadata.uid else {}
     body = {"metadata": meta, "status": {"reservedFor": gone}}
-    return ObjectRequest("patch", ResourceClaim, namespace, name, body, "status", strategic=True)
+    request = ObjectRequest("patch", ResourceClaim, namespace, name, body, "status", strategic=True)
+    return replace(request, exact=_configured(claim))
 
 
 def deletion(claim: ResourceClaim) -> ObjectRequest:
@@ -254,7 +264,8 @@ def _reservation(
     consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
     reserved = claim.status.reserved_for
     body["reservedFor"] = [*plain(reserved), consumer] if reserved else [consumer]
-    return _request(claim, {"metadata": _version(claim), "status": body}, "status")
+    exact = result is None and _configured(claim)
+    return _request(claim, {"metadata": _version(claim), "status": body}, "status", exact=exact)
 
 
 def _is_conflict(error: BaseException | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Literal
 
 from policy_sched.client.apimachinery.resources import resource
@@ -26,6 +27,7 @@ from policy_sched.model.resource import ResourceClaim
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 from policy_sched.testing import make_pod
 from tests.client.kube.stage import Asked, Wire, acted, stage
+from tests.embedded.apiserver.protobuf.wire import envelope
 
 POD = PodInfo.of(make_pod("p", uid="u"))
 META = ObjectMeta(name="x", namespace="default", uid="x")
@@ -40,6 +42,8 @@ def send_claims(client: KubeClient) -> None:
     for verb, part in CLAIM_REQUESTS:
         request = ObjectRequest(verb, ResourceClaim, "default", "c", subresource=part)
         client.send(request, lambda _claim, _error: None)
+        if verb == "patch":
+            client.send(replace(request, exact=True), lambda _claim, _error: None)
 
 
 CALLS: dict[str, Callable[[KubeClient], None]] = {
@@ -79,7 +83,10 @@ def asked_by_all_calls() -> list[Attributes]:
 
     async def answer(asked: Asked, wire: Wire) -> None:
         found.append(attributes_of(asked.method, asked.path, asked.query))
-        await wire.respond(201, {"kind": "Status", "status": "Success"})
+        if "protobuf" in asked.headers["accept"]:
+            await wire.respond(200, envelope("resource.k8s.io/v1", "ResourceClaim", b""))
+        else:
+            await wire.respond(201, {"kind": "Status", "status": "Success"})
 
     async def play() -> None:
         async with stage(answer) as here, here.api() as api:

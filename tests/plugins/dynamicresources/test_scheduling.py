@@ -58,6 +58,22 @@ def test_a_shared_claim_keeps_its_pods_on_its_node() -> None:
     assert len(claim_of(scheduler, "a").status.reserved_for) == 2
 
 
+def test_a_pod_that_names_a_claim_twice_is_bound() -> None:
+    """A pod that named one claim twice was never bound, and the claim stayed allocated.
+
+    As with kube-scheduler devices are found for each name, and the last ones are written.
+    """
+    objects = [device_class(), resource_slice("n0", DEVICES), resource_claim("a")]
+    scheduler = scheduler_with(["n0"], objects)
+    twice, other = pod_with("p", "a", "a"), pod_with("q", "a", "a")
+    assert schedule(scheduler, twice, other) == ["n0", "n0"]
+    assert devices_of(scheduler, "a") == ["n0/d1"]
+    assert [one.name for one in claim_of(scheduler, "a").status.reserved_for] == ["p", "q"]
+    object_seen(scheduler, None, resource_claim("b"))
+    assert schedule(scheduler, pod_with("r", "b")) == ["n0"]
+    assert devices_of(scheduler, "b") == ["n0/d0"]
+
+
 def test_a_pod_waits_for_its_claim_outside_of_the_queue() -> None:
     """Without the claim PreEnqueue holds the pod; when it comes the pod is tried."""
     scheduler = scheduler_with(["n0"], [device_class(), resource_slice("n0", DEVICES)])

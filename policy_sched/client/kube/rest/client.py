@@ -176,18 +176,22 @@ class Api:
         check: Callable[[], None] = nothing,
         aside: bool = False,
         failed: ClusterError | None = None,
+        accept: str = "",
     ) -> bytes:
         """Send a request, again if need be, and return the body of the response.
 
-        ``body`` is anything that msgspec encodes as JSON. ``repeatable``: sending it twice does
-        the same as once. ``timeout``: seconds for one try. ``check`` is called right before each
-        try, and may raise ClusterError. ``aside``: within limits of its own, so that it neither
-        waits for others nor keeps them waiting. ``failed``: the failure of the first try, which
-        `begin` has made. Raises ApiError for a refusal, Unreachable without
-        a response, Malformed for one that is no JSON, AccessError without credentials.
+        ``body`` is anything that msgspec encodes as JSON, or the very bytes. ``repeatable``:
+        sending it twice does the same as once. ``timeout``: seconds for one try. ``check`` is
+        called right before each try, and may raise ClusterError. ``aside``: within limits of its
+        own, so that it neither waits for others nor keeps them waiting. ``failed``: the failure of
+        the first try, which `begin` has made. ``accept``: types of a response to a request without
+        a body, instead of JSON. Raises ApiError for a refusal, Unreachable without a response,
+        Malformed for one of another type, AccessError without credentials.
         """
-        data = None if body is None else msgspec.json.encode(body)
+        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         headers = _PLAIN if self.access.compression else IDENTITY
+        if accept:
+            headers = {**headers, "Accept": accept}
         sending = OutgoingRequest(method, path, query or _PLAIN, data, content_type, headers)
         began = self.environment.clocks.monotonic()
         pauses: BackoffState | None = None

@@ -261,11 +261,14 @@ def text_of(error: BaseException) -> str:
 
 
 def check_content(sending: OutgoingRequest, content_type: str) -> None:
-    """Raise Malformed if the content type of a response is not JSON.
+    """Raise Malformed if the content type of a response is not JSON, nor what is accepted else.
 
     A gateway or a login page responds in HTML; the request was not executed then.
     """
-    if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
+    if content_type == JSON:
+        return
+    media = content_type.partition(";")[0].strip().lower()
+    if media not in sending.headers.get("Accept", JSON).split(", "):
         raise Malformed(f"{sending}: the response is {content_type[:80]!r}, not {JSON}")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import bad_request, cannot_be_handled, encoded, read
+from policy_sched.client.apimachinery import PROTOBUF, bad_request, cannot_be_handled, encoded, read
 from policy_sched.embedded.apiserver.protobuf import decoding
 from policy_sched.embedded.apiserver.registry import (
     JSON,
@@ -26,7 +26,6 @@ from policy_sched.manifests import Plain
 from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
 
 YAML: Final = "application/yaml"
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 TYPES: Final = (JSON, YAML, PROTOBUF)
 YAML_BYTES: Final = 128 * 1024
 """Bytes that YAML may have: it takes ten times as long to read as JSON."""

@@ -6,22 +6,19 @@ Fields that the tables do not have are skipped, as in proto3: a client may be ne
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
+from policy_sched.client.apimachinery import BYTES, MAGIC, VARINT, fields
 from policy_sched.embedded.schema import JSON_ONLY, LEAVES, MESSAGES, Field, message_of
 from policy_sched.manifests import Plain
 from policy_sched.model import EPOCH
 
-MAGIC: Final = b"k8s\x00"
-"""What the body of a request begins with."""
 DEPTH: Final = 32
 """Messages within messages; those of the tables are not deeper."""
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
-_NAMES: Final = {"s": _BYTES, "x": _BYTES, "i": _VARINT, "l": _VARINT, "b": _VARINT}
+_NAMES: Final = {"s": BYTES, "x": BYTES, "i": VARINT, "l": VARINT, "b": VARINT}
 _FIRST: Final = datetime(1, 1, 1, tzinfo=EPOCH.tzinfo)
 
 
@@ -49,13 +46,13 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     """Return a message. ``raw``: bytes stay bytes."""
     if depth > DEPTH:
         raise ValueError("messages within messages, too deep")
-    fields = MESSAGES[name]
+    known = MESSAGES[name]
     found: Plain = {}
-    for number, wire, value in _fields(data):
-        field = fields.get(number)
+    for number, wire, value in fields(data):
+        field = known.get(number)
         if field is None:
             continue
-        if wire != _NAMES.get(field.type, _BYTES):
+        if wire != _NAMES.get(field.type, BYTES):
             raise ValueError(f"proto: wrong wireType = {wire} for field {field.name}")
         if field.mapped:
             key, item = _entry(value, field, depth)
@@ -76,7 +73,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
 def _entry(data: Any, field: Field, depth: int) -> tuple[str, Any]:
     """Return key and value of a map's entry."""
     key, item = "", _value(_empty(field.type), field.type, depth)
-    for number, _, value in _fields(data):
+    for number, _, value in fields(data):
         if number == 1:
             key = _value(value, "s", depth)
         elif number == 2:
@@ -85,7 +82,7 @@ def _entry(data: Any, field: Field, depth: int) -> tuple[str, Any]:
 
 
 def _empty(kind: str) -> Any:
-    return 0 if _NAMES.get(kind) == _VARINT else memoryview(b"")
+    return 0 if _NAMES.get(kind) == VARINT else memoryview(b"")
 
 
 def _value(value: Any, kind: str, depth: int, *, raw: bool = False) -> Any:
@@ -112,7 +109,7 @@ def _bytes(value: Any) -> bytes:
 def _leaf(data: bytes, kind: str) -> Any:
     found: dict[int, Any] = {}
     items: list[str] = []
-    for number, _, value in _fields(memoryview(data)):
+    for number, _, value in fields(memoryview(data)):
         found[number] = value
         if kind == "ExtraValue":
             items.append(_bytes(value).decode())
@@ -151,41 +148,3 @@ def _number(value: Any) -> int:
     if not isinstance(value, int):
         raise ValueError("proto: wrong wireType = 2")  # noqa: TRY004 - the body is at fault
     return value
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Yield number, wire type and value of each field."""
-    at, end = 0, len(data)
-    while at < end:
-        key, at = _varint(data, at)
-        number, wire = key >> 3, key & 7
-        if not number:
-            raise ValueError("proto: illegal tag 0")
-        if wire == _VARINT:
-            value, at = _varint(data, at)
-            yield number, wire, value
-            continue
-        if wire == _BYTES:
-            length, at = _varint(data, at)
-        elif wire in (_EIGHT, _FOUR):
-            length = 8 if wire == _EIGHT else 4
-        else:
-            raise ValueError(f"proto: illegal wireType {wire}")
-        if length > end - at:
-            raise ValueError("unexpected EOF")
-        yield number, wire, data[at : at + length]
-        at += length
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        if at >= len(data):
-            raise ValueError("unexpected EOF")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (2**64 - 1), at
-        shift += 7
-    raise ValueError("proto: integer overflow")
