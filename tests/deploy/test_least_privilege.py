@@ -87,8 +87,12 @@ OF_TROUBLE = {
     ("resource.k8s.io", "resourceclaims", "get"),
     ("resource.k8s.io", "resourceclaims", "delete"),
     ("resource.k8s.io", "resourceclaims/binding", "patch"),
+    ("resource.k8s.io", "resourceclaims", "update"),
+    ("resource.k8s.io", "resourceclaims/binding", "update"),
+    ("resource.k8s.io", "resourceclaims/status", "update"),
 }
-"""After a conflict, after an attempt that failed; and what a server asks beside the status."""
+"""After a conflict, after an attempt that failed; what a server asks beside the status; and where it
+keeps claims in protobuf."""
 
 
 @dataclass(frozen=True)
