@@ -91,8 +91,8 @@ OF_TROUBLE = {
     ("resource.k8s.io", "resourceclaims/binding", "update"),
     ("resource.k8s.io", "resourceclaims/status", "update"),
 }
-"""After a conflict, after an attempt that failed; what a server asks beside the status; and where it
-keeps claims in protobuf."""
+"""After a conflict, after an attempt that failed; what a server asks beside the status; and
+where it keeps claims in protobuf."""
 
 
 @dataclass(frozen=True)
