@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -16,6 +17,7 @@ from cyclopts import Parameter
 from policy_sched.cli.input.cluster_files import ClusterFiles, read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
+from policy_sched.cli.options.console_flags import Listen, own_host
 from policy_sched.cli.options.kubeconfig import environment_of
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, STDIN, require_files, write_diagnostics
@@ -25,7 +27,9 @@ from policy_sched.console import (
     Inputs,
     RunningSource,
     Server,
+    Source,
     open_store,
+    opening_file,
     serving,
 )
 from policy_sched.errors import PolicySchedError, one_line
@@ -46,6 +50,7 @@ def console(  # noqa: PLR0913  # the options of the verb
     kubeconfig: str | None = None,
     results: Directories = (),
     policy: PolicyFlags | None = None,
+    address: str = "",
     port: int = 0,
     browser: bool = True,
     seed: int = 0,
@@ -53,10 +58,11 @@ def console(  # noqa: PLR0913  # the options of the verb
 ) -> int:
     """Show a cluster, its pods and its policies in the browser.
 
-    Serves pages on 127.0.0.1 and opens them: why pods wait, where they would go and what would
+    Serves pages on this machine and opens them: why pods wait, where they would go and what would
     change that, nodes and their use, the policies with what each of their rules does. The printed
-    URL has a random token, without which nothing is served. Nothing is changed: a cluster in files
-    is decided in this process, and a live cluster is only watched.
+    URL has a random token, without which nothing is served; it opens one browser, and then another
+    URL is printed. Nothing is changed: a cluster in files is decided in this process, and a live
+    cluster is only watched.
 
     Policies and manifests are read again when they change. If the policies have errors, the pages
     show these, and the policies that were valid last decide (at the start, the default profile).
@@ -71,6 +77,9 @@ def console(  # noqa: PLR0913  # the options of the verb
         decided and explained in this process.
     results
         A directory with the results of an experiment, as sweep and tune write it.
+    address
+        The address of loopback to listen on, as 127.0.0.1; one of its own in 127.0.0.0/8 unless
+        given, as browsers send a cookie to all ports of an address.
     port
         Where the pages are served; a free port unless given.
     browser
@@ -88,9 +97,10 @@ def console(  # noqa: PLR0913  # the options of the verb
         raise PolicySchedError("--now goes with --cluster: a live cluster has a time of its own")
     if not 0 <= port <= 65535:
         raise PolicySchedError(f"--port {port}: must be between 0 and 65535")
+    host = own_host("--address", address)
     require_files([*cluster, *results])
     files = (policy or PolicyFlags()).files()
-    pages = Served(results, port, browser)
+    pages = Served(results, Listen(host, port), browser)
     if kubeconfig is not None:
         return asyncio.run(_live(_watching(files, kubeconfig, seed), pages))
     return asyncio.run(_of_files(Inputs(cluster, _reader(cluster), files, seed, clock(now)), pages))
@@ -101,8 +111,20 @@ class Served:
     """How the pages are served."""
 
     results: tuple[str, ...]
-    port: int
+    listen: Listen
     browser: bool
+
+    @asynccontextmanager
+    async def of(self, source: Source | None) -> AsyncIterator[None]:
+        """Serve the pages within the context, print their URL, and open them."""
+        listen = self.listen
+        async with serving(
+            source, self.results, host=listen.host, port=listen.port, announce=announce
+        ) as server:
+            with ExitStack() as files:
+                if self.browser:
+                    _open(server, files)
+                yield
 
 
 def _reader(paths: Sequence[str]) -> Callable[[], ClusterFiles]:
@@ -121,8 +143,7 @@ async def _of_files(inputs: Inputs, pages: Served) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    async with serving(source, pages.results, port=pages.port) as server:
-        announce(server, browser=pages.browser)
+    async with pages.of(source):
         await ended.wait()
     return OK
 
@@ -132,19 +153,31 @@ async def _live(source: RunningSource, pages: Served) -> int:
     instance = source.instance
     running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
     try:
-        async with serving(source, pages.results, port=pages.port) as server:
-            announce(server, browser=pages.browser)
+        async with pages.of(source):
             await running.run()
     finally:
         instance.close()
     return OK
 
 
-def announce(server: Server, *, browser: bool) -> None:
-    """Print the URL, and open it."""
+def _open(server: Server, files: ExitStack) -> None:
+    """Open the pages in the browser, which sees the path of a private file and not the URL."""
+    try:
+        file = files.enter_context(opening_file(server.url))
+    except OSError as error:
+        print(f"warning: open the URL yourself: {error}", file=sys.stderr)
+        return
+    webbrowser.open(file.as_uri())
+
+
+def announce(server: Server) -> None:
+    """Print the URL that opens the console; each opens one browser."""
+    if server.security.opened:
+        print(f"Opened in a browser. For another one: {server.url}", flush=True)
+        return
+    if server.warning:
+        print(f"warning: {server.warning}", file=sys.stderr)
     print(f"The console is at {server.url}", flush=True)
-    if browser:
-        webbrowser.open(server.url)
 
 
 def _watching(files: PolicyFiles, kubeconfig: str, seed: int) -> RunningSource:

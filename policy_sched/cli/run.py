@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from msgspec.structs import replace
 
-from policy_sched.cli.options.console_flags import ConsoleFlags, console_pages
+from policy_sched.cli.options.console_flags import ConsoleFlags, Listen, console_pages
 from policy_sched.cli.options.embedded_api import ApiServerFlags, Serving
 from policy_sched.cli.options.endpoints import EndpointFlags, endpoints
 from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFlags, Overrides
@@ -51,7 +51,7 @@ class RunOptions:
     overrides: Overrides
     kubeconfig: str | None = None
     shadow: ShadowOptions | None = None
-    console: int | None = None
+    console: Listen | None = None
 
 
 def run(  # noqa: PLR0913  # the options of the verb
@@ -113,7 +113,7 @@ def run(  # noqa: PLR0913  # the options of the verb
         overrides,
         kubeconfig,
         watching,
-        (pages or ConsoleFlags()).port(),
+        (pages or ConsoleFlags()).listen(),
     )
     return _ended(options)
 

@@ -4,6 +4,7 @@ sources/ says what is looked at (files, a live cluster, a running instance), pag
 for each page, security decides which requests are served, and server puts them together.
 """
 
+from policy_sched.console.security import opening_file
 from policy_sched.console.server import Server, serving
 from policy_sched.console.sources import FilesSource, Inputs, RunningSource, Source, open_store
 
@@ -14,5 +15,6 @@ __all__ = [
     "Server",
     "Source",
     "open_store",
+    "opening_file",
     "serving",
 ]

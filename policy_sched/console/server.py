@@ -9,7 +9,9 @@ themselves again then.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,14 +24,23 @@ from urllib.parse import urlencode
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from policy_sched.client.apimachinery import ApiError
 from policy_sched.console.pages import Missing, Page, Query, Results, View, pages
-from policy_sched.console.security import FOREIGN, HEADERS, TOKEN, Security
+from policy_sched.console.security import (
+    FOREIGN,
+    HEADERS,
+    HERE,
+    READING,
+    TOKEN,
+    Security,
+    own_address,
+)
 from policy_sched.console.sources import Source
 from policy_sched.console.trials import processes
 from policy_sched.errors import ClusterError, PolicySchedError
+from policy_sched.http import Address, Bounds, Connections, Site, recognized
 from policy_sched.web import environment, served_assets
 
-HERE: Final = "127.0.0.1"
 EVERY: Final = 1.0
 """Seconds between two looks for changes, at least."""
 SHARE: Final = 10
@@ -38,6 +49,14 @@ STREAMS: Final = 32
 """Streams of changes at the same time; the oldest ends when there are more."""
 BODY: Final = 4 << 20
 """Most bytes of a request's body."""
+BOUNDS: Final = Bounds(
+    connections=256, header=16 << 10, headers=64, body=BODY, silent=30.0, idle=300.0
+)
+"""What strangers on this machine may take; connections with the cookie are known."""
+SHARED: Final = (
+    "this machine has no address of 127.0.0.0/8 but 127.0.0.1: the browser sends the console's"
+    " cookie to other programs that it opens there, too"
+)
 _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 _LOG: Final = logging.getLogger("policy_sched.console")
 _MISTAKES: Final = (
@@ -48,20 +67,21 @@ _MISTAKES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A console that is served; ``url`` has the token."""
+    """A console that is served; ``url`` has the token, ``warning`` what the user should know."""
 
     security: Security
     source: Source | None
     results: Results
+    warning: str = ""
 
     @property
     def address(self) -> str:
         """Return the URL without the token."""
-        return f"http://{HERE}:{self.security.port}/"
+        return f"http://{Address(self.security.host, self.security.port).text}/"
 
     @property
     def url(self) -> str:
-        """Return the URL that opens the console."""
+        """Return the URL that opens the console in one browser."""
         return f"{self.address}?{TOKEN}={self.security.token}"
 
 
@@ -72,6 +92,8 @@ class Console:
         self.source = source
         self.results = results
         self.security: Security | None = None
+        self.announce: Callable[[], None] = _nothing
+        """Called when a token was spent: the URL has a new one."""
         self.pages = pages(has_cluster=source is not None, has_results=bool(results.paths))
         self._streams: list[asyncio.Task[object]] = []
         self._cost = 0.0
@@ -97,15 +119,20 @@ class Console:
         """Serve a request of the browser that has the token, and no other."""
         security = self.security
         assert security is not None, "it listens"
-        if security.admits(request.method, request.headers, request.query.get(TOKEN)):
+        given = request.query.get(TOKEN)
+        if security.admits(request.method, request.headers, given):
+            self.announce()
             return _welcome(request, security)
-        refusal = security.refusal(request.method, request.headers, request.cookies)
+        refusal = security.refusal(request.method, request.headers, request.cookies, given)
         if refusal:
             return web.Response(status=403, text=f"403: {refusal}\n")
+        recognized(request)
+        if given is not None and request.method in READING:
+            return web.Response(status=303, headers={"Location": _without_token(request)})
         try:
             return await handler(request)
         except web.HTTPException as error:
-            return self._failed(request, error.status, error.reason)
+            return self._failed(request, error.status, _words(error, request.method))
         except Missing as error:
             return self._failed(request, 404, str(error))
         except PolicySchedError as error:
@@ -115,7 +142,9 @@ class Console:
             return self._failed(request, 500, "this is a mistake of policy-sched itself")
 
     def _failed(self, request: web.Request, status: int, text: str) -> web.Response:
-        """Return a page that says what is wrong."""
+        """Return a page that says what is wrong; a script, which asks by POST, gets the text."""
+        if request.method not in READING:
+            return web.Response(status=status, text=text)
         values = {"problem": text, "status_code": status, "since": ""}
         query = Query(_path(request), dict(request.query), {})
         return _html(self._rendered("problem.html", query, values, ""), status)
@@ -208,10 +237,32 @@ def _path(request: web.Request) -> str:
     return f"/{request.rel_url.raw_path.lstrip('/')}"
 
 
+def _without_token(request: web.Request) -> str:
+    left = request.rel_url.without_query_params(TOKEN).raw_query_string
+    return f"{_path(request)}{'?' * bool(left)}{left}"
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _words(error: web.HTTPException, method: str) -> str:
+    """Return what is wrong with a request: the words of our page, or ours for the library's."""
+    if error.text and error.text != f"{error.status}: {error.reason}":
+        return error.text
+    known = {404: "there is no such page", 405: f"{method} is not what this page takes"}
+    return known.get(error.status, error.reason)
+
+
+def _plain(error: ApiError) -> web.Response:
+    """Return the response to what is no request."""
+    text = f"{error.code}: {error.message}\n"
+    return web.Response(status=error.code, text=text, headers=HEADERS)
+
+
 def _welcome(request: web.Request, security: Security) -> web.Response:
     """Exchange the token of a URL for the cookie, and go on without it."""
-    left = request.rel_url.without_query_params(TOKEN).raw_query_string
-    place = f"{_path(request)}{'?' * bool(left)}{left}"
+    place = _without_token(request)
     if request.headers.get("Sec-Fetch-Site", "none") in FOREIGN:
         # A redirect would still be of the page with the link, and go without the cookie.
         text = f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(place)}">'
@@ -244,9 +295,17 @@ async def _logged(work: Coroutine[None, None, None]) -> None:
 
 @asynccontextmanager
 async def serving(
-    source: Source | None, results: Sequence[str] = (), *, port: int = 0
+    source: Source | None,
+    results: Sequence[str] = (),
+    *,
+    host: str | None = None,
+    port: int = 0,
+    announce: Callable[[Server], None] | None = None,
 ) -> AsyncIterator[Server]:
     """Serve the console on loopback within the context. Port 0 is any free one.
+
+    ``host``: an address of loopback, one of its own unless given. ``announce`` is called with the
+    server at first, and again when a browser has opened the URL, which then is another one.
 
     Raises ClusterError if it cannot listen, PolicySchedError without the extra ``console``.
     """
@@ -254,22 +313,59 @@ async def serving(
     console = Console(source, Results(tuple(results)))
     for page in console.pages:
         found.get_template(page.template)  # compiled before the first request
-    runner = web.AppRunner(console.application(), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(console.application())
     await runner.setup()
-    site = web.TCPSite(runner, HERE, port)
     try:
-        await site.start()
-    except OSError as error:
+        async with _listening(runner, host, port) as (site, bound):
+            console.security = Security(bound, site.port)
+            warning = SHARED if host is None and bound == HERE else ""
+            server = Server(console.security, source, console.results, warning)
+            if announce is not None:
+                announce(server)
+                console.announce = partial(announce, server)
+            async with _kept_up_to_date(console):
+                yield server
+    finally:
         await runner.cleanup()
-        raise ClusterError(f"cannot listen on {HERE}:{port}: {error.strerror}") from None
-    bound = int(runner.addresses[0][1])
-    console.security = Security(bound)
+
+
+@asynccontextmanager
+async def _kept_up_to_date(console: Console) -> AsyncIterator[None]:
+    """Run the source's tasks within the context; streams end with it."""
+    source = console.source
     tasks = [asyncio.create_task(_logged(one)) for one in (source.beside() if source else ())]
     try:
-        yield Server(console.security, source, console.results)
+        yield
     finally:
         console.end()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await runner.cleanup()
+
+
+@asynccontextmanager
+async def _listening(
+    runner: web.AppRunner, host: str | None, port: int
+) -> AsyncIterator[tuple[Site, str]]:
+    """Listen within the context; yield the site and its host. Raises ClusterError."""
+    application = runner.server
+    assert application is not None, "it has been set up"
+    wanted = [host] if host is not None else [own_address(), HERE]
+    for one in wanted:
+        connections = Connections(
+            application.request_handler, BOUNDS, application=application, refuse=_plain
+        )
+        site = Site(connections, (one, port), None)
+        try:
+            await site.__aenter__()
+        except OSError as error:
+            # Not every system has the whole of 127.0.0.0/8.
+            if error.errno == errno.EADDRNOTAVAIL and one != wanted[-1]:
+                continue
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise ClusterError(f"cannot listen on {Address(one, port).text}: {why}") from None
+        try:
+            yield site, one
+        finally:
+            await site.__aexit__(None, None, None)
+        return

@@ -48,20 +48,16 @@ def status_response(error: ApiError) -> web.Response:
     return response
 
 
-def broken_request(status: int, error: BaseException | None) -> web.Response:
-    """Return the response to what cannot be read as HTTP (400), or to what failed; then hang up."""
-    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        what = "the request is not valid HTTP"
-        if isinstance(error, LineTooLong):
-            what = "the request line or a header is too long"
-        elif isinstance(error, ContentEncodingError):
-            what = "the body is not encoded as in Content-Encoding"
-        refused = bad_request(what)
-    else:
-        refused = failure("", error)
-    response = status_response(refused)
-    response.force_close()
-    return response
+def broken_request(status: int, error: BaseException | None) -> ApiError:
+    """Return the refusal of what cannot be read as HTTP (400), or of what failed."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return failure("", error)
+    what = "the request is not valid HTTP"
+    if isinstance(error, LineTooLong):
+        what = "the request line or a header is too long"
+    elif isinstance(error, ContentEncodingError):
+        what = "the body is not encoded as in Content-Encoding"
+    return bad_request(what)
 
 
 def failure(request: str, error: BaseException | None) -> ApiError:
@@ -89,6 +85,7 @@ _SHARE: Final = 2
 _FEWEST: Final = 16
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Refuse = Callable[[ApiError], web.Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +109,9 @@ class Bounds:
 class Connection(RequestHandler):
     """One connection and what was seen of it."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, server: Connections, refuse: Refuse, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._refuse = refuse
         self.known = False
         self.busy = False
         self.requested = False
@@ -133,7 +131,9 @@ class Connection(RequestHandler):
         """Respond to what is no request, or what failed; nothing of the request is repeated."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has begun")
-        return broken_request(status, exc)
+        response = self._refuse(broken_request(status, exc))
+        response.force_close()
+        return response
 
 
 def recognized(request: web.BaseRequest) -> None:
@@ -144,9 +144,20 @@ def recognized(request: web.BaseRequest) -> None:
 
 
 class Connections(web.Server):
-    """The connections of one server."""
+    """The connections of one server.
 
-    def __init__(self, handle: Handler, bounds: Bounds) -> None:
+    ``application``: an application that has been set up, which routes the requests and makes their
+    objects; ``handle`` calls its handler. ``refuse``: the response to what is no request.
+    """
+
+    def __init__(
+        self,
+        handle: Handler,
+        bounds: Bounds,
+        *,
+        application: web.Server | None = None,
+        refuse: Refuse = status_response,
+    ) -> None:
         super().__init__(self._noted, handler_cancellation=True)
         self._options = {
             "access_log": None,
@@ -158,7 +169,11 @@ class Connections(web.Server):
             "lingering_time": 2.0,
         }
         self.request_factory = self._request
+        if application is not None:
+            self.request_factory = application.request_factory
+        self._continues = application is None  # an application responds to Expect itself
         self._handle = handle
+        self._refuse = refuse
         self._bounds = bounds
         self.most = min(bounds.connections, max(_FEWEST, descriptors() // _SHARE))
         self.open: dict[Connection, asyncio.Transport] = {}
@@ -167,7 +182,7 @@ class Connections(web.Server):
 
     def __call__(self) -> Connection:
         """Return the protocol of a new connection."""
-        return Connection(self, loop=self._loop, **self._options)
+        return Connection(self, self._refuse, loop=self._loop, **self._options)
 
     def _request(
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
@@ -221,7 +236,8 @@ class Connections(web.Server):
         connection.writer, connection.stuck, connection.requested = request.writer, 0, True
         self._happened(connection, busy=True)
         try:
-            if request.headers.get("Expect", "").lower() == "100-continue":
+            expected = request.headers.get("Expect", "").lower()
+            if self._continues and expected == "100-continue":
                 writer: Any = request.writer
                 await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 writer.output_size = 0

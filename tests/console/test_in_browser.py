@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.console import RunningSource, Source
+from policy_sched.console import RunningSource, Source, opening_file
 from policy_sched.profiles.reload import PolicyFiles
 from tests.console.browsing import of_files
 from tests.console.clusters import NASTY, hostile, large, of_objects
@@ -103,6 +103,21 @@ def test_the_pages_of_the_example_cluster(browser: Any, scheme: str) -> None:
         for path in paths[:-1]:
             visit(page, running, path)
             assert severe(page) == [], path
+
+
+def test_the_private_file_leads_to_the_console(browser: Any) -> None:
+    """A real browser follows it to the first page, with a cookie and without the token."""
+    with (
+        served(of_files) as running,
+        opening_file(running.server.url) as file,
+        browser.new_context() as context,
+    ):
+        page = context.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_url(running.server.address)
+        assert "Needs attention" in page.content()
+        (cookie,) = context.cookies()
+        assert (cookie["domain"], cookie["httpOnly"]) == (running.server.security.host, True)
 
 
 def test_pages_fit_on_a_phone(browser: Any) -> None:

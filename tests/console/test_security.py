@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import aiohttp
 import pytest
+from yarl import URL
 
 from policy_sched.console.security import CONTENT_SECURITY_POLICY, HEADERS, Security
 from tests.console.browsing import Browser, browsing, of_files
@@ -18,7 +20,7 @@ def test_nothing_is_served_without_the_token() -> None:
             status, text, _ = await browser.get(path)
             assert status == 403
             assert "gpu-node" not in text
-            assert text.startswith("403: open the URL")
+            assert text.startswith("403: a URL" if "token" in path else "403: open the URL")
 
     browsing(of_files(), act)
 
@@ -27,19 +29,51 @@ def test_the_token_becomes_a_cookie() -> None:
     """The URL leads to the page without the token; scripts and other sites do not get it."""
 
     async def act(browser: Browser) -> None:
-        response = browser.server.security
+        token = browser.server.security.token
         async with browser._session.get(browser.server.url, allow_redirects=False) as first:
             assert first.status == 303
             assert first.headers["Location"] == "/"
             cookie = first.headers["Set-Cookie"]
-        assert response.token not in cookie
+        assert token not in cookie
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
         status, text, _ = await browser.get("/")
         assert status == 200
-        assert response.token not in text
+        assert token not in text
 
     browsing(of_files(), act)
+
+
+def test_a_token_opens_one_browser() -> None:
+    """A token from a log, a history or a screen opened the console for anybody, at any time."""
+
+    async def act(browser: Browser) -> None:
+        url = browser.server.url
+        assert (await browser.get(url, "HEAD"))[0] == 403  # what looks at links spends nothing
+        assert (await browser.get(url))[0] == 200
+        assert (await browser.get(url))[0] == 200  # the browser that was opened by it
+        async with aiohttp.ClientSession() as other:
+            async with other.get(url) as again:
+                assert again.status == 403
+                assert "policy-sched has printed another URL" in await again.text()
+            async with other.get(browser.server.url, allow_redirects=False) as another:
+                assert another.status == 303
+
+    browsing(of_files(), act)
+
+
+def test_the_cookie_reaches_no_other_program() -> None:
+    """It was one of 127.0.0.1, which browsers send to each port of that address."""
+
+    async def act(browser: Browser) -> str:
+        await browser.opened()
+        elsewhere = URL(f"http://127.0.0.1:{browser.server.security.port}/")
+        assert not browser._session.cookie_jar.filter_cookies(elsewhere)
+        return browser.server.address
+
+    addresses = {browsing(of_files(), act).split(":")[1] for _ in range(3)}
+    assert len(addresses) == 3
+    assert all(one.startswith("//127.") and not one.startswith("//127.0.") for one in addresses)
 
 
 def test_a_link_on_another_site_opens_the_console() -> None:
@@ -67,7 +101,7 @@ def test_other_hosts_and_origins_are_refused() -> None:
             {"Host": "127.0.0.1"},
             {"Origin": "http://evil.example"},
             {"Origin": "null"},
-            {"Origin": own.replace("127.0.0.1", "localhost")},
+            {"Origin": own.replace(browser.server.security.host, "localhost")},
             {"Sec-Fetch-Site": "cross-site"},
             {"Sec-Fetch-Site": "same-site"},
         )
@@ -124,7 +158,7 @@ def test_the_welcome_stays_at_home(path: str) -> None:
 
 def test_secrets_are_random_and_not_shown() -> None:
     """Two consoles have different secrets, and printing one shows none."""
-    one, other = Security(1), Security(1)
+    one, other = Security("127.1.1.1", 1), Security("127.1.1.1", 1)
     assert len({one.token, other.token, one.session, other.session}) == 4
     assert one.token not in repr(one)
     assert one.session not in repr(one)

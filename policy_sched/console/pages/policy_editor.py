@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import PayloadEncodingError
 
 from policy_sched.console.pages.page import Page, Query, Results, View, address
 from policy_sched.console.pages.policies import EDIT, hits_sections
@@ -34,6 +36,8 @@ from policy_sched.profiles.reload import NoResultError
 from policy_sched.source import MAX_POLICY_BYTES
 from policy_sched.web import Prose, Section, Text, Value, environment
 
+BODY_SECONDS: Final = 30.0
+"""How long a browser may take to send a body."""
 ASKED: Final[tuple[Asked, ...]] = ("check", "complete", "hover")
 NEW: Final = """\
 apiVersion: policysched.dev/v1alpha1
@@ -82,12 +86,32 @@ async def body(request: web.Request) -> dict[str, Any]:
     if request.method != "POST":
         raise web.HTTPMethodNotAllowed(request.method, ["POST"])
     try:
-        found = json.loads(await request.text())
+        found = json.loads(await _sent(request))
+    except UnicodeDecodeError:
+        raise web.HTTPBadRequest(text="the body is not UTF-8") from None
     except (ValueError, RecursionError):
         raise web.HTTPBadRequest(text="the body is not JSON") from None
     if not isinstance(found, dict):
         raise web.HTTPBadRequest(text="the body is not an object")
     return found
+
+
+async def _sent(request: web.Request) -> str:
+    """Return the text of a body. Raises HTTPException for one that is not whole, or not UTF-8."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise web.HTTPUnsupportedMediaType(text="the body is compressed: send it as it is")
+    if (request.charset or "utf-8").lower() not in ("utf-8", "us-ascii"):
+        raise web.HTTPUnsupportedMediaType(text="the charset of the body is not UTF-8")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return (await request.read()).decode()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"no body within {BODY_SECONDS:.0f} s") from None
+    except web.HTTPRequestEntityTooLarge as error:
+        text = f"the body is larger than {request.client_max_size >> 20} MiB"
+        raise web.HTTPRequestEntityTooLarge(0, 0, text=text) from error
+    except (ConnectionError, PayloadEncodingError, web.RequestPayloadError):
+        raise web.HTTPBadRequest(text="the body ends early, or its chunks are none") from None
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
