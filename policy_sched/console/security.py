@@ -13,7 +13,6 @@ loopback is refused. Requests that pages of other origins make are refused by th
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,8 @@ from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+
+from policy_sched.source import write_file
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -139,6 +140,5 @@ def opening_file(url: str) -> Iterator[Path]:
             f'<meta http-equiv="refresh" content="0; url={address}">'
             f'<p><a href="{address}">Open the console of policy-sched</a></p></html>\n'
         )
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-            opened.write(text)
+        write_file(file, text.encode(), private=True)
         yield file
