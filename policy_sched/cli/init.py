@@ -1,4 +1,4 @@
-"""The verb ``init``: a first policy, its test, and a CI job that checks both."""
+"""The verb ``init``: a first policy or plugin, its test, and a CI job that checks both."""
 
 from __future__ import annotations
 
@@ -35,29 +35,35 @@ def init(
     /,
     *,
     name: str = "",
+    plugin: Annotated[bool, Parameter(negative="")] = False,
     ci: CI = "github",
     package: str = "",
 ) -> int:
     """Write DIR/policy.yaml, DIR/tests.yaml and a CI job; files that exist are never overwritten.
 
     The policy passes `check`, and its test passes `test`; change both. A CI job that exists
-    already stays as it is: add the new policy to it.
+    already stays as it is: add the new policy to it. With --plugin the policy is a plugin in
+    Python: a package with its module, its test and DIR/pyproject.toml.
 
     Parameters
     ----------
     folder
         The policy's directory.
     name
-        The policy's metadata.name, an upper camel case word; made from DIR unless given.
+        The policy's metadata.name, or the plugin's, an upper camel case word; made from DIR unless
+        given.
+    plugin
+        Write a plugin in Python in place of a policy; docs/plugins.md describes it.
     ci
         github: .github/workflows/policies.yaml; gitlab: .gitlab-ci.yml; none: no CI job.
     package
         What the CI job gives to pip: a wheel, a Git URL or a requirement; the address that this
         program was installed from unless given, or else a wheel in the root of the repository.
     """
+    kind = "plugin" if plugin else "policy"
     found = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
     if not _NAME.fullmatch(found):
-        what = f'"{found}" is no name of a policy: a letter A-Z, then letters and digits'
+        what = f'"{found}" is no name of a {kind}: a letter A-Z, then letters and digits'
         better = found[:1].upper() + found[1:]
         hint = f"use --name {better}" if _NAME.fullmatch(better) else "use --name"
         raise PolicySchedError(f"{what}; {hint}")
@@ -67,11 +73,8 @@ def init(
         )
     package = package or _installed_from() or WHEEL
     if Path(folder).exists() and not Path(folder).is_dir():
-        raise PolicySchedError(f"{folder} is a file; DIR is the directory of a policy")
-    new = {
-        Path(folder, "policy.yaml"): _template("policy", name=found),
-        Path(folder, "tests.yaml"): _template("tests"),
-    }
+        raise PolicySchedError(f"{folder} is a file; DIR is the directory of a {kind}")
+    new = _plugin(Path(folder), found) if plugin else _policy(Path(folder), found)
     there = [str(path) for path in new if os.path.lexists(path)]
     if there:
         raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")
@@ -79,10 +82,32 @@ def init(
         _write(path, text)
     quoted = quote(folder)
     if ci != "none":
-        job = _template(ci, package=package, folder=Path(folder).as_posix())
-        _write_job(_JOBS[ci], job, package)
-    print(f"next: policy-sched check {quoted} && policy-sched test {quoted}")
+        posix = Path(folder).as_posix()
+        install = f"'{package}'" + (f" '{_installable(posix)}'" if plugin else "")
+        job = _template(f"{ci}.yaml", install=install, folder=posix)
+        _write_job(_JOBS[ci], job, posix, package)
+    install = f"pip install -e {quote(_installable(folder))} && " if plugin else ""
+    print(f"next: {install}policy-sched check {quoted} && policy-sched test {quoted}")
     return OK
+
+
+def _policy(folder: Path, name: str) -> dict[Path, str]:
+    """Return the files of a policy."""
+    return {
+        folder / "policy.yaml": _template("policy.yaml", name=name),
+        folder / "tests.yaml": _template("tests.yaml"),
+    }
+
+
+def _plugin(folder: Path, name: str) -> dict[Path, str]:
+    """Return the files of a plugin: a package whose entry point names the class ``name``."""
+    module = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    values = {"name": name, "module": module}
+    return {
+        folder / "pyproject.toml": _template("plugin.toml.in", **values),
+        folder / f"{module}.py": _template("plugin.py.in", **values),
+        folder / "tests.yaml": _template("plugin-tests.yaml", **values),
+    }
 
 
 def _write(path: Path, text: str) -> None:
@@ -90,11 +115,16 @@ def _write(path: Path, text: str) -> None:
     print(f"wrote {path}")
 
 
-def _write_job(path: Path, text: str, package: str) -> None:
+def _installable(folder: str) -> str:
+    """Return a directory as pip takes it: a name without a slash would be a requirement."""
+    return folder if Path(folder).is_absolute() else f"./{folder}"
+
+
+def _write_job(path: Path, text: str, folder: str, package: str) -> None:
     """Write the CI job, or print what to add to the one that exists."""
     if os.path.lexists(path):
-        print(f"kept {path}, which exists already; for this policy it needs the lines")
-        print("\n".join(line for line in text.splitlines() if "policy-sched " in line))
+        print(f"kept {path}, which exists already; for {folder} it needs the lines")
+        print("\n".join(line for line in text.splitlines() if folder in line))
         return
     _write(path, text)
     if package == WHEEL:
@@ -103,7 +133,7 @@ def _write_job(path: Path, text: str, package: str) -> None:
 
 def _template(file: str, **values: str) -> str:
     """Return a file of ``templates/`` with its values filled in."""
-    text = files(__package__).joinpath(f"templates/{file}.yaml").read_text("utf-8")
+    text = files(__package__).joinpath(f"templates/{file}").read_text("utf-8")
     return Template(text).substitute(values)
 
 

@@ -39,6 +39,10 @@ class DeploymentFlags:
         account may only read.
     service_monitor
         Print a Service and a ServiceMonitor, too, for the Prometheus operator.
+    alerts
+        Print a PrometheusRule, too: alerts about the scrapes of the ServiceMonitor.
+    dashboard
+        Print a ConfigMap with a dashboard, too, which the sidecar of Grafana's chart finds.
     tls_secret
         A Secret of the namespace with the certificate of the endpoints (tls.crt, tls.key), as
         cert-manager keeps them, read again when it changes; Prometheus trusts its ca.crt. Without
@@ -52,6 +56,8 @@ class DeploymentFlags:
     replicas: int | None = None
     shadow: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")] = None
     service_monitor: Annotated[bool, Parameter(negative="")] = False
+    alerts: Annotated[bool, Parameter(negative="")] = False
+    dashboard: Annotated[bool, Parameter(negative="")] = False
     tls_secret: str | None = None
 
     @property

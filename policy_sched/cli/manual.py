@@ -1,7 +1,7 @@
 """Prints the generated pages of the documentation from the tables that the program runs.
 
-``python -m policy_sched.cli.manual docs`` rewrites everything below the mark in docs/reference.md
-and docs/cli.md; a test compares. Commands and flags come from the verbs' signatures and docstrings.
+``python -m policy_sched.cli.manual docs`` rewrites everything below the mark in the pages of
+`PAGES`; a test compares. Commands and flags come from the verbs' signatures and docstrings.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Final, cast, get_args, get_type_hints
+
+from prometheus_client.metrics_core import Metric
 
 from policy_sched.cli.app import VERBS
 from policy_sched.cluster.tables import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework import POINTS, SchedulerHooks
-from policy_sched.framework.runtime import ENTRY_POINT_GROUP
 from policy_sched.language.diagnostics import Code, codes
 from policy_sched.language.stdlib import Overload, Section, policy_environment, selector_environment
 from policy_sched.source import write_file
+
+if TYPE_CHECKING:
+    from policy_sched.instance.observability import Families
 
 MARK: Final = "<!-- Below this line: printed by `python -m policy_sched.cli.manual`. -->"
 
@@ -36,8 +40,18 @@ _ARGUMENTS: Final = {
 
 
 def reference() -> str:
-    """Return the reference: sections, variables, functions, selectors, hooks, columns, codes."""
-    return _joined(_sections, _variables, _functions, _selectors, _hooks, _columns, _codes)
+    """Return the reference: sections, variables, functions, macros, selectors, columns, codes."""
+    return _joined(_sections, _variables, _functions, _macros, _selectors, _columns, _codes)
+
+
+def hooks() -> str:
+    """Return the hooks that plugins in Python may implement, with the types of their arguments."""
+    return _joined(_hooks)
+
+
+def metrics() -> str:
+    """Return the metrics of a running scheduler: kube-scheduler's, and those of policy_sched."""
+    return _joined(_metrics)
 
 
 def commands() -> str:
@@ -49,7 +63,12 @@ def _joined(*parts: Callable[[], Iterator[str]]) -> str:
     return "\n".join(line for part in parts for line in (*part(), "")).rstrip("\n") + "\n"
 
 
-PAGES: Final = {"reference.md": reference, "cli.md": commands}
+PAGES: Final = {
+    "reference.md": reference,
+    "cli.md": commands,
+    "plugins.md": hooks,
+    "operating.md": metrics,
+}
 """The generated part of each page, by file name in docs/."""
 
 
@@ -177,6 +196,25 @@ def _functions() -> Iterator[str]:
         )
 
 
+def _macros() -> Iterator[str]:
+    macros = {**selector_environment().macros, **policy_environment().macros}
+    yield "## Macros"
+    yield ""
+    yield "`e` is a list or a map, `o` an optional. `x`, or `i` and `v` (index or key, and value), "
+    yield "are variables of the arguments after them. With one variable, a map gives its keys."
+    yield ""
+    both = "rules and selectors"
+    rows = [
+        ("`has(e.field)`", both, "whether the field is set, or the key is there"),
+        ("`cel.bind(x, value, body)`", both, "the body, in which `x` is the value"),
+    ]
+    for name, macro in macros.items():
+        dialects = (("rules", policy_environment()), ("selectors", selector_environment()))
+        having = " and ".join(title for title, one in dialects if name in one.macros)
+        rows.append((_code(macro.title), having, macro.doc))
+    yield from _table(("macro", "in", "value"), rows)
+
+
 def _by_group(overloads: Iterable[Overload]) -> dict[str, list[Overload]]:
     groups: dict[str, list[Overload]] = {}
     for overload in overloads:
@@ -213,25 +251,61 @@ def _selectors() -> Iterator[str]:
 
 
 def _hooks() -> Iterator[str]:
-    yield "## Hooks for plugins in Python"
+    yield "## Hooks"
     yield ""
-    yield f"A class named by an entry point of the group `{ENTRY_POINT_GROUP}`, made with its "
-    yield "arguments and a `Handle`; its methods marked with `hookimpl` are hooks."
+    yield "In the order in which a pod meets them, except the last two, which are asked once."
     yield ""
     rows = (
         (
-            _code(f"{name}({', '.join(_hook_arguments(name))})"),
+            _code(f"{name}({', '.join(arguments)}) -> {result}"),
             point.name,
             point.combine.value,
             (inspect.getdoc(getattr(SchedulerHooks, name)) or "").strip(),
         )
         for name, point in POINTS.items()
+        for arguments, result in (_hook_types(name),)
     )
     yield from _table(("hook", "extension point", "combined by", "meaning"), rows)
 
 
-def _hook_arguments(name: str) -> list[str]:
-    return [p for p in inspect.signature(getattr(SchedulerHooks, name)).parameters if p != "self"]
+def _hook_types(name: str) -> tuple[list[str], str]:
+    """Return the arguments of a hook, each with its type, and the type of its result."""
+    signature = inspect.signature(getattr(SchedulerHooks, name))
+    arguments = [str(one) for key, one in signature.parameters.items() if key != "self"]
+    return [one.replace("'", "") for one in arguments], str(signature.return_annotation)
+
+
+def _metrics() -> Iterator[str]:
+    # Only this page needs the packages of a running scheduler; the verb `docs` begins without.
+    from policy_sched.instance.app import GcPauses  # noqa: PLC0415  see above
+    from policy_sched.instance.observability import (  # noqa: PLC0415  see above
+        EventLoopLatency,
+        HealthMetrics,
+        PolicyMetrics,
+        UpstreamMetrics,
+    )
+
+    measured = [*EventLoopLatency().collect(), *GcPauses().collect()]
+    yield "## Metrics"
+    for title, families in (
+        ("kube-scheduler's, with its names, labels and buckets", _named(UpstreamMetrics())),
+        ("policy_sched's own", [*_named(PolicyMetrics()), *map(_collected, measured)]),
+        ("health checks, on `/metrics/slis`", _named(HealthMetrics())),
+    ):
+        yield from ("", f"### Metrics: {title}", "")
+        yield from _table(("metric", "type", "labels", "meaning"), families)
+
+
+def _named(families: Families) -> list[tuple[str, ...]]:
+    return [
+        (_code(one.name), one.kind, " ".join(map(_code, one.labels)), one.help)
+        for one in families.all
+    ]
+
+
+def _collected(metric: Metric) -> tuple[str, ...]:
+    labels = sorted({label for sample in metric.samples for label in sample.labels} - {"le"})
+    return _code(metric.name), metric.type, " ".join(map(_code, labels)), metric.documentation
 
 
 def _columns() -> Iterator[str]:

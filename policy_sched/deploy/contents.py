@@ -46,6 +46,8 @@ class Options:
     replicas: int | None = None
     shadow: str | None = None
     service_monitor: bool = False
+    alerts: bool = False
+    dashboard: bool = False
     tls_secret: str | None = None
     max_cost_limit: int = MAX_ANNOTATED_COST
     feature_gates: Mapping[str, bool] = field(default_factory=dict)

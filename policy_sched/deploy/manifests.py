@@ -20,6 +20,7 @@ from policy_sched.client.kube import (
     Right,
 )
 from policy_sched.deploy.contents import APP, CONFIG_FILE, SYSTEM, Contents, Options
+from policy_sched.deploy.monitoring import alert_rules, dashboard
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.report import json_text
 
@@ -300,6 +301,14 @@ def _objects(options: Options, files: Contents) -> Iterator[Plain]:
     yield from workload(options, files)
     if options.service_monitor:
         yield from monitored(options)
+    if options.alerts:
+        rule = named("monitoring.coreos.com/v1", "PrometheusRule", options.name, options.namespace)
+        yield rule | {"spec": alert_rules(options)}
+    if options.dashboard:
+        page = named("v1", "ConfigMap", f"{options.name}-dashboard", options.namespace)
+        # The label by which the sidecar of Grafana's chart finds dashboards.
+        page["metadata"]["labels"] = {"grafana_dashboard": "1"}
+        yield page | {"data": {f"{options.name}.json": dashboard(options)}}
 
 
 def as_yaml(objects: Sequence[Plain]) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,27 +135,59 @@ def test_the_manual_configures_hooks_that_exist() -> None:
     assert sorted(named) == sorted(hook["id"] for hook in HOOKS)
 
 
-def test_the_workflow_calls_what_exists() -> None:
-    """Every policy-sched line of the GitHub workflow is understood."""
+RUNS_ANYWAY = "${{ !cancelled()"
+
+
+def test_the_workflow_calls_what_exists_and_keeps_its_report() -> None:
+    """A failed `fmt` ended the workflow, so nothing told what the pull request would move."""
     (workflow,) = documents("jobs")
     steps = workflow["jobs"]["policies"]["steps"]
     lines = [line for step in steps for line in step.get("run", "").splitlines()]
-    ours = [line for line in lines if line.startswith("policy-sched ")]
-    assert {shlex.split(line)[1] for line in ours} == {"fmt", "check", "test", "diff"}
-    for line in ours:
+    ours = [line.partition(" > ") for line in lines if line.startswith("policy-sched ")]
+    assert [shlex.split(line)[1] for line, _, _ in ours] == ["fmt", "check", "test", "diff"]
+    for line, _, _ in ours:
         parsed(line)
+    (upload,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
+    assert [file for _, _, file in ours if file] == [upload["with"]["path"]]
+    after_install = steps[[step.get("id") for step in steps].index("install") + 2 :]
+    assert [step for step in after_install if not step["if"].startswith(RUNS_ANYWAY)] == []
 
 
 def test_the_gitlab_pipeline_calls_what_exists() -> None:
     """Every policy-sched line is understood, and each file that it writes is an artifact."""
     (pipeline,) = (one for one in documents("policies") if isinstance(one["policies"], dict))
     job = pipeline["policies"]
-    ours = [line.partition(" > ") for line in job["script"] if line.startswith("policy-sched ")]
+    commands = [line for line in job["script"] if line.startswith("policy-sched ")]
+    assert [line for line in commands if not line.endswith(" || failed=1")] == []
+    ours = [line.removesuffix(" || failed=1").partition(" > ") for line in commands]
     assert [shlex.split(line)[1] for line, _, _ in ours] == ["diff", "test", "check"]
     for line, _, _ in ours:
         parsed(line)
     kept = job["artifacts"]
     assert {file for _, _, file in ours} == {*kept["paths"], *kept["reports"].values()}
+
+
+def test_the_gitlab_job_of_init_keeps_reports_of_a_failed_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A policy that was not formatted ended the job before its test results were written."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "mine", "--ci", "gitlab"]) == 0
+    policy = Path("mine/policy.yaml")
+    policy.write_text(policy.read_text("utf-8").replace("100 - percent", "100-percent"), "utf-8")
+    program = Path("bin/policy-sched")
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m policy_sched "$@"\n', "utf-8")
+    program.chmod(0o700)
+    job = yaml.safe_load(Path(".gitlab-ci.yml").read_text("utf-8"))["policies"]
+    script = "\n".join(line for line in job["script"] if not line.startswith("pip "))
+    env = {**os.environ, "PATH": f"{program.parent.resolve()}:{os.environ['PATH']}"}
+    env["PYTHONPATH"] = str(ROOT)
+    ended = subprocess.run(["bash", "-e", "-c", script], check=False, capture_output=True, env=env)
+    assert ended.returncode == 1
+    assert b"mine/policy.yaml" in ended.stdout + ended.stderr
+    for report in job["artifacts"]["reports"].values():
+        assert Path(report).stat().st_size > 0
 
 
 def test_the_page_of_the_command_line_has_the_exit_codes() -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ import yaml
 
 from policy_sched import __version__
 from policy_sched.cli.main import run
+from tests.shown import ROOT, page
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +34,57 @@ def test_what_is_written_passes_check_fmt_and_test(
     assert run(["fmt", "--check", folder]) == 0
     assert run(["test", folder]) == 0
     assert "1 of 1 steps as expected" in capsys.readouterr().out
+
+
+@pytest.fixture
+def plugin(empty_folder: Path) -> Path:
+    """Write a plugin, and beside it what pip would write: the entry points."""
+    assert run(["init", "plugins/few-pods", "--plugin", "--ci", "gitlab"]) == 0
+    folder = empty_folder / "plugins/few-pods"
+    project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    info = folder / "few_pods-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+    lines = [
+        f"[{group}]\n{name} = {target}\n"
+        for group, entries in project["entry-points"].items()
+        for name, target in entries.items()
+    ]
+    (info / "entry_points.txt").write_text("".join(lines))
+    return folder
+
+
+def with_plugin(plugin: Path, *verbs: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Run verbs on the plugin's folder in a process that has it installed; code of the last."""
+    runs = "".join(f"code = run({[*verb, str(plugin)]!r})\n" for verb in verbs)
+    script = f"import sys\nfrom policy_sched.cli.main import run\n{runs}sys.exit(code)"
+    path = os.pathsep.join((str(plugin), str(ROOT)))
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def test_a_plugin_in_python_passes_its_test(plugin: Path) -> None:
+    """An author of a plugin had nothing to start from; now a package and its test are written."""
+    files = {path.name for path in plugin.iterdir() if path.is_file()}
+    assert files == {"pyproject.toml", "few_pods.py", "tests.yaml"}
+    ended = with_plugin(plugin, ("check", "--strict"), ("fmt", "--check"), ("test",))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "no problems found" in ended.stdout
+    assert "1 of 1 steps as expected" in ended.stdout
+    job = yaml.safe_load(Path(".gitlab-ci.yml").read_text("utf-8"))["policies"]
+    assert job["script"][0].endswith(" './plugins/few-pods'")
+
+
+def test_the_plugin_of_the_documentation_is_the_one_that_is_written(plugin: Path) -> None:
+    """docs/plugins.md shows the files of `init --plugin`, to the letter."""
+    text = page("docs/plugins.md")
+    for file in ("pyproject.toml", "few_pods.py", "tests.yaml"):
+        assert (plugin / file).read_text("utf-8") in text, file
 
 
 def test_the_name_is_made_from_the_folder() -> None:

@@ -17,7 +17,7 @@ from policy_sched.framework.extension_points import POINTS
 from policy_sched.language.diagnostics.problems import codes
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.profiles.check.check import check_files
-from tests.shown import page
+from tests.shown import ROOT, page
 
 GUIDE = page("docs/policy-guide.md")
 
@@ -34,10 +34,24 @@ def test_the_reference_names_everything() -> None:
     assert [verb for verb in VERBS if f"### policy-sched {verb}\n" not in manual.commands()] == []
     text = manual.reference()
     environment = policy_environment()
-    names = [*POINTS, *codes()]
+    assert [name for name in POINTS if f"| `{name}(" not in manual.hooks()] == []
+    names = [*codes(), *environment.macros]
     names += [name for record in environment.records.values() for name in record.fields]
     names += [one.signature.replace("|", "\\|") for one in environment.overloads]
     assert [name for name in names if name not in text] == []
+
+
+def test_every_metric_of_ours_is_in_the_documentation() -> None:
+    """Metrics of a shadow, of an embedded cluster and of the event loop stood in no page."""
+    sources = [
+        *(ROOT / "policy_sched").rglob("*.py"),
+        *(ROOT / "policy_sched").rglob("metrics.toml"),
+    ]
+    text = "".join(source.read_text("utf-8") for source in sources)
+    names = set(re.findall(r'"(policy_sched_[a-z_]*[a-z])"', text))
+    pages = page("docs/operating.md") + page("docs/shadow.md")
+    assert len(names) > 15
+    assert [name for name in sorted(names) if f"`{name}" not in pages] == []
 
 
 def test_a_page_without_the_mark_is_refused() -> None:

@@ -63,7 +63,8 @@ def test_the_objects_are_there_in_an_order_in_which_they_can_be_made(
     capsys: pytest.CaptureFixture[str], policies: Path
 ) -> None:
     """A namespace before what is in it, an account before what uses it."""
-    text = printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
+    monitored = ("--service-monitor", "--alerts", "--dashboard")
+    text = printed(capsys, "--policies", str(policies), "--namespace", "s", *monitored)
     assert list(documents(text)) == [
         ("Namespace", "s"),
         ("ServiceAccount", "policy-sched"),
@@ -80,11 +81,11 @@ def test_the_objects_are_there_in_an_order_in_which_they_can_be_made(
         ("PodDisruptionBudget", "policy-sched"),
         ("Service", "policy-sched"),
         ("ServiceMonitor", "policy-sched"),
+        ("PrometheusRule", "policy-sched"),
+        ("ConfigMap", "policy-sched-dashboard"),
     ]
-    assert (
-        printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
-        == text
-    )
+    again = printed(capsys, "--policies", str(policies), "--namespace", "s", *monitored)
+    assert again == text
 
 
 def test_json_says_the_same(capsys: pytest.CaptureFixture[str], policies: Path) -> None:

@@ -12,7 +12,7 @@ from policy_sched.instance.app.cluster_instance import (
     LeaseLost,
     handle_change,
 )
-from policy_sched.instance.app.gc_tuning import freeze_loaded, tuned_gc
+from policy_sched.instance.app.gc_tuning import GcPauses, freeze_loaded, tuned_gc
 from policy_sched.instance.app.instance import Instance, Sources
 from policy_sched.instance.app.manifest_sync import manifests_below
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
@@ -26,6 +26,7 @@ __all__ = [
     "Candidacy",
     "ClusterInstance",
     "EmbeddedInstance",
+    "GcPauses",
     "Instance",
     "LeaseLost",
     "RunLoop",

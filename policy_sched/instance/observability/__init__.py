@@ -38,8 +38,8 @@ from policy_sched.instance.observability.log import (
     Verbosity,
     Write,
 )
-from policy_sched.instance.observability.metric_families import Labels
-from policy_sched.instance.observability.registry import UPSTREAM, Metrics, machine
+from policy_sched.instance.observability.metric_families import Families, Labels
+from policy_sched.instance.observability.registry import UPSTREAM, Metrics, PolicyMetrics, machine
 from policy_sched.instance.observability.resource_metrics import ClusterMetrics, resource_pieces
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
 
@@ -64,12 +64,14 @@ __all__ = [
     "Decided",
     "DecisionLog",
     "EventLoopLatency",
+    "Families",
     "HealthMetrics",
     "HealthResponse",
     "Labels",
     "LineWriter",
     "LogThrottle",
     "Metrics",
+    "PolicyMetrics",
     "Record",
     "UpstreamMetrics",
     "VerboseLogging",
