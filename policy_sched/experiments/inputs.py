@@ -17,7 +17,7 @@ from policy_sched.errors import PolicySchedError, Severity
 from policy_sched.experiments.devices import with_devices
 from policy_sched.experiments.reading import Loaded
 from policy_sched.experiments.tables import has_columns, orders_of, read_table
-from policy_sched.manifests import decode_object, fill_in, load, with_claims
+from policy_sched.manifests import Admission, decode_object, load, with_claims
 from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInfo
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, Path, did_you_mean
 from policy_sched.simulate import (
@@ -63,8 +63,8 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
     except PolicySchedError as error:
         text = str(error).removeprefix("--nodes ")
         loaded.problem(("spec", "cluster", "generate"), BAD_VALUE, text)
-    workload = _objects(loaded, spec.workload.files, ("spec", "workload", "files"))
-    workload += _of_rows(loaded)
+    workload = _objects(loaded, spec.workload.files, ("spec", "workload", "files"), cluster)
+    workload += _of_rows(loaded, Admission([*cluster, *workload]))
     cluster = with_devices(loaded, cluster)
     nodes = [one for one in cluster if isinstance(one, Node)]
     cluster += [one for one in workload if isinstance(one, Pod) and not waits(one)]
@@ -138,17 +138,19 @@ def _check_objects(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -
             )
 
 
-def _objects(loaded: Loaded, references: Sequence[str], at: Path) -> list[ApiObject]:
-    """Return the objects of files, workloads expanded."""
+def _objects(
+    loaded: Loaded, references: Sequence[str], at: Path, cluster: Sequence[ApiObject] = ()
+) -> list[ApiObject]:
+    """Return the objects of files, workloads expanded; ``cluster`` has classes for their pods."""
     found = [loaded.file(one, (*at, i)) for i, one in enumerate(references)]
     paths = [one for one in found if one is not None]
     loaded.data[str(at[1])] = paths
     traces = load_traces(path for path in paths if is_trace(path))
-    manifests = load([path for path in paths if not is_trace(path)])
+    manifests = load([path for path in paths if not is_trace(path)], cluster=cluster)
     loaded.diagnostics += [*manifests.diagnostics, *traces.diagnostics]
     objects = [*manifests.objects, *traces.objects]
     try:
-        return with_claims(expand(objects))
+        return with_claims(expand(objects, cluster))
     except ExpansionError as error:
         loaded.problem(at, BAD_VALUE, str(error))
         return []
@@ -157,7 +159,7 @@ def _objects(loaded: Loaded, references: Sequence[str], at: Path) -> list[ApiObj
 # Pods of rows.
 
 
-def _of_rows(loaded: Loaded) -> list[ApiObject]:
+def _of_rows(loaded: Loaded, admission: Admission) -> list[ApiObject]:
     """Return the pods of `rows`; what is wrong with the first bad one is a problem."""
     rows = loaded.spec.workload.rows
     at: Path = ("spec", "workload", "rows")
@@ -181,7 +183,7 @@ def _of_rows(loaded: Loaded) -> list[ApiObject]:
     found: list[ApiObject] = []
     for number, row in enumerate(table.rows):
         cells = dict(zip(table.columns, row, strict=True))
-        pod = _pod_of(loaded, cells, number, at)
+        pod = _pod_of(loaded, cells, number, at, admission)
         if pod is None:
             return []
         found.append(pod)
@@ -197,21 +199,26 @@ def _row_names(value: Any) -> set[str]:
     return {part.partition("}")[0] for part in parts}
 
 
-def _pod_of(loaded: Loaded, cells: Mapping[str, str], number: int, at: Path) -> Pod | None:
+def _pod_of(
+    loaded: Loaded, cells: Mapping[str, str], number: int, at: Path, admission: Admission
+) -> Pod | None:
     rows = loaded.spec.workload.rows
     assert rows is not None, "the caller has them"
     value = {"apiVersion": "v1", "kind": "Pod", **_with_cells(rows.pod, cells, number)}
     problems: list[str] = []
-    pod = decode_object(
-        value, lambda path, _code, message, _hint: problems.append(f"{_dotted(path)}{message}")
-    )
+
+    def report(path: Path, _code: str, message: str, _hint: str) -> None:
+        problems.append(f"{_dotted(path)}{message}")
+
+    pod = decode_object(value, report)
+    if pod is not None:
+        admission.admit(pod, report)
     line = f"row {number + 1} of {rows.file}"
     if problems or not isinstance(pod, Pod):
         message = f"{line}: {problems[0] if problems else 'this is no pod'}"
         hint = 'for example pod: {metadata: {name: "job-${row.number}"}, spec: ...}'
         loaded.problem((*at, "pod"), BAD_VALUE, message, hint, on_key=True)
         return None
-    fill_in(pod)
     seconds: dict[str, float] = {}
     for key, column in (("submit", rows.submit), ("duration", rows.duration)):
         if column is None:

@@ -19,9 +19,8 @@ from msgspec.structs import replace
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.manifests import (
     BAD_VALUE,
+    Admission,
     Manifests,
-    Priorities,
-    fill_in,
     object_key,
     workload_expansion,
 )
@@ -42,17 +41,14 @@ from policy_sched.model import (
     Pod,
     PodGroup,
     PodStatus,
-    PriorityClass,
     RejectedError,
     ReplicaSet,
     ReplicationController,
     ResourceClaim,
     ResourceClaimStatus,
-    RuntimeClass,
     SchedulingGroup,
     StatefulSet,
     Workload,
-    admit,
 )
 
 MOST_MEMBERS: Final = 5_000
@@ -167,7 +163,9 @@ def _of_workload(one: ApiObject, known: Iterable[ApiObject]) -> Iterator[ApiObje
             pod = workload_expansion.stateful_pod(plain, ordinal)
         case Job():
             pod = workload_expansion.job_pod(plain, "0")
-    yield _admitted(msgspec.convert(pod, Pod), list(known))
+    made = msgspec.convert(pod, Pod)
+    Admission(known).complete(made)
+    yield made
 
 
 def _plain(one: Workload) -> dict[str, Any]:
@@ -181,15 +179,6 @@ def _plain(one: Workload) -> dict[str, Any]:
 def _replica(plain: Mapping[str, Any]) -> dict[str, Any]:
     owner = workload_expansion.Owner.of(plain)
     return workload_expansion.replica(owner, workload_expansion.template_of(plain), "0")
-
-
-def _admitted(pod: Pod, known: Sequence[ApiObject]) -> Pod:
-    fill_in(pod)
-    Priorities(one for one in known if isinstance(one, PriorityClass)).admit(pod)
-    for one in known:
-        if isinstance(one, RuntimeClass) and one.metadata.name == pod.spec.runtime_class_name:
-            admit(pod.spec, one)
-    return pod
 
 
 # Pods and their groups.

@@ -5,16 +5,19 @@ become pods as controllers would create them.
 """
 
 from policy_sched.manifests import workload_expansion
-from policy_sched.manifests.decode import (
+from policy_sched.manifests.admission import (
     SYSTEM_PRIORITIES,
+    Admission,
     Priorities,
+    fill_in,
+    set_creation_times,
+)
+from policy_sched.manifests.decode import (
     decode_as,
     decode_json,
-    fill_in,
     list_items,
     object_key,
     quantities_valid,
-    set_creation_times,
 )
 from policy_sched.manifests.load import (
     SPLIT,
@@ -27,7 +30,6 @@ from policy_sched.manifests.load import (
 )
 from policy_sched.manifests.resource_claims import (
     POD_CLAIM,
-    as_stored,
     claim_prefix,
     with_claims,
 )
@@ -55,6 +57,7 @@ __all__ = [
     "SUFFIXES",
     "SYSTEM_PRIORITIES",
     "TEMPLATE_HASH",
+    "Admission",
     "ApiObject",
     "ManifestPosition",
     "Manifests",
@@ -62,7 +65,6 @@ __all__ = [
     "Plain",
     "Priorities",
     "Report",
-    "as_stored",
     "claim_prefix",
     "decode_as",
     "decode_json",

@@ -1,10 +1,4 @@
-"""Decodes API objects from plain data, checks them, and applies defaults of the API server.
-
-Theory of operation. Objects from files lack what the API server sets: requests default to limits, a
-pod on the host's network gets host ports, resources of the pod cover its containers, a
-priority class becomes a number, and a creationTimestamp is set. (apis/core/v1 defaults.go; the
-Priority admission plugin.)
-"""
+"""Decodes API objects from plain data, and checks them."""
 
 from __future__ import annotations
 
@@ -20,11 +14,9 @@ from policy_sched.model import (
     CLUSTER_SCOPED,
     DURATION_ANNOTATION,
     KINDS,
-    NANO,
     SKIPPED_KINDS,
     Amount,
     ApiObject,
-    ContainerSpec,
     CsiStorageCapacity,
     DaemonSet,
     Deployment,
@@ -34,104 +26,15 @@ from policy_sched.model import (
     PersistentVolumeClaim,
     Pod,
     PodSpec,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
     Workload,
-    container_sum,
-    datetime_of,
     decoder,
-    is_pod_level_resource,
     nanos,
     nanoseconds_of,
 )
 from policy_sched.source import shortened
-
-SYSTEM_PRIORITIES: Final = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
-"""The two priority classes of every cluster."""
-
-
-def fill_in(pod: Pod) -> None:
-    """Default a pod's requests and host ports in place. Raises ValueError on a bad quantity."""
-    spec = pod.spec
-    for container in (*spec.containers, *spec.init_containers):
-        if container.resources.limits:
-            container.resources.requests = container.resources.limits | container.resources.requests
-        if spec.host_network and container.ports:
-            _take_host_ports(container)
-    whole = spec.resources
-    if whole is not None and (whole.requests or whole.limits):
-        requests: dict[str, Amount] = {
-            name: _amount(nanos)
-            for name, nanos in container_sum(pod).items()
-            if nanos and is_pod_level_resource(name)
-        }
-        limits = {k: v for k, v in whole.limits.items() if is_pod_level_resource(k)}
-        whole.requests = limits | requests | whole.requests
-
-
-def set_creation_times(objects: Iterable[ApiObject], now: int) -> None:
-    """Set the creationTimestamp of objects that have none to ``now``."""
-    created = datetime_of(now)
-    for one in objects:
-        if one.metadata.creation_timestamp is None:
-            one.metadata.creation_timestamp = created
-
-
-def _amount(nanos: int) -> str:
-    return str(nanos // NANO) if nanos % NANO == 0 else f"{nanos}n"
-
-
-def _take_host_ports(container: ContainerSpec) -> None:
-    container.ports = tuple(
-        port if port.host_port else msgspec.structs.replace(port, host_port=port.container_port)
-        for port in container.ports
-    )
-
-
-class Priorities:
-    """The priority classes of a cluster."""
-
-    def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
-        self._classes: dict[str, PriorityClass] = {c.metadata.name: c for c in classes}
-        defaults = [c for c in self._classes.values() if c.global_default]
-        # Of several defaults the API server uses the lowest; among equals, the first by name.
-        self._default = min(defaults, key=lambda c: (c.value, c.metadata.name), default=None)
-
-    @property
-    def names(self) -> Mapping[str, int]:
-        """Every class and its priority."""
-        return SYSTEM_PRIORITIES | {name: c.value for name, c in self._classes.items()}
-
-    def admit(self, pod: Pod) -> bool:
-        """Set a pod's priority and preemption policy from its class, unless the pod has them.
-
-        Returns False, and changes nothing, if the class does not exist.
-        """
-        spec = pod.spec
-        if spec.priority is not None:
-            return True
-        if not spec.priority_class_name:
-            if self._default is not None:
-                spec.priority_class_name = self._default.metadata.name
-                self._set(pod, self._default)
-            return True
-        found = self._classes.get(spec.priority_class_name)
-        if found is not None:
-            self._set(pod, found)
-            return True
-        spec.priority = SYSTEM_PRIORITIES.get(spec.priority_class_name)
-        return spec.priority is not None
-
-    @staticmethod
-    def _set(pod: Pod, found: PriorityClass) -> None:
-        pod.spec.priority = found.value
-        pod.spec.preemption_policy = pod.spec.preemption_policy or found.preemption_policy
-
 
 UNKNOWN_KIND: Final = "PS706"
 MOST_INT32: Final = 2**31 - 1

@@ -18,22 +18,19 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
+from policy_sched.manifests.admission import Admission
 from policy_sched.manifests.decode import (
     UNKNOWN_KIND,
-    Priorities,
     decode_as,
     decode_json,
     decode_object,
-    fill_in,
     kind_name,
     kind_of,
     list_items,
     object_key,
     value_problem,
 )
-from policy_sched.manifests.resource_claims import as_stored
 from policy_sched.manifests.struct_errors import (
-    BAD_VALUE,
     LocatedManifest,
     ManifestPosition,
     Path,
@@ -43,12 +40,6 @@ from policy_sched.model import (
     KINDS,
     SKIPPED_KINDS,
     ApiObject,
-    Pod,
-    PriorityClass,
-    RejectedError,
-    RuntimeClass,
-    Workload,
-    admit,
 )
 from policy_sched.source import (
     LIBYAML,
@@ -104,8 +95,8 @@ def load(
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
 
     Files end in .yaml, .yml, .json or .jsonl, or one of these and .gz; each may hold many
-    objects. With ``defaults``, pods get the API server's defaults (`fill_in`), and the priority and
-    runtime classes of the files and of ``cluster`` apply to them. ``advance`` is called with the
+    objects. With ``defaults``, objects get what the API server sets (`Admission`), with the
+    priority and runtime classes of the files and of ``cluster``. ``advance`` is called with the
     number of objects after each `STEP` of them.
     """
     loading = _Loading(advance)
@@ -115,7 +106,7 @@ def load(
             if data is not None:
                 loading.read(name, data)
     if defaults:
-        loading.complete_pods(cluster)
+        loading.admit(cluster)
     diagnostics = sorted(loading.diagnostics)
     hints = tuple(loading.hints)
     return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.places)
@@ -176,7 +167,6 @@ _NESTED: Final = "a list inside a list is not read"
 _NO_HEAD: Final = _Head()
 _SKIPPED: Final = ApiObject()
 """Marks an object of a kind that is skipped."""
-_CLASS_NAME: Final[Path] = ("spec", "priorityClassName")
 
 
 def _records(data: bytes) -> tuple[_Head | None, tuple[bytes | msgspec.Raw, ...]]:
@@ -218,19 +208,6 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
     return decoded
 
 
-def _priority_class(decoded: ApiObject) -> tuple[Path, str]:
-    """Return the priority class of a pod, or of a workload's pods, and its path.
-
-    The class is empty if there is none, or if the priority is set.
-    """
-    path, spec = _CLASS_NAME, None
-    if isinstance(decoded, Pod):
-        spec = decoded.spec
-    elif isinstance(decoded, Workload) and decoded.spec.template is not None:
-        path, spec = ("spec", "template", *_CLASS_NAME), decoded.spec.template.spec
-    return path, "" if spec is None or spec.priority is not None else spec.priority_class_name
-
-
 class _Loading:
     """One load in progress."""
 
@@ -241,8 +218,6 @@ class _Loading:
         self.hints: list[str] = []
         self.skipped = 0
         self.places: dict[tuple[str, str, str], ManifestPosition] = {}
-        self._unclassed: list[tuple[str, Path, ManifestPosition]] = []
-        self._runtimes: list[tuple[Pod, ManifestPosition]] = []
 
     def fail(self, name: str, message: str) -> None:
         """Report a problem of a whole file."""
@@ -355,11 +330,6 @@ class _Loading:
         self.objects.append(decoded)
         if len(self.objects) % STEP == 0:
             self.advance(STEP)
-        path, name = _priority_class(decoded)
-        if name:
-            self._unclassed.append((name, path, place))
-        if isinstance(decoded, Pod) and decoded.spec.runtime_class_name:
-            self._runtimes.append((decoded, place))
 
     def _document(self, place: ManifestPosition) -> bool:
         """Add a document by the slow path: an object, or a list of them.
@@ -428,28 +398,18 @@ class _Loading:
             return
         self._take(decoded, place)
 
-    def complete_pods(self, cluster: Sequence[ApiObject]) -> None:
-        """Do to the pods what the API server does when they are created."""
-        self.objects[:] = map(as_stored, self.objects)
-        known = [*cluster, *self.objects]
-        priorities = Priorities(o for o in known if isinstance(o, PriorityClass))
-        for name, path, place in self._unclassed:
-            if name not in priorities.names:
-                message = f"there is no PriorityClass {name!r}"
-                self._report(place.look(), path, "PS705", message)
-        for pod in self.objects:
-            if isinstance(pod, Pod):
-                fill_in(pod)
-                priorities.admit(pod)
-        classes = {o.metadata.name: o for o in known if isinstance(o, RuntimeClass)}
-        for pod, place in self._runtimes:
-            found = classes.get(pod.spec.runtime_class_name)
-            try:
-                if found is not None:
-                    admit(pod.spec, found)
-            except RejectedError as error:
-                path = ("spec", "runtimeClassName")
-                self._report(place.look(), path, BAD_VALUE, str(error))
+    def admit(self, cluster: Sequence[ApiObject]) -> None:
+        """Do to the objects what the API server does when they are created."""
+        admission = Admission([*cluster, *self.objects])
+        for one in self.objects:
+
+            def report(
+                path: Path, code: str, message: str, hint: str, one: ApiObject = one
+            ) -> None:
+                place = self.places[object_key(one)]
+                self._report(place.look(), path, code, message, hint)
+
+            admission.admit(one, report)
 
 
 def slow_yaml(file: SourceFile) -> str:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
 from policy_sched.model import (
     ApiObject,
     ClaimMeta,
-    DeviceSubRequest,
-    ExactDeviceRequest,
     OwnerReference,
     Pod,
     PodResourceClaimStatus,
     ResourceClaim,
-    ResourceClaimSpec,
     ResourceClaimTemplate,
 )
 
-T = TypeVar("T", ExactDeviceRequest, DeviceSubRequest)
-
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 """On a claim that was made for a pod: the pod's entry."""
-EXACT_COUNT: Final = "ExactCount"
 LONGEST: Final = 57
 """Characters of a name that is generated, without those that are made up."""
 
@@ -36,32 +30,6 @@ def claim_prefix(pod: str, entry: str) -> str:
         pod = pod[: len(pod) * LONGEST // length]
         entry = entry[: len(entry) * LONGEST // length]
     return f"{pod}-{entry}-"
-
-
-def as_stored(one: ApiObject) -> ApiObject:
-    """Return a claim or a template with what the API server fills in; other objects as they are."""
-    if isinstance(one, ResourceClaim):
-        return replace(one, spec=_filled(one.spec))
-    if isinstance(one, ResourceClaimTemplate):
-        return replace(one, spec=replace(one.spec, spec=_filled(one.spec.spec)))
-    return one
-
-
-def _filled(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    """Return a spec whose requests have a mode and a count: one device unless they state more."""
-    requests = []
-    for request in spec.devices.requests:
-        if request.exactly is not None:
-            request = replace(request, exactly=_counted(request.exactly))  # noqa: PLW2901 - filled in
-        alternatives = tuple(map(_counted, request.first_available))
-        requests.append(replace(request, first_available=alternatives))
-    return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
-
-
-def _counted(request: T) -> T:
-    mode = request.allocation_mode or EXACT_COUNT
-    count = request.count or (1 if mode == EXACT_COUNT else 0)
-    return replace(request, allocation_mode=mode, count=count)
 
 
 def with_claims(objects: Sequence[ApiObject]) -> list[ApiObject]:

@@ -79,10 +79,9 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
         yield Difference("chosen", expected.chosen, list(best))
     if expected.placed is False and best:
         yield Difference("chosen", ABSENT, list(got.best or ()))
-    if expected.not_on is not None:
-        wrong = sorted(set(expected.not_on) & set(got.best or ()))
-        if wrong:
-            yield Difference("notOn", sorted(expected.not_on), wrong)
+    if expected.not_on is not None and not set(expected.not_on).isdisjoint(got.best or ()):
+        wanted = f"none of {', '.join(sorted(expected.not_on))}"
+        yield Difference("notOn", wanted, list(got.best or ()))
     if expected.order is not None:
         yield from _order(expected.order, got.scores or {})
     yield from _message(expected, got, rules)

@@ -42,6 +42,10 @@ class Reader:
         self._noted: set[Diagnostic] = set()
         self._suggestions = MAX_SUGGESTIONS
 
+    def blank(self, path: FieldPath, key: bool) -> Diagnostic:
+        """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
+        return self._locate(path, key)
+
     def problem(
         self, path: FieldPath, code: str, message: str, *, hint: str = "", key: bool = False
     ) -> None:

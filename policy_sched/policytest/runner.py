@@ -39,10 +39,12 @@ from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import Outcome, PluginOutcome
+from policy_sched.policytest.names import unknown_names
+from policy_sched.policytest.objects import pod_name
 from policy_sched.policytest.observed import outcome_of, plugin_outcome
 from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
-from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios, pod_name
+from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
 from policy_sched.policytest.sequence import load_sequences, run_sequence
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import (
@@ -67,7 +69,8 @@ class ScenarioRun:
     are placed all the same, for those that follow. ``roots`` are directories below which tests may
     name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
     most that a policy's annotation may let its rules cost. ``fuse_after``: how often plugins run
-    one by one before one function replaces them.
+    one by one before one function replaces them. ``checks_names``: nodes, pods, plugins
+    and rules that expectations name and that are not there are errors.
     """
 
     coverage: RuleCoverage | None = None
@@ -75,6 +78,7 @@ class ScenarioRun:
     roots: tuple[str, ...] = ()
     max_cost_limit: int = MAX_ANNOTATED_COST
     fuse_after: int = FUSE_AFTER
+    checks_names: bool = True
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
@@ -95,9 +99,7 @@ def observe_scenario(
     wanted = {name for name in pods if run.wanted(scenario.name, name)}
     if not wanted:
         return [], {}
-    plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
-    if not scenario.whole:
-        plans = tuple(_without(UNRECORDED, plan) for plan in plans)
+    plans = _plans(scenario, run)
     scheduler = assemble(
         plans,
         objects=scenario.objects,
@@ -146,6 +148,15 @@ def observe_scenario(
             step = StepResult(scenario.file, scenario.name, name, differences, outcome, seconds)
             results.append(step)
     return results, seen
+
+
+def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
+    """Return the profiles of a scenario. Raises PolicyError also for expectations of others."""
+    plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
+    unknown = [*scenario.unknown, *unknown_names(scenario.mentions, plans)]
+    if unknown and run.checks_names:
+        raise PolicyError(unknown)
+    return plans if scenario.whole else tuple(_without(UNRECORDED, plan) for plan in plans)
 
 
 def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
@@ -404,6 +415,8 @@ def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
         found.results += (r for r in results if run.wanted(r.scenario, r.pod))
         return
     for scenario in load_scenarios(path, run.roots):
+        if run.wanted(scenario.name, ""):
+            found.problems += scenario.untested
         try:
             found.results += run_scenario(scenario, run)
         except PolicyError as error:

@@ -11,18 +11,19 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError, Severity
-from policy_sched.manifests import ApiObject, Report, as_stored, decode_object
-from policy_sched.model import DEFAULT_NAMESPACE, DeviceClass, Node, Pod
-from policy_sched.policytest.devices import ShortDevices
+from policy_sched.manifests import ApiObject
+from policy_sched.model import Node, Pod
 from policy_sched.policytest.expectations import Outcome, read_outcome
+from policy_sched.policytest.names import PlanMention, mentions, no_such
+from policy_sched.policytest.objects import TestObjects, pod_name, read_objects
 from policy_sched.policytest.reader import (
-    DUPLICATE,
+    MAX_SUGGESTIONS,
     MISSING_KEY,
     WRONG_TYPE,
     WRONG_VALUE,
@@ -30,13 +31,12 @@ from policy_sched.policytest.reader import (
     Plain,
     Reader,
     References,
-    expand,
     full_name,
 )
 from policy_sched.profiles.load import problems_of_config
 from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
 from policy_sched.profiles.models import Operation as TestOperation
-from policy_sched.profiles.models import PolicyTest, gates_of, keys_of, moment_of
+from policy_sched.profiles.models import PolicyTest, did_you_mean, gates_of, keys_of, moment_of
 from policy_sched.scheduler.setup import EPOCH
 from policy_sched.source import (
     MAX_BYTES,
@@ -109,6 +109,12 @@ class Scenario:
     """Whether no plugin was disabled where its decisions were recorded."""
     several: bool = False
     """Whether the scenario states what happens, so that a pod may be decided twice."""
+    unknown: tuple[Diagnostic, ...] = ()
+    """Nodes and pods that expectations name and that are not there."""
+    mentions: tuple[PlanMention, ...] = ()
+    """The plugins and rules that expectations name."""
+    untested: tuple[Diagnostic, ...] = ()
+    """Expectations that state nothing, and so test nothing; `update_file` completes them."""
 
 
 def decision_name(pod: str, number: int) -> str:
@@ -223,31 +229,32 @@ def _scenario(
     for i, policy in enumerate(policies):
         single = isinstance(fields.get("policies"), str)
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
-    short = ShortDevices()
-    stated = [one for _, one in _objects(reader, fields, "objects", short)]
-    pending = tuple(_pods(reader, fields, short))
-    objects = (*stated, *_of_devices(reader, stated, short))
-    ops = _operations(reader, fields, objects, pending)
-    nodes = sum(isinstance(one, Node) for one in objects)
+    stated = read_objects(reader, fields, admitted=complete)
+    ops = _operations(reader, fields, stated)
+    nodes = sum(isinstance(one, Node) for one in stated.objects)
     if nodes * len(ops) > MAX_WORK:
         text = f"{len(ops)} steps on {nodes} nodes; the limit is {MAX_WORK} of both multiplied"
         reader.problem(("objects",), TOO_LONG, text, hint="divide the test", key=True)
         return None
+    unknown, mentioned = ((), ()) if complete else _names(reader, fields, stated)
     return Scenario(
         name=_name(reader, fields),
         file=references.file,
         config=_config(reader, fields.get("config"), references),
         policies=tuple(references.path(policy) for policy in policies),
-        objects=objects,
-        pending=pending,
+        objects=stated.objects,
+        pending=stated.pending,
         ops=ops,
-        expect=_expectations(reader, fields, {pod_name(pod) for pod in pending}, ops),
+        expect=_expectations(reader, fields, stated, ops),
         complete=complete,
         now=_now(reader, fields.get("now")),
         bind=fields.get("bind") is True,
         gates=_gates(reader, fields),
         whole=not complete or "gates" in fields or fields.get("bind") is True,
         several="ops" in fields,
+        unknown=unknown,
+        mentions=mentioned,
+        untested=tuple(_untested(reader, fields)),
     )
 
 
@@ -320,100 +327,39 @@ def _config(
     return reader.mapping(value, ("config",))
 
 
-def _of_devices(
-    reader: Reader, stated: Sequence[ApiObject], short: ShortDevices
-) -> Iterator[ApiObject]:
-    """Yield the slices, claims and classes that short forms of nodes and pods stand for."""
-    known = [one.metadata.name for one in stated if isinstance(one, DeviceClass)]
-    classes = ((at, one) for at, one in short.device_classes(known))
-    for at, manifest in (*short.manifests, *classes):
-        decoded = decode_object(manifest, _reporter(reader, at, {}))
-        if decoded is not None:
-            yield as_stored(decoded)
-
-
-def _objects(
-    reader: Reader, fields: Plain, key: str, short: ShortDevices
-) -> Iterator[tuple[int, ApiObject]]:
-    seen: set[tuple[type, str, str]] = set()
-    for i, value in enumerate(reader.items(fields.get(key), (key,))):
-        at = (key, i)
-        before = len(reader.problems)
-        manifest = expand(reader, value, at)
-        short.complete(reader, value, manifest, at)
-        if len(reader.problems) > before:
-            continue
-
-        decoded = decode_object(manifest, _reporter(reader, at, value))
-        if decoded is None:
-            continue
-        decoded = as_stored(decoded)
-        name, namespace = decoded.metadata.name, decoded.metadata.namespace
-        if (type(decoded), namespace, name) in seen:
-            reader.problem(at, DUPLICATE, f"{type(decoded).__name__} {name} is there twice")
-        seen.add((type(decoded), namespace, name))
-        yield i, decoded
-
-
-def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
-    """Return the function that notes a problem of a manifest where it, or its short form, stands.
-
-    A short form has no ``spec.containers[0].resources.requests.cpu``, but it may have ``cpu``.
-    """
-    short = written if isinstance(written, dict) and "kind" not in written else None
-
-    def report(path: FieldPath, code: str, message: str, hint: str) -> None:
-        place = path
-        if short is not None:
-            place = path[-1:] if path and path[-1] in short else ()
-        reader.problem((*at, *place), code, message, hint=hint)
-
-    return report
-
-
-def _pods(reader: Reader, fields: Plain, short: ShortDevices) -> Iterator[Pod]:
-    for i, one in _objects(reader, fields, "pending", short):
-        if isinstance(one, Pod):
-            yield one
-        else:
-            reader.problem(("pending", i), WRONG_VALUE, "only pods can be pending")
-
-
-def pod_name(pod: Pod) -> str:
-    """Return a pod's namespace/name; one without a namespace is in ``default``."""
-    return f"{pod.metadata.namespace or DEFAULT_NAMESPACE}/{pod.metadata.name}"
-
-
-def _operations(
-    reader: Reader, fields: Plain, objects: Sequence[ApiObject], pending: Sequence[Pod]
-) -> tuple[Operation, ...]:
+def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Operation, ...]:
     """Return what happens; without ``ops`` each pending pod is decided once."""
-    waiting = [pod_name(pod) for pod in pending]
+    waiting = [pod_name(pod) for pod in stated.pending]
     if "ops" not in fields:
         return tuple(map(Operation, waiting))
-    there = {*waiting, *(pod_name(one) for one in objects if isinstance(one, Pod))}
+    there = {*waiting, *(pod_name(one) for one in stated.objects if isinstance(one, Pod))}
     found = []
     for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
         at = ("ops", i)
-        stated = reader.mapping(value, at, keys_of(TestOperation))
+        operation = reader.mapping(value, at, keys_of(TestOperation))
         if isinstance(value, dict) and len(value) != 1:
             reader.problem(at, WRONG_VALUE, "an operation has one key: decide or delete")
-        if len(stated) != 1:
+        if len(operation) != 1:
             continue
-        ((key, pod),) = stated.items()
+        ((key, pod),) = operation.items()
         name = full_name(reader.text(pod, (*at, key)))
+        if stated.hides(name):
+            continue
         if key == "decide" and name not in waiting:
-            reader.problem((*at, key), WRONG_VALUE, f"{name} is not pending")
+            hint = did_you_mean(name, waiting)
+            reader.problem((*at, key), WRONG_VALUE, f"{name} is not pending", hint=hint)
         elif name not in there:
-            reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}")
+            hint = did_you_mean(name, there)
+            reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}", hint=hint)
         found.append(Operation(name, key == "delete"))
     return tuple(found)
 
 
 def _expectations(
-    reader: Reader, fields: Plain, pending: set[str], ops: Sequence[Operation]
+    reader: Reader, fields: Plain, stated: TestObjects, ops: Sequence[Operation]
 ) -> dict[str, Outcome]:
     expect: dict[str, Outcome] = {}
+    pending = {pod_name(pod) for pod in stated.pending}
     decided = Counter(op.pod for op in ops if not op.delete)
     expected: Counter[str] = Counter()
     for i, value in enumerate(reader.items(fields.get("expect"), ("expect",))):
@@ -425,11 +371,51 @@ def _expectations(
         if outcome.pod and number > max(most, 1):
             problem = f"expected {'twice' if number == 2 else f'{number} times'}"
             hint = f"decisions in ops: {most}" if "ops" in fields else ""
+        elif outcome.pod and stated.hides(outcome.pod):
+            pass  # what is wrong with the pod is said where it stands
         elif outcome.pod and outcome.pod not in pending:
-            problem, hint = "not pending", f"pending: {', '.join(sorted(pending)) or 'none'}"
+            listed = f"pending: {', '.join(sorted(pending)) or 'none'}"
+            problem, hint = "not pending", did_you_mean(outcome.pod, pending) or listed
         elif outcome.pod and not most:
             problem = "expected and never decided"
         if problem:
             reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is {problem}", hint=hint)
         expect[decision_name(outcome.pod, number)] = outcome
     return expect
+
+
+_Names = tuple[tuple[Diagnostic, ...], tuple[PlanMention, ...]]
+
+
+def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
+    """Return what expectations name: nodes and pods that are not there, plugins and rules."""
+    known = {
+        "node": {one.metadata.name for one in stated.objects if isinstance(one, Node)},
+        "pod": {pod_name(o) for o in (*stated.objects, *stated.pending) if isinstance(o, Pod)},
+    }
+    unknown: list[Diagnostic] = []
+    later: list[PlanMention] = []
+    entries = fields.get("expect")
+    for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+        for one in mentions(entry, ("expect", i)) if isinstance(entry, dict) else ():
+            if one.kind not in known:
+                later.append(PlanMention(one.kind, one.name, reader.blank(one.path, one.key)))
+            elif one.name not in known[one.kind] and not stated.hides(one.name):
+                blank, suggest = reader.blank(one.path, one.key), len(unknown) < MAX_SUGGESTIONS
+                unknown.append(no_such(one, known[one.kind], blank, suggest=suggest))
+    return tuple(unknown), tuple(later)
+
+
+def _untested(reader: Reader, fields: Plain) -> Iterator[Diagnostic]:
+    """Yield a problem for expectations that state nothing, and for a test without any."""
+    hint = "for example expect: [{pod: a, chosen: n1}]; --update writes what happens"
+    entries = fields.get("expect") or []
+    if not entries:
+        blank = reader.blank(("expect",) if "expect" in fields else (), True)
+        yield replace(blank, code=MISSING_KEY, message="the test expects nothing", hint=hint)
+    for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict) and set(entry) == {"pod"}:
+            text = f"nothing is expected of {entry['pod']}"
+            yield replace(
+                reader.blank(("expect", i), False), code=MISSING_KEY, message=text, hint=hint
+            )

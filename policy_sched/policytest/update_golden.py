@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
@@ -65,7 +66,7 @@ def _mended(path: str, text: str, run: ScenarioRun) -> str:
     documents, _ = parse_documents(SourceFile(path, text), None)
     edits: list[_Edit] = []
     for scenario, document in zip(load_scenarios(path, run.roots), documents, strict=True):
-        results, seen = observe_scenario(scenario, run)
+        results, seen = observe_scenario(scenario, replace(run, checks_names=False))
         edits += _edits(document, {r.pod: r for r in results if not r.ok}, seen)
     for start, end, new in sorted(set(edits), reverse=True):
         text = text[:start] + new + text[end:]

@@ -24,8 +24,7 @@ from policy_sched.manifests import (
     JOB_INDEX,
     MOST_PODS,
     TEMPLATE_HASH,
-    Priorities,
-    fill_in,
+    Admission,
     object_key,
     should_run,
 )
@@ -40,14 +39,11 @@ from policy_sched.model import (
     PersistentVolumeClaim,
     Pod,
     PodTemplate,
-    PriorityClass,
     RejectedError,
     ReplicaSet,
     ReplicationController,
-    RuntimeClass,
     StatefulSet,
     Workload,
-    admit,
     job_indexes,
     required_node_names,
 )
@@ -122,17 +118,17 @@ UIDS: Final = uuid.UUID("0f2b6c3a-5d0e-5f67-9f55-3f1f5a3b6d11")
 """UUID namespace for workloads without a uid."""
 
 
-def expand(objects: Iterable[ApiObject]) -> list[ApiObject]:
+def expand(objects: Iterable[ApiObject], cluster: Sequence[ApiObject] = ()) -> list[ApiObject]:
     """Return the objects, each workload followed by the objects that its controller creates.
 
-    A workload without a template, or one that is being deleted, creates nothing. Raises
-    ExpansionError.
+    A workload without a template, or one that is being deleted, creates nothing. The priority and
+    runtime classes of ``cluster`` apply as well. Raises ExpansionError.
     """
     given = list(objects)
     if not any(isinstance(one, Workload) for one in given):
         return given
     most = len(given) + MOST_PODS
-    known = _Expansion(given)
+    known = _Expansion(given, cluster)
     expanded: list[ApiObject] = []
     for one in given:
         expanded.append(one)
@@ -155,11 +151,10 @@ class ExpansionError(ValueError):
 class _Expansion:
     """The existing objects, and those that workloads add."""
 
-    def __init__(self, given: Sequence[ApiObject]) -> None:
+    def __init__(self, given: Sequence[ApiObject], cluster: Sequence[ApiObject]) -> None:
         self._keys = {object_key(one) for one in given}
         self._nodes = [one for one in given if isinstance(one, Node)]
-        self._runtimes = {one.metadata.name: one for one in given if isinstance(one, RuntimeClass)}
-        self._priorities = Priorities(one for one in given if isinstance(one, PriorityClass))
+        self._admission = Admission([*cluster, *given])
         self._pods: defaultdict[Key, list[tuple[str, Pod]]] = defaultdict(list)
         self._sets: defaultdict[Key, list[tuple[str, ReplicaSet]]] = defaultdict(list)
         for one in given:
@@ -309,11 +304,7 @@ class _Expansion:
     def _completed(self, pod: dict[str, Any]) -> Pod:
         """Return a pod with the API server's defaults."""
         decoded = msgspec.convert(pod, Pod)
-        fill_in(decoded)
-        self._priorities.admit(decoded)
-        found = self._runtimes.get(decoded.spec.runtime_class_name)
-        if found is not None:
-            admit(decoded.spec, found)
+        self._admission.complete(decoded)
         return decoded
 
 

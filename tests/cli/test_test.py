@@ -10,8 +10,9 @@ import pytest
 
 from policy_sched.cli.main import run
 
-GOOD = "{name: good, objects: [{node: n1}], pending: [a], expect: [{pod: a, chosen: n1}]}\n"
-BAD = "{name: bad, objects: [{node: n1}], pending: [a], expect: [{pod: a, chosen: n2}]}\n"
+CLUSTER = "objects: [{node: n1}, {node: n2, pods: 0}], pending: [a]"
+GOOD = f"{{name: good, {CLUSTER}, expect: [{{pod: a, chosen: n1}}]}}\n"
+BAD = f"{{name: bad, {CLUSTER}, expect: [{{pod: a, chosen: n2}}]}}\n"
 
 
 def written(file: Path, text: str) -> str:

@@ -69,6 +69,6 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
     """Field by field."""
     expect = """\
 - pod: a
-  group: {code: Success, waitingOnPreemption: true, victims: [x]}
+  group: {code: Success, waitingOnPreemption: true, victims: [a]}
 """
     assert steps(tmp_path, 3, expect) == [["group.code", "group.waiting", "group.victims"]]

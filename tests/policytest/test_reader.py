@@ -229,9 +229,11 @@ def test_a_root_allows_more(repository: Path, capsys: pytest.CaptureFixture[str]
     assert told(repository, name) != []
     assert told(repository, name, str(repository.parent)) == []
     assert (
-        run(["test", "--root", str(repository.parent), str(repository / "tests/tests.yaml")]) == 0
+        run(["test", "--root", str(repository.parent), str(repository / "tests/tests.yaml")]) == 1
     )
-    assert "0 of 0 steps as expected" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "the test expects nothing" in captured.err
+    assert captured.err.count("error") == 1
 
 
 def test_the_root_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

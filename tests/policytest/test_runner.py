@@ -176,18 +176,18 @@ def test_what_only_people_state_and_is_not_so(tmp_path: Path) -> None:
   notOn: n2
   order: [[n1, n2]]
   scores: {n1: {min: 500}}
-  rejected: {n3: {rule: "filter[7]", reasons: {matches: cpu}}}
-  victims: [z]
+  rejected: {n3: {rule: "filter[1]", reasons: {matches: cpu}}}
+  victims: [c]
 - {pod: c, message: {matches: fits}}
 """,
     )
     assert [(d.field, d.expected, d.got) for d in wrong[:-1]] == [
         ("rejected.n3.reasons", ["matches cpu"], ["node(s) had untolerated taint(s)"]),
-        ("rejected.n3.rule", "filter[7]", "TaintToleration.filter[0]"),
+        ("rejected.n3.rule", "filter[1]", "TaintToleration.filter[0]"),
         ("scores.n1.total", "at least 500", 399),
-        ("notOn", ["n2"], ["n2"]),
+        ("notOn", "none of n2", ["n2"]),
         ("order", ["n1 = n2"], ["n2", "n1"]),
-        ("victims", ["default/z"], []),
+        ("victims", ["default/c"], []),
     ]
     assert wrong[-1].expected == "matches fits"
 

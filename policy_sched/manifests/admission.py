@@ -1,0 +1,208 @@
+"""Does to objects of files what the API server does when they are created.
+
+Theory of operation. Objects from files lack what the API server sets: requests default to limits, a
+pod on the host's network gets host ports, resources of the pod cover its containers, a
+priority class becomes a number, a runtime class has an overhead, a claim asks for one device, and a
+creationTimestamp is set. (apis/core/v1 and apis/resource/v1 defaults.go; the admission plugins
+Priority and RuntimeClass.) Everything that reads files does it here: `Admission`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from policy_sched.manifests.struct_errors import BAD_VALUE, Path, Report
+from policy_sched.model import (
+    NANO,
+    Amount,
+    ApiObject,
+    ContainerSpec,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    RejectedError,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+    RuntimeClass,
+    Workload,
+    admit,
+    container_sum,
+    datetime_of,
+    is_pod_level_resource,
+)
+
+T = TypeVar("T", ExactDeviceRequest, DeviceSubRequest)
+
+NO_CLASS: Final = "PS705"
+EXACT_COUNT: Final = "ExactCount"
+
+SYSTEM_PRIORITIES: Final = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+"""The two priority classes of every cluster."""
+
+
+def fill_in(pod: Pod) -> None:
+    """Default a pod's requests and host ports in place. Raises ValueError on a bad quantity."""
+    spec = pod.spec
+    for container in (*spec.containers, *spec.init_containers):
+        if container.resources.limits:
+            container.resources.requests = container.resources.limits | container.resources.requests
+        if spec.host_network and container.ports:
+            _take_host_ports(container)
+    whole = spec.resources
+    if whole is not None and (whole.requests or whole.limits):
+        requests: dict[str, Amount] = {
+            name: _amount(nanos)
+            for name, nanos in container_sum(pod).items()
+            if nanos and is_pod_level_resource(name)
+        }
+        limits = {k: v for k, v in whole.limits.items() if is_pod_level_resource(k)}
+        whole.requests = limits | requests | whole.requests
+
+
+def set_creation_times(objects: Iterable[ApiObject], now: int) -> None:
+    """Set the creationTimestamp of objects that have none to ``now``."""
+    created = datetime_of(now)
+    for one in objects:
+        if one.metadata.creation_timestamp is None:
+            one.metadata.creation_timestamp = created
+
+
+def _amount(nanos: int) -> str:
+    return str(nanos // NANO) if nanos % NANO == 0 else f"{nanos}n"
+
+
+def _take_host_ports(container: ContainerSpec) -> None:
+    container.ports = tuple(
+        port if port.host_port else msgspec.structs.replace(port, host_port=port.container_port)
+        for port in container.ports
+    )
+
+
+class Priorities:
+    """The priority classes of a cluster."""
+
+    def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
+        self._classes: dict[str, PriorityClass] = {c.metadata.name: c for c in classes}
+        defaults = [c for c in self._classes.values() if c.global_default]
+        # Of several defaults the API server uses the lowest; among equals, the first by name.
+        self._default = min(defaults, key=lambda c: (c.value, c.metadata.name), default=None)
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """Every class and its priority."""
+        return SYSTEM_PRIORITIES | {name: c.value for name, c in self._classes.items()}
+
+    def admit(self, pod: Pod) -> bool:
+        """Set a pod's priority and preemption policy from its class, unless the pod has them.
+
+        Returns False, and changes nothing, if the class does not exist.
+        """
+        spec = pod.spec
+        if spec.priority is not None:
+            return True
+        if not spec.priority_class_name:
+            if self._default is not None:
+                spec.priority_class_name = self._default.metadata.name
+                self._set(pod, self._default)
+            return True
+        found = self._classes.get(spec.priority_class_name)
+        if found is not None:
+            self._set(pod, found)
+            return True
+        spec.priority = SYSTEM_PRIORITIES.get(spec.priority_class_name)
+        return spec.priority is not None
+
+    @staticmethod
+    def _set(pod: Pod, found: PriorityClass) -> None:
+        pod.spec.priority = found.value
+        pod.spec.preemption_policy = pod.spec.preemption_policy or found.preemption_policy
+
+
+class Admission:
+    """What the API server does to new objects, with the classes that ``objects`` hold."""
+
+    def __init__(self, objects: Iterable[ApiObject]) -> None:
+        given = list(objects)
+        self._priorities = Priorities(one for one in given if isinstance(one, PriorityClass))
+        self._runtimes = {one.metadata.name: one for one in given if isinstance(one, RuntimeClass)}
+
+    def admit(self, one: ApiObject, report: Report) -> None:
+        """Complete an object in place; what the API server refuses is reported with its path."""
+        match one:
+            case Pod():
+                try:
+                    self.complete(one)
+                except RejectedError as error:
+                    report(("spec", "runtimeClassName"), BAD_VALUE, str(error), "")
+                if one.spec.priority is None:
+                    self._check_class(one.spec.priority_class_name, ("spec",), report)
+            case PodGroup():
+                self._complete_group(one)
+                if one.spec.priority is None:
+                    self._check_class(one.spec.priority_class_name, ("spec",), report)
+            case ResourceClaim():
+                one.spec = _filled(one.spec)
+            case ResourceClaimTemplate():
+                one.spec = replace(one.spec, spec=_filled(one.spec.spec))
+            case _ if isinstance(one, Workload) and one.spec.template is not None:
+                spec = one.spec.template.spec
+                if spec.priority is None:
+                    path = ("spec", "template", "spec")
+                    self._check_class(spec.priority_class_name, path, report)
+
+    def complete(self, pod: Pod) -> None:
+        """Complete a pod in place; a priority class that does not exist changes nothing.
+
+        Raises RejectedError for a pod that its runtime class does not let in.
+        """
+        fill_in(pod)
+        self._priorities.admit(pod)
+        found = self._runtimes.get(pod.spec.runtime_class_name)
+        if found is not None:
+            admit(pod.spec, found)
+
+    def _complete_group(self, group: PodGroup) -> None:
+        """Set the priority of a group from its class, as that of a pod."""
+        if group.spec.priority is None:
+            pod = Pod()
+            pod.spec.priority_class_name = group.spec.priority_class_name
+            self._priorities.admit(pod)
+            group.spec.priority_class_name = pod.spec.priority_class_name
+            group.spec.priority = pod.spec.priority
+
+    def _check_class(self, name: str, path: Path, report: Report) -> None:
+        known = self._priorities.names
+        if name and name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else ""
+            report(
+                (*path, "priorityClassName"), NO_CLASS, f"there is no PriorityClass {name!r}", hint
+            )
+
+
+def _filled(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """Return a spec whose requests have a mode and a count: one device unless they state more."""
+    requests = []
+    for request in spec.devices.requests:
+        if request.exactly is not None:
+            request = replace(request, exactly=_counted(request.exactly))  # noqa: PLW2901 - filled in
+        alternatives = tuple(map(_counted, request.first_available))
+        requests.append(replace(request, first_available=alternatives))
+    return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
+
+
+def _counted(request: T) -> T:
+    mode = request.allocation_mode or EXACT_COUNT
+    count = request.count or (1 if mode == EXACT_COUNT else 0)
+    return replace(request, allocation_mode=mode, count=count)
