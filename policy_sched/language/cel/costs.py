@@ -18,6 +18,8 @@ from policy_sched.language.syntax import ast
 
 MAX_COST: Final = 1_000_000
 """Units that one evaluation may take, and that an estimate may reach."""
+_MOST: Final = 2**64 - 1
+"""What cel-go counts to."""
 LISTED: Final = 10
 """Units of making a list."""
 MAPPED: Final = 30
@@ -68,7 +70,12 @@ def _part(count: float, of: int) -> float:
 
 
 def _times(a: float, b: float) -> float:
-    return a * b if a and b else 0
+    return _saturated(a * b) if a and b else 0
+
+
+def _saturated(count: float) -> float:
+    """Return a count, without a limit where cel-go's is the greatest number: chains square it."""
+    return count if count <= _MOST else math.inf
 
 
 def operator_cost(op: str, left: Shape, right: Shape, *, literal: bool) -> float:
@@ -235,9 +242,14 @@ class _Estimate:
         found = [self.of(node, scope) for node in nodes]
         return sum(cost for cost, _ in found), [shape for _, shape in found]
 
-    def _call(self, name: str, nodes: Sequence[ast.Node], scope: Scope) -> tuple[float, Shape]:
+    def _call(
+        self, name: str, nodes: Sequence[ast.Node], scope: Scope, *target: tuple[float, Shape]
+    ) -> tuple[float, Shape]:
+        """``target``: the receiver of a method, estimated once: a chain would double the work."""
         cost, shapes = self._each(nodes, scope)
+        shapes = [*(shape for _, shape in target), *shapes]
         found = _result(name, shapes)
+        cost += sum(spent for spent, _ in target)
         return cost + call_cost(name, shapes, found.size), found
 
     def _made(self, node: ast.ListExpr | ast.MapExpr, scope: Scope) -> tuple[float, Shape]:
@@ -253,7 +265,7 @@ class _Estimate:
         cost += operator_cost(node.op, left, right, literal=constant(node.right))
         if node.op == "+" and left.kind in _SIZED:
             added = _both(left, right)
-            size = left.size + right.size
+            size = _saturated(left.size + right.size)
             return cost, Shape(left.kind, size, added.key, added.element)
         return cost, _SCALAR
 
@@ -274,7 +286,7 @@ class _Estimate:
             turn, shape = self._turn(node, target, scope)
             sorting = _squared([target], 0) + 2 if node.name == "sortBy" else 0
             return cost + _times(target.size, turn) + 2 + sorting, shape
-        return self._call(node.name, (node.target, *node.args), scope)
+        return self._call(node.name, node.args, scope, (cost, target))
 
     def _turn(self, node: ast.MethodExpr, target: Shape, scope: Scope) -> tuple[float, Shape]:
         """Return the cost of one turn of a comprehension, and the shape of its result."""
@@ -329,7 +341,8 @@ def _result(name: str, shapes: Sequence[Shape]) -> Shape:
     if name in ("split", "findAll"):
         return Shape("list", first.size, element=Shape("string", first.size))
     if name in ("string", "bytes", "strings.quote"):
-        return Shape("bytes" if name == "bytes" else "string", max(64, 4 * first.size + 2))
+        size = _saturated(max(64, 4 * first.size + 2))
+        return Shape("bytes" if name == "bytes" else "string", size)
     if name == "join":
         between = shapes[1].size if len(shapes) > 1 else 0
         each = first.element.size if first.element else 0

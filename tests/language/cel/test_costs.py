@@ -61,10 +61,16 @@ def test_estimates(text: str, least: int, most: int) -> None:
         LOOP.format("device.attributes.all(c, device.attributes[c].all(d, b != d))"),
         "lists.range(device.attributes.size()).all(x, x > 0)",
         "'%s'.format([device.driver]).matches('a+')",
+        "device.driver" + ".split('').join('x')" * 40 + ".matches('a+')",
+        "[1]" + ".map(x, [1, 2, 3]).flatten()" * 40 + ".distinct() == []",
+        "strings.quote(" * 40 + "device.driver" + ")" * 40 + ".contains('a')",
     ],
 )
 def test_too_much_work_is_refused_before_there_is_a_device(text: str) -> None:
-    """An estimate beyond the limit refuses a new object, as kube-apiserver does."""
+    """An estimate beyond the limit refuses a new object, as kube-apiserver does.
+
+    The one of `split().join()` squares the length each time: it ended in a traceback, or never.
+    """
     assert estimate(text) > MAX_COST
     assert not compile_selector(text).error
     assert compile_selector(text, new=True).too_complex
