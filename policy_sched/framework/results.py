@@ -91,12 +91,14 @@ class PostFilterResult(msgspec.Struct, frozen=True):
     """Status of a PostFilter plugin, and what is to be done.
 
     ``nominated_node``: the node to nominate the pod to; empty: it is nominated nowhere any more;
-    None: its nomination stays as it is. ``victims``: pods to be evicted from that node.
+    None: its nomination stays as it is. ``victims``: pods to be evicted from that node. ``then`` is
+    called when all plugins have run, which see the cluster as Filter saw it until then.
     """
 
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
+    then: Callable[[], object] | None = None
 
 
 class PermitResult(msgspec.Struct, frozen=True):

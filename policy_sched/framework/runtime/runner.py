@@ -450,6 +450,7 @@ class _Collected:
         if isinstance(returned, PostFilterResult):
             failed = status.code is Code.ERROR
             returned = PostFilterResult(status) if failed else replace(returned, status=status)
+            self._finish(plugin, None if failed else returned.then)
         return self._with(status, plugin, returned)
 
     def collect(self, plugin: str, returned: object, code: Code) -> PointResult | None:
@@ -471,6 +472,12 @@ class _Collected:
         """Return the result where no plugin objected."""
         return self._with(WAIT if self._waits else SUCCESS, "", None, self._waits)
 
+    def _finish(self, plugin: str = "", last: Callable[[], object] | None = None) -> None:
+        """Do what PostFilter plugins have left to be done after all of them."""
+        for name, then in [(n, result.then) for n, result in self._results] + [(plugin, last)]:
+            if then is not None:
+                self._runner.call("post_filter", Hook(name, then))
+
     def joined(self, first: str) -> PointResult:
         """Return the reasons of all PostFilter plugins, attributed to the first, as upstream."""
         reasons: list[str] = []
@@ -479,6 +486,7 @@ class _Collected:
             if result.nominated_node is not None:
                 nominated = result.nominated_node
             reasons += _beside(reasons, result.status.by(plugin))
+        self._finish()
         status = Status(Code.UNSCHEDULABLE, tuple(reasons), first)
         return PointResult(status, first, PostFilterResult(status, nominated))
 

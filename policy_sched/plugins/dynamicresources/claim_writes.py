@@ -227,7 +227,7 @@ def written(
 
 
 def given_back(claim: ResourceClaim, pod: PodInfo) -> Writing[Status]:
-    """Take a claim's devices back, unless another pod uses it by now; return PostFilter's result.
+    """Take a claim's devices back, unless another pod uses it by now; return how it went.
 
     PostFilter does not wait for responses over a network, so a conflict is repeated here.
     """

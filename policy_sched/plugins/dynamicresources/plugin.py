@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -246,8 +247,7 @@ class DynamicResources:
             return _NO_CLAIMS
         special = found.special
         if special is not None and special.metadata.name != IN_MEMORY:
-            self._delete(special)
-            return _done("deletion of ResourceClaim completed")
+            return _done("deletion of ResourceClaim completed", partial(self._delete, special))
         rows = [
             row
             for row, status in diagnosis.statuses.items()
@@ -263,8 +263,7 @@ class DynamicResources:
         if not free:
             return _done("still not schedulable")
         claim = free[0] if len(free) == 1 else self._handle.random.choice(free)
-        given = Run(self._handle.client, given_back(claim, pod)).start()
-        return PostFilterResult(given) if isinstance(given, Status) else _done(DEALLOCATED)
+        return _done(DEALLOCATED, Run(self._handle.client, given_back(claim, pod)).start)
 
     @hookimpl
     def pre_score(self, pod: PodInfo) -> Status:
@@ -459,8 +458,9 @@ def _duration(value: object, default: int) -> int:
     return value if isinstance(value, int) else nanoseconds_of(str(value))
 
 
-def _done(text: str) -> PostFilterResult:
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)))
+def _done(text: str, write: Callable[[], object] | None = None) -> PostFilterResult:
+    """Return a result whose write waits until plugins that preempt have made their dry runs."""
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)), then=write)
 
 
 def _reserved_form(claim: ResourceClaim, result: AllocationResult) -> ResourceClaim:

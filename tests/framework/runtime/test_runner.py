@@ -161,6 +161,15 @@ class TestPostFilter:
         result = runner_of("post_filter", answers).run("post_filter").made_room
         assert result == PostFilterResult(broken.by("b"))
 
+    @pytest.mark.parametrize("last", [PostFilterResult(NO), PostFilterResult(SUCCESS, "n1")])
+    def test_what_is_left_to_be_done_waits_for_all_plugins(self, last: PostFilterResult) -> None:
+        """A claim's devices were given back before the dry run of preemption, which then evicted."""
+        done: list[str] = []
+        first = PostFilterResult(NO, then=lambda: done.append("given back"))
+        runner = runner_of("post_filter", {"a": first, "b": last}, done)
+        runner.run("post_filter")
+        assert done == ["a", "b", "given back"]
+
     def test_no_plugin_is_no_answer(self) -> None:
         """Without PostFilter plugins there is no answer."""
         assert runner_of("post_filter", {}).run("post_filter").made_room is None

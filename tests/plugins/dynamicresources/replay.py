@@ -18,6 +18,7 @@ from policy_sched.framework import (
     FilterResult,
     Handle,
     PendingStatus,
+    PostFilterResult,
     PreFilterResult,
     Status,
     WaitingPods,
@@ -183,7 +184,10 @@ class Replay:
         rows = self.handle.nodes.row_of
         statuses = {row: self._filter(name).by("DynamicResources") for name, row in rows.items()}
         diagnosis = Diagnosis(len(rows), {r: s for r, s in statuses.items() if not s.ok})
-        return self.plugin.post_filter(self.state, self.pod, diagnosis).status
+        result: PostFilterResult = self.plugin.post_filter(self.state, self.pod, diagnosis)
+        if result.then is not None:
+            result.then()
+        return result.status
 
     def _pre_bind(self) -> Status:
         answer = self.plugin.pre_bind(self.state, self.pod, self.node)
