@@ -163,7 +163,7 @@ class TestPostFilter:
 
     @pytest.mark.parametrize("last", [PostFilterResult(NO), PostFilterResult(SUCCESS, "n1")])
     def test_what_is_left_to_be_done_waits_for_all_plugins(self, last: PostFilterResult) -> None:
-        """A claim's devices were given back before the dry run of preemption, which then evicted."""
+        """A claim was given back before the dry run of preemption, so a pod was evicted for it."""
         done: list[str] = []
         first = PostFilterResult(NO, then=lambda: done.append("given back"))
         runner = runner_of("post_filter", {"a": first, "b": last}, done)
