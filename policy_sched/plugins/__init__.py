@@ -5,10 +5,11 @@ registry finds them and third-party plugins by name.
 """
 
 from policy_sched.plugins.default_binder import DefaultBinder
-from policy_sched.plugins.registry import GATED_PARTS, factories, plugin_points
+from policy_sched.plugins.registry import GATED_PARTS, HOUSE, factories, plugin_points
 
 __all__ = [
     "GATED_PARTS",
+    "HOUSE",
     "DefaultBinder",
     "factories",
     "plugin_points",

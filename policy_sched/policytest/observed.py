@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
+
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework import Status
+from policy_sched.framework import Code, Status
+from policy_sched.framework.evaluate import NOT_ASKED
 from policy_sched.model import PodInfo
 from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
 from policy_sched.scheduler import Bind, Decision, Preempt, Reject
@@ -14,10 +19,19 @@ def plugin_outcome(status: Status) -> PluginOutcome:
     return PluginOutcome(status.code.value, "" if status.ok else status.plugin, status.reasons)
 
 
-def outcome_of(info: PodInfo, decision: Decision, table: NodeTable) -> Outcome:
-    """Return the outcome of a pod that was decided, on the nodes of a table."""
+_NOT_ASKED: Final = PluginOutcome(Code.UNSCHEDULABLE_AND_UNRESOLVABLE.value, "", ())
+"""The outcome of a node that was not looked at, as kube-scheduler reports it."""
+
+
+def outcome_of(
+    info: PodInfo, decision: Decision, table: NodeTable, *, scored: bool = True
+) -> Outcome:
+    """Return the outcome of a pod that was decided, on the nodes of a table.
+
+    ``scored``: False where no plugin scores: the total is 1 then.
+    """
     if isinstance(decision, Bind):
-        return _placed(info, decision, table)
+        return _placed(info, decision, table, 0 if scored else 1)
     diagnosis = decision.diagnosis
     if diagnosis is None:
         return Outcome(info.key, feasible=(), message=decision.message)
@@ -36,8 +50,8 @@ def outcome_of(info: PodInfo, decision: Decision, table: NodeTable) -> Outcome:
     )
 
 
-def _placed(info: PodInfo, decision: Bind, table: NodeTable) -> Outcome:
-    """Return the outcome of a pod that has feasible nodes."""
+def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> Outcome:
+    """Return the outcome of a pod that has feasible nodes; ``unscored`` is in every total."""
     evaluation, names = decision.evaluation, table.names
     rows = evaluation.filtering.feasible_rows()
     feasible = [names[row] for row in rows.tolist()]
@@ -46,13 +60,17 @@ def _placed(info: PodInfo, decision: Bind, table: NodeTable) -> Outcome:
     totals = scoring.total[rows].tolist()
     weighted = scoring.weighted(rows)
     scores = {
-        name: NodeScore(total, {plugin: part[i] for plugin, part in weighted.items()})
+        name: NodeScore(total + unscored, {plugin: part[i] for plugin, part in weighted.items()})
         for i, (name, total) in enumerate(zip(feasible, totals, strict=True))
     }
     statuses = evaluation.filtering.statuses()
+    rejected = {names[row]: plugin_outcome(status) for row, status in statuses.items()}
+    if scoring.only is None:  # not the nominated node alone
+        passed_over = np.flatnonzero(evaluation.filtering.first == NOT_ASKED)
+        rejected |= {names[row]: _NOT_ASKED for row in passed_over.tolist()}
     return Outcome(
         info.key,
-        rejected={names[row]: plugin_outcome(status) for row, status in statuses.items()},
+        rejected=rejected,
         feasible=tuple(sorted(feasible)),
         scores=scores,
         best=tuple(sorted(names[row] for row in evaluation.best().tolist())),

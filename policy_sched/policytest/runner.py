@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import structs
 
-from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError
 from policy_sched.explain import filter_parts
 from policy_sched.framework import (
     SKIP,
@@ -47,6 +47,7 @@ from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
 from policy_sched.policytest.sequence import load_sequences, run_sequence
 from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.scheduler import (
     Attempt,
     GroupPlan,
@@ -100,8 +101,10 @@ def observe_scenario(
     if not wanted:
         return [], {}
     plans = _plans(scenario, run)
+    all_nodes = _looked_at_all(scenario, plans)
     scheduler = assemble(
         plans,
+        all_nodes=all_nodes,
         objects=scenario.objects,
         now=lambda: scenario.now,
         fuse_after=run.fuse_after,
@@ -157,6 +160,17 @@ def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     if unknown and run.checks_names:
         raise PolicyError(unknown)
     return plans if scenario.whole else tuple(_without(UNRECORDED, plan) for plan in plans)
+
+
+def _looked_at_all(scenario: Scenario, plans: Sequence[CompiledPlan]) -> bool:
+    """Return whether a record has several feasible nodes of a pod that no plugin scores nodes for.
+
+    kube-scheduler's search ends at the first; some records were made without its search.
+    """
+    unscored = {one.plan.scheduler_name for one in plans if not one.plan.points["score"]}
+    pods = {pod_name(pod) for pod in scenario.pending if pod.spec.scheduler_name in unscored}
+    steps = (one for one in scenario.expect.values() if one.pod in pods)
+    return scenario.complete and any(len(one.feasible or ()) > 1 for one in steps)
 
 
 def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
@@ -233,6 +247,18 @@ class Observation:
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
+        try:
+            status = self._binding(runner, node)
+        except PluginError as error:
+            status = Status(Code.ERROR)
+            self.outcome = replace(self.outcome, message=str(error))
+        if not (status.ok or status.code is Code.WAIT):
+            runner.undo("reserve", self._state, self._info, node)
+            self._scheduler.cache.forget(self._info.uid)
+        return node
+
+    def _binding(self, runner: Runner, node: str) -> Status:
+        """Run Reserve and Permit, and PreBind where the scenario binds pods; note what they say."""
         status = runner.run("reserve", self._state, self._info, node).status
         if not status.ok:
             self.outcome = replace(self.outcome, reserve=plugin_outcome(status))
@@ -240,10 +266,7 @@ class Observation:
             status = self._permit(runner, node)
         if status.ok and self._bind:
             status = self._pre_bind(runner, node)
-        if not (status.ok or status.code is Code.WAIT):
-            runner.undo("reserve", self._state, self._info, node)
-            self._scheduler.cache.forget(self._info.uid)
-        return node
+        return status
 
     def note_devices(self) -> None:
         """Note the devices that were reserved for the pod, by request."""
@@ -342,7 +365,7 @@ class Observation:
             # Records of preemption are made of several runs of PostFilter in one cycle: plugins
             # see what dry runs of the first left in the state.
             profile.runner.run("post_filter", attempt.state, info, decision.diagnosis)
-        return outcome_of(info, decision, table)
+        return outcome_of(info, decision, table, scored=not profile.evaluator.any_will_do)
 
     def _decided_together(self, plan: GroupPlan) -> Outcome:
         """Return what a plan for its whole group means for the pod."""
@@ -421,3 +444,6 @@ def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
             found.results += run_scenario(scenario, run)
         except PolicyError as error:
             found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))
+        except PolicySchedError as error:
+            text = f"{scenario.name}: {error}"
+            found.problems.append(Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))

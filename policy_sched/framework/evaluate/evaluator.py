@@ -134,6 +134,11 @@ class Evaluator:
         """Whether there are extenders, which register no cluster events."""
         return bool(self._extenders)
 
+    @property
+    def any_will_do(self) -> bool:
+        """Whether the first feasible node is enough, as no plugin scores."""
+        return self._sample is not None and self._sample.any_will_do
+
     def signature_of(self, pod: PodInfo) -> Key | None:
         """Return what pods that are evaluated alike have in common; None if no two are."""
         return None if self._key is None else self._key(pod)
@@ -337,12 +342,16 @@ class Evaluator:
         if rejection is not None:
             overrides[row] = rejection
             first[row] = rejection[0]
+        # As upstream, what rejects the nominated node is named among the plugins that leave out
+        # the others.
+        also = filtering.narrowing and first[row] > FEASIBLE
+        explanations = None if also else filtering.explanations.clone([row])
         copy = filtering.restricted(
-            first,
-            filtering.by_plugins,
-            overrides=overrides,
-            explanations=filtering.explanations.clone([row]),
+            first, filtering.by_plugins, overrides=overrides, explanations=explanations
         )
+        if also:
+            plugin = filtering.plugins[first[row] - 1].plugin
+            copy = replace(copy, narrowing=(*filtering.narrowing, plugin))
         if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):
             return replace(found, filtering=copy)
         return self._scored_again(Evaluation(found.state.clone(), copy), pod)

@@ -229,7 +229,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     def _outside(self) -> Status:
         if self.rejection is not None:
             return self.rejection
-        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.narrowing))}]"
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted({*self.narrowing}))}]"
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     def restricted(

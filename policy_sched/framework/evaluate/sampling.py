@@ -69,7 +69,7 @@ class Sample:
         self._table = table
         self._percentage: Percentage = percentage
         self._rotation = rotation
-        self._any_will_do = any_will_do
+        self.any_will_do = any_will_do
         self._order = np.empty(0, np.intp)
         self._version = -1
 
@@ -81,7 +81,7 @@ class Sample:
             return filtering
         start = self._rotation.start
         turned = np.roll(order, -(start % order.size))
-        wanted = 1 if self._any_will_do else enough(self._percentage, order.size)
+        wanted = 1 if self.any_will_do else enough(self._percentage, order.size)
         feasible = np.flatnonzero(filtering.first[turned] == FEASIBLE)
         # As upstream, the search stops at the feasible node after the last wanted one.
         end = feasible.item(wanted) if feasible.size > wanted else order.size

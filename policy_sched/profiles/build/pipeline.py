@@ -27,11 +27,12 @@ from policy_sched.language.diagnostics import (
     MAX_PROFILE_COST,
     MAX_RULE_COST,
 )
-from policy_sched.plugins import GATED_PARTS, factories, plugin_points
+from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import DevicePolicy, ProfileDeviceRules, rule_plugin
 from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
 from policy_sched.profiles.build.rules_cache import rules_cache
+from policy_sched.profiles.build.unprepared import as_enabled
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import (
     PLUGIN_GATES,
@@ -85,13 +86,15 @@ class PluginCache:
 class CompiledPlan(msgspec.Struct, frozen=True):
     """A profile's plan with its policies compiled; it knows no cluster yet.
 
-    ``hashes``: of every plugin, by name. Plans are the same in every process.
+    ``hashes``: of every plugin, by name. ``in_tree``: the plugins that are kube-scheduler's, and
+    not others of their names. Plans are the same in every process.
     """
 
     plan: ProfilePlan
     policies: dict[str, CompiledPolicy]
     content_hash: str
     hashes: Mapping[str, PluginHash]
+    in_tree: frozenset[str]
 
 
 def compile_profiles(
@@ -119,12 +122,26 @@ def compile_profiles(
                 ready[name] = policy
         problems += _unsupported(config, i, plan)
         problems += _too_costly(config, i, plan, ready)
-        results.append(CompiledPlan(plan, ready, _plan_hash(plan, hashes), hashes))
+        digest = _plan_hash(plan, hashes)
+        results.append(CompiledPlan(plan, ready, digest, hashes, _in_tree(plan, shipped, policies)))
     cache = rules_cache()
     if cache is not None:
         cache.save()
     failed = any(d.severity is Severity.ERROR for d in problems)
     return () if failed else tuple(results), sorted(problems)
+
+
+def _in_tree(
+    plan: ProfilePlan, shipped: Sequence[LoadedPolicy], given: Sequence[LoadedPolicy]
+) -> frozenset[str]:
+    """Return a plan's plugins that no other policy or plugin of the same name stands in for."""
+    theirs = {policy.name: policy.model for policy in given}
+    own = {one.name for one in shipped if theirs.get(one.name, one.model) == one.model}
+    return frozenset(
+        name
+        for name in plan.plugins
+        if (name in own if name in plan.policies else factories().get(name) is HOUSE.get(name, ""))
+    )
 
 
 @lru_cache(maxsize=4)
@@ -244,6 +261,9 @@ def build_pipeline(
             args = plan.args[name]
             key = (profile, name, ready.hashes[name].whole)
             found[name] = made.get(key, partial(factories()[name], args, handle))
+    for name in ready.in_tree & found.keys():
+        enabled = {field for field, names in plan.points.items() if name in dict(names)}
+        found[name] = as_enabled(name, found[name], enabled)
     order = {
         field: [
             (name, weight or 1)

@@ -21,6 +21,8 @@ BAD_VALUE = "PS707"
 DUPLICATE = "PS708"
 UNLIKE_QUEUE_SORT = "PS311"
 TOO_LARGE = "PS501"
+NOT_BUILT = "PS711"
+"""A set that compiles, but whose plugins cannot be made."""
 
 
 class Problem(msgspec.Struct, frozen=True):

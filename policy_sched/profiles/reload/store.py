@@ -25,11 +25,8 @@ from policy_sched.profiles.build import (
     restarts_between,
 )
 from policy_sched.profiles.load import content_hash
-from policy_sched.profiles.models import KubeSchedulerConfiguration, settled_gates
+from policy_sched.profiles.models import NOT_BUILT, KubeSchedulerConfiguration, settled_gates
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
-
-#: Code of a set that compiles, but whose plugins cannot be built.
-NOT_BUILT = "PS711"
 
 
 class PolicySet(msgspec.Struct, frozen=True):

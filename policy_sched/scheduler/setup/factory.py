@@ -73,13 +73,15 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     cached: bool = True,
+    all_nodes: bool = False,
     fuse_after: int = FUSE_AFTER,
     timing: Timing | None = None,
     ties: Random | None = None,
 ) -> Scheduler:
     """Return a scheduler with an empty cache that runs compiled plans; see `build`.
 
-    ``cached=False`` evaluates every pod from scratch. ``fuse_after``: how often plugins run one by
+    ``cached=False`` evaluates every pod from scratch. ``all_nodes`` looks at every node, also where
+    no plugin scores. ``fuse_after``: how often plugins run one by
     one before one function replaces them. ``timing``: the queue's durations.
     ``ties`` breaks ties in place of the seed.
     """
@@ -90,6 +92,7 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
         client=client,
         now=now,
         cached=cached,
+        all_nodes=all_nodes,
         fuse_after=fuse_after,
         timing=timing,
         ties=ties,
@@ -104,6 +107,7 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     client: Client | None = None,
     now: Callable[[], int] | None = None,
     cached: bool = True,
+    all_nodes: bool = False,
     fuse_after: int = FUSE_AFTER,
     timing: Timing | None = None,
     runner: Callable[[Pipeline], Runner] = Runner,
@@ -127,7 +131,14 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
         extenders,
     )
-    assembly = Assembly(handle, extenders, cached=cached, fuse_after=fuse_after, runner=runner)
+    assembly = Assembly(
+        handle,
+        extenders,
+        cached=cached,
+        all_nodes=all_nodes,
+        fuse_after=fuse_after,
+        runner=runner,
+    )
     built = assembly.build(plans)
     assembly.settle(built)
     queue = build_queue(built.profiles, handle.now, timing)

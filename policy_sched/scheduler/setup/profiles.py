@@ -38,7 +38,8 @@ class Assembly:
     """Builds profiles for the cluster behind `handle`.
 
     ``extenders`` is the list that the handle has, which changes with the profiles.
-    ``cached=False`` evaluates every pod from scratch. ``fuse_after``: how often plugins run one by
+    ``cached=False`` evaluates every pod from scratch; ``all_nodes`` looks at every node, also where
+    the first feasible one would do. ``fuse_after``: how often plugins run one by
     one before one function replaces them. ``runner`` makes what runs a pipeline.
     """
 
@@ -48,12 +49,14 @@ class Assembly:
         extenders: list[Extender],
         *,
         cached: bool = True,
+        all_nodes: bool = False,
         fuse_after: int = FUSE_AFTER,
         runner: Callable[[Pipeline], Runner] = Runner,
     ) -> None:
         self._handle = handle
         self._extenders = extenders
         self._cached = cached
+        self._all_nodes = all_nodes
         self._fuse_after = fuse_after
         self._runner = runner
         self._rotation = Rotation()
@@ -113,8 +116,8 @@ class Assembly:
     def _sample(self, pipeline: Pipeline, extenders: Sequence[Extender]) -> Sample | None:
         """Return how a profile leaves nodes out; None if it looks at all."""
         percentage = pipeline.percentage_of_nodes_to_score
-        if looks_at_all(percentage):
-            return None
         chosen_otherwise = any(e.filters or e.prioritizes for e in extenders)
-        any_will_do = not pipeline.at("score") and not chosen_otherwise
+        any_will_do = not (pipeline.at("score") or chosen_otherwise or self._all_nodes)
+        if looks_at_all(percentage) and not any_will_do:
+            return None
         return Sample(self._handle.nodes, percentage, self._rotation, any_will_do=any_will_do)

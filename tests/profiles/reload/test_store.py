@@ -8,8 +8,9 @@ import pytest
 
 from policy_sched.errors import PluginError, PolicyError
 from policy_sched.profiles.build.plan_diff import PlanDiff
+from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import NOT_BUILT, PolicySet, PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicySet, PolicyStore, Result
 from tests.profiles.policy_texts import config, keeping, write
 
 FIRST = keeping("Mine", 'node.name == "a"')
