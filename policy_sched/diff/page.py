@@ -12,13 +12,16 @@ from policy_sched.diff.report import (
     CAUSES,
     KINDS,
     ONE_SEED,
+    always_text,
     causes_text,
     fate_text,
     mean_text,
     means_of_causes,
     measure_row,
+    nodes_text,
     seeds_totals,
     sides,
+    too_few,
     totals_text,
     worst_first,
 )
@@ -56,7 +59,7 @@ def diff_page(found: PolicyDiff) -> Summary:
         remarks.append(NOT_COMPARED)
     if isinstance(found.placements, SeedsDiff):
         compared, lead = seeds_totals(found.placements)
-        remarks = [compared, *remarks]
+        remarks = [*filter(None, (compared, too_few(found.placements))), *remarks]
         facts = _mean_numbers(found.placements)
         sections += _seeds_sections(found.placements)
     elif found.placements is not None:
@@ -216,6 +219,16 @@ def _seeds_sections(found: SeedsDiff) -> Iterator[Section]:
         caption = "Pods with a node in more or fewer of the seeds"
         more = _more(len(found.fates))
         yield Section("Gains and losses", [Table(caption, columns, fates, more, sortable=True)])
+    always = found.always
+    if always:
+        pods: list[list[Value]] = [
+            [one.pod, nodes_text(one.old), nodes_text(one.new), f"{one.by_policy:,}"]
+            for one in always[:ROWS]
+        ]
+        columns = [Column("Pod"), Column("OLD"), Column("NEW"), Column("By a policy", True)]
+        more = _more(len(always))
+        caption = f"{always_text(found, always)}. By a policy: with how many seeds"
+        yield Section("Moves", [Table(caption, columns, pods, more, sortable=True)])
     run, seed = found.runs[0], f", with seed {found.seeds[0]}"
     for name, side in (("OLD", run.old), ("NEW", run.new)):
         if side.policies:

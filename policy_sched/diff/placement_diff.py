@@ -148,6 +148,39 @@ class SeedsDiff:
         found = [PodDifference(pod, change) for pod, change in net.items() if change]
         return sorted(found, key=lambda one: (one.change, one.pod))
 
+    @property
+    def always(self) -> list[PodMoves]:
+        """Pods that change their node with every seed, those that a policy moves most first."""
+        moves: dict[str, list[Move]] = {}
+        for run in self.runs:
+            for move in run.moves:
+                if move.old is not None and move.new is not None:
+                    moves.setdefault(move.pod, []).append(move)
+        found = [
+            PodMoves(
+                pod,
+                tuple(dict.fromkeys(one.old for one in of if one.old)),
+                tuple(dict.fromkeys(one.new for one in of if one.new)),
+                sum(one.cause is Cause.POLICY for one in of),
+            )
+            for pod, of in moves.items()
+            if len(of) == len(self.runs)
+        ]
+        return sorted(found, key=lambda one: (-one.by_policy, one.pod))
+
+
+@dataclass(frozen=True, slots=True)
+class PodMoves:
+    """A pod that changes its node with every seed: from which nodes, and to which.
+
+    ``by_policy``: with how many seeds a policy makes the move.
+    """
+
+    pod: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    by_policy: int
+
 
 @dataclass(frozen=True, slots=True)
 class PodDifference:

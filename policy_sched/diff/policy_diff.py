@@ -19,12 +19,14 @@ from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
     KINDS,
     ONE_SEED,
+    always_text,
     applied_lines,
     causes_text,
     fate_text,
     mean_text,
     means_of_causes,
     measure_row,
+    nodes_text,
     placement_document,
     placement_lines,
     policies_document,
@@ -32,6 +34,7 @@ from policy_sched.diff.report import (
     seeds_lines,
     seeds_text,
     sides,
+    too_few,
     totals_text,
     worst_first,
 )
@@ -179,6 +182,20 @@ def _with_seeds(found: SeedsDiff) -> Iterator[str]:
         yield f"- {code(one.pod)}: placed with {fate_text(one)}"
     if len(fates) > NAMED:
         yield f"- and {len(fates) - NAMED:,} more"
+    always = found.always
+    if always:
+        yield ""
+        yield f"{always_text(found, always)}:"
+        yield ""
+    for moved_pod in always[:NAMED]:
+        where = (code(nodes_text(nodes)) for nodes in (moved_pod.old, moved_pod.new))
+        yield f"- {code(moved_pod.pod)}: {' → '.join(where)}"
+    if len(always) > NAMED:
+        yield f"- and {len(always) - NAMED:,} more"
+    few = too_few(found)
+    if few:
+        yield ""
+        yield few
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

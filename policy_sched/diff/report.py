@@ -12,16 +12,19 @@ from policy_sched.diff.placement_diff import (
     Move,
     PlacementDiff,
     PodDifference,
+    PodMoves,
     SeedsDiff,
     Side,
 )
-from policy_sched.experiments import Estimate, Significance
+from policy_sched.experiments import Estimate, Significance, told
 from policy_sched.model import counted
 from policy_sched.report import Document, table
 from policy_sched.simulate import policy_document, policy_lines
 
 NAMED: Final = 20
 """Pods that the text lists at most."""
+NODES: Final = 3
+"""Nodes that are named of a pod that is on several."""
 KINDS: Final = ("moved", "unschedulable", "schedulable")
 CAUSES: Final = {
     Cause.POLICY: "made by a policy",
@@ -39,8 +42,46 @@ def seeds_lines(found: SeedsDiff) -> Iterator[str]:
     if causes:
         yield f"  of these, {causes}"
     yield from _fates(found)
+    yield from _always(found)
     yield ""
     yield from seeds_table(found.measures)
+    few = too_few(found)
+    if few:
+        yield ""
+        yield few
+
+
+def too_few(found: SeedsDiff) -> str:
+    """Return that the seeds are too few to tell some differences; empty if they are not."""
+    compared = [(len(found.seeds), one.values) for one in found.measures]
+    few = any(one.verdict is Significance.TOO_FEW for _, one in compared)
+    return told("OLD", compared) if few else ""
+
+
+def always_text(found: SeedsDiff, always: Sequence[PodMoves]) -> str:
+    """Return how many pods change their node with every seed, and by what."""
+    steady = sum(one.by_policy == len(found.seeds) for one in always)
+    change = "changes its" if len(always) == 1 else "change their"
+    of = "" if steady == len(always) else f"{steady:,} of them "
+    made = f", {of}by a policy each time" if steady else ""
+    return f"{counted(len(always), 'pod')} {change} node with every seed{made}"
+
+
+def nodes_text(nodes: Sequence[str]) -> str:
+    """Return the first of some nodes, and how many more there are."""
+    more = len(nodes) - NODES
+    return " or ".join(nodes[:NODES]) + (f" or {more} more" if more > 0 else "")
+
+
+def _always(found: SeedsDiff) -> Iterator[str]:
+    """Yield the pods that change their node with every seed."""
+    always = found.always
+    if always:
+        yield f"{always_text(found, always)}:"
+    for one in always[:NAMED]:
+        yield f"  {one.pod}: {nodes_text(one.old)} -> {nodes_text(one.new)}"
+    if len(always) > NAMED:
+        yield f"  and {len(always) - NAMED:,} more"
 
 
 def seeds_totals(found: SeedsDiff) -> tuple[str, str]:
@@ -106,6 +147,10 @@ def seeds_document(found: SeedsDiff) -> Document:
             for one in found.measures
         ],
         "fates": [asdict(one) for one in found.fates],
+        "always": [
+            {"pod": one.pod, "old": one.old, "new": one.new, "byPolicy": one.by_policy}
+            for one in found.always
+        ],
         "runs": [
             {"seed": seed, **counts_document(run), "placed": [run.old.placed, run.new.placed]}
             for seed, run in zip(found.seeds, found.runs, strict=True)

@@ -50,7 +50,7 @@ from policy_sched.experiments.tune import (
     search_lines,
     trials_table,
 )
-from policy_sched.experiments.words import named, number_text
+from policy_sched.experiments.words import named, number_text, told
 
 __all__ = [
     "EXPERIMENT",
@@ -93,6 +93,7 @@ __all__ = [
     "stored_report",
     "sweep_page",
     "tables",
+    "told",
     "trials_table",
     "values_of",
     "write",

@@ -8,9 +8,8 @@ from typing import Final
 from policy_sched.experiments.figures import Drawn
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import by_variant, comparisons, values_of
-from policy_sched.experiments.statistics import Significance, distribution
-from policy_sched.experiments.words import named, number_text, signed, verdict_text
-from policy_sched.model import counted
+from policy_sched.experiments.statistics import distribution
+from policy_sched.experiments.words import named, number_text, signed, told, verdict_text
 from policy_sched.web import (
     Badge,
     Column,
@@ -55,14 +54,11 @@ def sweep_page(report: SweepReport, drawn: Sequence[Drawn], experiment: str) -> 
 
 
 def _lead(report: SweepReport) -> str:
-    """Return how many of the differences are more than noise."""
+    """Return how many of the differences are more than noise, or that too few seeds can tell."""
     found = list(comparisons(report.spec, report.results))
     if not found:
         return "There is one variant, or no seed that variants share: nothing is compared."
-    telling = sum(one.verdict is Significance.DIFFERENT for *_, one in found)
-    differences = counted(len(found), "difference")
-    are = "is" if telling == 1 else "are"
-    return f"{telling} of {differences} from {found[0][0]} {are} more than noise."
+    return told(found[0][0], [(pairs, one) for *_, pairs, one in found])
 
 
 def _numbers(report: SweepReport) -> Facts:

@@ -11,9 +11,9 @@ from policy_sched.experiments.results import (
     comparisons,
     values_of,
 )
-from policy_sched.experiments.statistics import distribution
+from policy_sched.experiments.statistics import ENOUGH, distribution, seeds_to_tell
 from policy_sched.experiments.sweep import Task
-from policy_sched.experiments.words import named, number_text, signed, verdict_text
+from policy_sched.experiments.words import named, number_text, signed, told, verdict_text
 from policy_sched.model import counted
 from policy_sched.profiles.models import ExperimentSpec
 from policy_sched.report import Document, table
@@ -62,9 +62,8 @@ class SweepReport:
 
     def _comparisons(self) -> Iterator[str]:
         rows = [["VARIANT", "MEASURE", "DIFFERENCE", "95 % INTERVAL", ""]]
-        first = ""
-        for baseline, variant, name, pairs, found in comparisons(self.spec, self.results):
-            first = baseline
+        compared = list(comparisons(self.spec, self.results))
+        for _, variant, name, pairs, found in compared:
             measure = next(one for one in self.spec.measures if one.name == name)
             interval = found.difference
             rows.append(
@@ -76,13 +75,17 @@ class SweepReport:
                     verdict_text(found, measure, pairs),
                 ]
             )
-        if len(rows) > 1:
+        if compared:
+            first = compared[0][0]
             yield ""
             yield f"Differences from {first}, over equal seeds:"
             yield from table(rows, range(2, 4))
+            yield ""
+            yield told(first, [(pairs, found) for *_, pairs, found in compared])
 
     def document(self) -> Document:
         """Return the report as plain data."""
+        compared = list(comparisons(self.spec, self.results))
         return {
             "name": self.name,
             "runs": len(self.results),
@@ -103,8 +106,9 @@ class SweepReport:
                     "high": found.difference.high,
                     "verdict": str(found.verdict),
                 }
-                for first, variant, measure, pairs, found in comparisons(self.spec, self.results)
+                for first, variant, measure, pairs, found in compared
             ],
+            "seedsToTell": {"one": ENOUGH, "all": seeds_to_tell(max(1, len(compared)))},
             "failures": [
                 {"variant": task.variant, "seed": task.seed, "message": why}
                 for task, why in self.failures

@@ -20,9 +20,20 @@ import numpy as np
 LEVEL: Final = 0.95
 """Confidence of the intervals."""
 RESAMPLES: Final = 10_000
-ENOUGH: Final = 6
-"""The fewest pairs for a difference: five pairs all have the same sign by chance in 6 of
-100 cases."""
+
+
+def seeds_to_tell(comparisons: int = 1) -> int:
+    """Return with how many seeds so many differences can be told from noise, all of them at once.
+
+    With n pairs the least p-value of a sign test is 2 / 2**n, whatever the values are: five pairs
+    have the same sign by chance in 6 of 100 cases. The level is divided by the comparisons
+    (Bonferroni), so that chance makes one of them look different in at most 5 of 100 cases.
+    """
+    return 1 + math.ceil(math.log2(comparisons / (1 - LEVEL)))
+
+
+ENOUGH: Final = seeds_to_tell()
+"""The fewest pairs for a difference."""
 
 
 class Significance(StrEnum):
@@ -33,7 +44,7 @@ class Significance(StrEnum):
     NOISE = "noise"
     """The interval contains 0: other seeds may change the sign."""
     TOO_FEW = "too few seeds"
-    """The interval does not contain 0, and there are fewer than `ENOUGH` pairs."""
+    """There are fewer than `ENOUGH` pairs: they cannot tell, whatever the values are."""
     DIFFERENT = "different"
     """The interval does not contain 0, or the difference is the same in all pairs."""
 
@@ -99,10 +110,8 @@ def paired(old: Sequence[float], new: Sequence[float]) -> Paired:
 def _verdict(differences: Sequence[float], found: Estimate) -> Significance:
     if not any(differences):
         return Significance.EQUAL
-    if len(differences) == 1:
-        return Significance.TOO_FEW
-    if found.low <= 0 <= found.high:
-        return Significance.NOISE
-    if found.low == found.high or len(differences) >= ENOUGH:
+    if found.low == found.high and len(differences) > 1:
         return Significance.DIFFERENT
-    return Significance.TOO_FEW
+    if len(differences) < ENOUGH:
+        return Significance.TOO_FEW
+    return Significance.NOISE if found.low <= 0 <= found.high else Significance.DIFFERENT

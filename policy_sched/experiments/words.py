@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from policy_sched.experiments.statistics import Paired, Significance
+from collections.abc import Sequence
+
+from policy_sched.experiments.statistics import (
+    ENOUGH,
+    LEVEL,
+    Paired,
+    Significance,
+    seeds_to_tell,
+)
 from policy_sched.model import counted
 from policy_sched.profiles.models import Measure
 
@@ -29,12 +37,36 @@ def verdict_text(found: Paired, measure: Measure, pairs: int) -> str:
         case Significance.NOISE:
             return "noise: other seeds may change the sign"
         case Significance.TOO_FEW:
-            return f"too few seeds to tell: {counted(pairs, 'pair')}"
+            return f"too few seeds to tell: {counted(pairs, 'pair')} of {ENOUGH}"
         case Significance.DIFFERENT:
             if measure.better is None:
                 return "different"
             higher = found.difference.mean > 0
             return "better" if higher == (measure.better == "Higher") else "worse"
+
+
+def told(baseline: str, compared: Sequence[tuple[int, Paired]]) -> str:
+    """Return how many differences are more than noise, or that there are too few seeds to tell.
+
+    ``compared``: of each difference the number of pairs, and what they say; at least one.
+    """
+    total = len(compared)
+    different = sum(one.verdict is Significance.DIFFERENT for _, one in compared)
+    few = [pairs for pairs, one in compared if one.verdict is Significance.TOO_FEW]
+    are = "is" if different == 1 else "are"
+    text = f"{different} of {counted(total, 'difference')} from {baseline} {are} more than noise"
+    if not few:
+        varying = sum(one.verdict is not Significance.EQUAL for _, one in compared)
+        chance = round((1 - LEVEL) * varying)
+        return f"{text}; chance alone makes about {chance} look so." if chance else f"{text}."
+    needed = f"{ENOUGH} can tell one" if total > 1 else f"{ENOUGH} can"
+    if total > 1:
+        needed += f", and {seeds_to_tell(total)} all {total:,} at once"
+    are_few = f"{counted(max(few), 'seed')} {'is' if max(few) == 1 else 'are'} too few to tell"
+    if len(few) < total:
+        return f"{text}. {are_few} the other {len(few):,}, whatever they are: {needed}."
+    which = f"any of {total:,} differences" if total > 1 else "the difference"
+    return f"{are_few} {which} from {baseline}, whatever was measured: {needed}."
 
 
 def signed(value: float) -> str:

@@ -17,6 +17,7 @@ from policy_sched.diff.placement_diff import (
     compare_placements,
     compare_seeds,
 )
+from policy_sched.diff.report import seeds_document, seeds_lines
 from policy_sched.experiments import Significance
 from policy_sched.model.meta import ApiObject
 from policy_sched.profiles.build.pipeline import CompiledPlan
@@ -99,6 +100,28 @@ def test_several_seeds_separate_a_difference_from_noise() -> None:
     assert [(one.pod, one.change) for one in found.fates] == [("default/p0", -6)]
     same = compare_seeds(plans(), plans(NOTHING), cluster(8), range(6))
     assert {one.values.verdict for one in same.measures} == {Significance.EQUAL}
+
+
+def test_pods_that_move_with_every_seed_are_named() -> None:
+    """With several seeds the report named no pod but those that have no node any more."""
+    elsewhere = DRAWS.replace("n3", "n1")
+    found = compare_seeds(plans(DRAWS), plans(elsewhere), cluster(8), range(6))
+    first, *_ = found.always
+    assert (first.pod, first.old, first.new, first.by_policy) == ("default/p0", ("n3",), ("n1",), 6)
+    text = list(seeds_lines(found))
+    at = next(i for i, line in enumerate(text) if "node with every seed, 1 of them by a" in line)
+    assert text[at + 1] == "  default/p0: n3 -> n1"
+    document = seeds_document(found)["always"][0]
+    assert document == {"pod": "default/p0", "old": ("n3",), "new": ("n1",), "byPolicy": 6}
+
+
+def test_too_few_seeds_are_told() -> None:
+    """Five seeds gave a column of words that looked like a result."""
+    hostname = {"kubernetes.io/hostname": "n0"}
+    nodes = [make_node(f"n{i}", cpu="4", labels={**hostname} if i == 0 else {}) for i in range(4)]
+    objects = [*nodes, make_pod("p0", cpu="1"), make_pod("p1", cpu="4", node_selector=hostname)]
+    found = compare_seeds(plans(), plans(DRAWS), objects, range(5))
+    assert "5 seeds are too few to tell" in list(seeds_lines(found))[-1]
 
 
 @settings(max_examples=scaled(5), deadline=None)

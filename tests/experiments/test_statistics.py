@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy_sched.experiments.statistics import Estimate, Significance, estimate, paired
+from policy_sched.experiments.statistics import (
+    Estimate,
+    Significance,
+    estimate,
+    paired,
+    seeds_to_tell,
+)
+from policy_sched.experiments.words import told
 
 #: Pods that a policy placed more than another one on a real cluster, with six seeds.
 OPENB = (-8.0, -2.0, 6.0, -19.0, 14.0, -25.0)
@@ -28,6 +35,7 @@ def test_differences_of_both_signs_are_noise() -> None:
         ([0.0, 0.0], Significance.EQUAL),
         ([5.0], Significance.TOO_FEW),
         ([5.0, 6.0], Significance.TOO_FEW),
+        ([5.0, -6.0, 4.0, -7.0, 5.0], Significance.TOO_FEW),
         ([5.0, 5.0], Significance.DIFFERENT),
         ([5.0, 6.0, 4.0, 7.0, 5.0, 6.0], Significance.DIFFERENT),
         ([5.0, -6.0, 4.0, -7.0, 5.0, 6.0], Significance.NOISE),
@@ -36,6 +44,32 @@ def test_differences_of_both_signs_are_noise() -> None:
 def test_a_verdict_needs_enough_seeds(differences: list[float], verdict: Significance) -> None:
     """Few values on one side prove nothing, unless the seed makes no difference at all."""
     assert paired([0.0] * len(differences), differences).verdict is verdict
+
+
+def test_so_many_seeds_can_tell() -> None:
+    """Five pairs have a p-value of 0.06 at least, whatever they are; 24 comparisons share 0.05."""
+    for comparisons in (1, 2, 3, 24, 1000):
+        least = seeds_to_tell(comparisons)
+        assert 2 / 2**least <= 0.05 / comparisons < 2 / 2 ** (least - 1)
+    assert (seeds_to_tell(), seeds_to_tell(24)) == (6, 10)
+
+
+def test_too_few_seeds_are_told() -> None:
+    """`sweep` said "0 of 24 differences are more than noise" where no five seeds can show one."""
+    five, six = ([float(i) for i in range(count)] for count in (5, 6))
+    few = paired([0.0] * 5, five)
+    same, more = paired([0.0] * 5, [2.0] * 5), paired([0.0] * 6, six)
+    assert told("default", [(5, few)] * 24) == (
+        "5 seeds are too few to tell any of 24 differences from default, whatever was measured:"
+        " 6 can tell one, and 10 all 24 at once."
+    )
+    assert told("default", [(1, few)]).startswith("1 seed is too few to tell the difference")
+    assert told("a", [(5, same), (5, few)]) == (
+        "1 of 2 differences from a is more than noise. 5 seeds are too few to tell the other 1,"
+        " whatever they are: 6 can tell one, and 7 all 2 at once."
+    )
+    assert told("a", [(6, more)] * 3) == "3 of 3 differences from a are more than noise."
+    assert told("a", [(6, more)] * 24).endswith("; chance alone makes about 1 look so.")
 
 
 @given(VALUES)
