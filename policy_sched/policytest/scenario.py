@@ -254,7 +254,7 @@ def _scenario(
         several="ops" in fields,
         unknown=unknown,
         mentions=mentioned,
-        untested=tuple(_untested(reader, fields)),
+        untested=tuple(_untested(reader, fields, complete=complete)),
     )
 
 
@@ -406,15 +406,18 @@ def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     return tuple(unknown), tuple(later)
 
 
-def _untested(reader: Reader, fields: Plain) -> Iterator[Diagnostic]:
-    """Yield a problem for expectations that state nothing, and for a test without any."""
+def _untested(reader: Reader, fields: Plain, *, complete: bool) -> Iterator[Diagnostic]:
+    """Yield a problem for expectations that state nothing, and for a test without any.
+
+    In a record, what is left out did not happen, so that a pod alone states something.
+    """
     hint = "for example expect: [{pod: a, chosen: n1}]; --update writes what happens"
     entries = fields.get("expect") or []
     if not entries:
         blank = reader.blank(("expect",) if "expect" in fields else (), True)
         yield replace(blank, code=MISSING_KEY, message="the test expects nothing", hint=hint)
     for i, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and set(entry) == {"pod"}:
+        if not complete and isinstance(entry, dict) and set(entry) == {"pod"}:
             text = f"nothing is expected of {entry['pod']}"
             yield replace(
                 reader.blank(("expect", i), False), code=MISSING_KEY, message=text, hint=hint

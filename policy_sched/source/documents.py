@@ -318,7 +318,8 @@ def syntax_error(file: SourceFile, error: yaml.MarkedYAMLError) -> Diagnostic:
         line, column = file.position(where.index)
         context = f"{error.context} that begins at {line}:{column}"
     problem = error.problem or error.context or "the text is not YAML"
-    return diagnostic(file, offset, YAML_SYNTAX, problem, context=context)
+    hint = "YAML is indented with spaces, not with tabs" if file.text[offset:][:1] == "\t" else ""
+    return diagnostic(file, offset, YAML_SYNTAX, problem, hint=hint, context=context)
 
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

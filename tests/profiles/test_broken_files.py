@@ -40,3 +40,14 @@ def test_a_directory_is_checked_as_a_whole() -> None:
     found = {problem.file for problem in check_files([str(BROKEN)])}
     expected = {str(BROKEN / path) for path in FILES}
     assert expected - found == {str(BROKEN / "config" / "not-a-mapping.yaml")}
+
+
+def test_mistakes_of_people_who_know_another_language_have_a_way_out() -> None:
+    """The advice for `node.labels["gen"] > 5` was string(...), which compiles and is wrong.
+
+    `len()`, `.count()`, `every: 1 m`, `str()` and tabs were answered without any advice.
+    """
+    for name in ("habits-of-other-languages", "tabs"):
+        found = check_files([str(BROKEN / "policy" / f"{name}.yaml")])
+        assert found
+        assert all(problem.hint for problem in found)

@@ -9,7 +9,7 @@ from typing import Final
 import re2
 
 from policy_sched.language.check import macros
-from policy_sched.language.check.scope import Definition, Scope, silent
+from policy_sched.language.check.scope import Definition, Scope, habit_hint, silent
 from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
 from policy_sched.language.stdlib import (
@@ -51,7 +51,7 @@ def call(node: ast.CallExpr, scope: Scope) -> ast.Core:
         hint = f"write `x.{node.name}(...)`"
         if node.name in environment.methods and types.ERROR not in kinds:
             cel = no_overload(node.name, kinds)
-    elif not hint:
+    elif not hint and not (hint := habit_hint(node.name, environment)):
         message += _closest_name(node.name, {*environment.functions, *declared, "has"})
     return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
@@ -78,10 +78,13 @@ def method(node: ast.MethodExpr, scope: Scope) -> ast.Core:
             scope.infer(target)
         return scope.unsupported(node.name, node.name_span, node.name_span.end)
     receiver = scope.infer(target)
-    args = [receiver, *_arguments(node, scope)]
     if node.name in environment.methods:
+        args = [receiver, *_arguments(node, scope)]
         overloads = environment.methods[node.name]
         return finish(overloads, node.name, args, node.span, scope, node.name_span)
+    # A macro of another language has a variable of its own, which is no mistake by itself.
+    macro = len(node.args) > 1 and habit_hint(node.name, environment, args=len(node.args)) != ""
+    args = [receiver, *(() if macro else _arguments(node, scope))]
     return _no_method(receiver, args, node, scope)
 
 
@@ -100,7 +103,7 @@ def _no_method(
     if name in environment.functions or name in scope.unit.definitions.declared_functions:
         hint = f"write `{name}(x)`"
         cel = no_overload(name, [arg.type for arg in args], method=True)
-    elif not hint:
+    elif not hint and not (hint := habit_hint(name, environment, args=len(node.args))):
         names = methods_of(receiver.type, environment.methods)
         message += did_you_mean(name, (*names, *environment.macros))
     return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from policy_sched.language.stdlib import choose, settle
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _INT64: Final = range(-(2**63), 2**63)
 _MAX_FOLDED: Final = 2**126  # products of two int64 stay below
 
@@ -98,13 +100,30 @@ def _conversion(node: ast.Binary, left: ast.Core, right: ast.Core, scope: Scope)
             if types.join(kind.element, other) is not None:
                 return "give the optional a value with .orValue(...), or write optional.of(...)"
     if types.STRING in kinds and kinds & {types.INT, types.DOUBLE, types.BOOL}:
-        return "convert one side with string(...)"
+        return _of_text(node.op, left, right, scope)
     if node.op == "in" and right.type == types.STRING:
         return "for a part of a text write .contains(...)"
     signatures = [
         o.signature for o in scope.environment.operators[node.op] if o.params[0] == left.type
     ]
     return "; ".join(signatures[:3])
+
+
+def _of_text(op: str, left: ast.Core, right: ast.Core, scope: Scope) -> str:
+    """Suggest how a text and a number, or a truth value, could meet."""
+    text, other = (left, right) if left.type == types.STRING else (right, left)
+    written = text.value if isinstance(text, ast.Const) else None
+    if other.type == types.BOOL:
+        if isinstance(other, ast.Const):
+            return f'write "{str(other.value).lower()}", which is a text'
+        return "convert the truth value with string(...)"
+    if isinstance(written, str) and _NUMBER.fullmatch(written):
+        return f"write {written} without quotes"
+    if isinstance(written, str) and op == "+":
+        return "convert the number with string(...)"
+    name, attempt = ("int", "tryInt") if other.type == types.INT else ("double", "tryDouble")
+    more = f", or {attempt}(...) where it may be none" * (attempt in scope.environment.functions)
+    return f"read the text as a number: {name}(...){more}"
 
 
 def _checked_constant(tree: ast.Call, scope: Scope) -> ast.Core:

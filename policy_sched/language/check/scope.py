@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -396,9 +397,42 @@ def _before_dot(node: ast.Select) -> int:
     return node.name_span.start - (2 if node.optional else 1)
 
 
+_ELSEWHERE: Final = {
+    "len": "size",
+    "length": "size",
+    "count": "size",
+    "str": "string",
+    "float": "double",
+    "any": "exists",
+    "some": "exists",
+    "every": "all",
+    "includes": "contains",
+    "lower": "lowerAscii",
+    "toLowerCase": "lowerAscii",
+    "upper": "upperAscii",
+    "toUpperCase": "upperAscii",
+}
+"""Names of functions and methods of other languages, and what they are called here."""
+
+
+def habit_hint(name: str, environment: Environment, *, args: int = 0) -> str:
+    """Return what to write for a function or method of another language; "" for other names.
+
+    ``args``: the arguments of a method.
+    """
+    ours = _ELSEWHERE.get(name, "")
+    if name == "count" and args:
+        return "write `.filter(e, ...).size()`"
+    if ours in environment.methods or ours in environment.macros:
+        return f"write `x.{ours}({'e, ...' if ours in environment.macros else ''})`"
+    return f"write `{ours}(x)`" if ours in environment.functions else ""
+
+
 def _no_fields(kind: types.Type, node: ast.Select, scope: Scope) -> None:
     hint = ""
-    if node.name in scope.environment.methods:
+    if node.name in ("len", "length", "count") and not isinstance(kind, types.RecordType):
+        hint = habit_hint(node.name, scope.environment)
+    elif node.name in scope.environment.methods:
         hint = f"`{node.name}` is a method: write `.{node.name}()`"
     elif isinstance(kind, types.ListType):
         hint = f"for its elements write `.map(x, x.{node.name})` or `.exists(x, ...)`"

@@ -227,6 +227,38 @@ def _way_out(text: str) -> str:
     return f'cpu is counted in cores: "{text.rstrip("KMGTPEi")}", or in thousandths: "500m"'
 
 
+ORDERED: Final = "PS414"
+_ORDERS: Final = frozenset(
+    {"lt_string_string", "le_string_string", "gt_string_string", "ge_string_string"}
+)
+_NUMBER: Final = re.compile(r"[-+]?\d+(\.\d+)?")
+
+
+def ordered_texts(checked: Checked) -> Iterator[Finding]:
+    """Yield orders of texts where one of the texts is that of a number."""
+    for part in walk(checked.core):
+        if not isinstance(part, ast.Call) or part.overload not in _ORDERS:
+            continue
+        texts = [one for one in part.args if _number_text(one)]
+        if texts:
+            span = texts[0].span
+            message = 'numbers as texts are ordered by their characters: "9" is more than "10"'
+            hint = (
+                "compare numbers: int(...) or double(...) of a text, a number without string(...)"
+            )
+            yield Finding(Problem(span.start, span.end, ORDERED, message, hint), checked.text)
+
+
+def _number_text(tree: ast.Core) -> bool:
+    """Return whether a text is that of a number: made of one, or written so."""
+    match tree:
+        case ast.Const(value=str() as text):
+            return _NUMBER.fullmatch(text) is not None
+        case ast.Call(overload=overload):
+            return overload in ("string_int", "string_double")
+    return False
+
+
 TIME: Final = "PS420"
 NO_BATCH: Final = "PS421"
 _OWN: Final = ("pod.uid", "pod.name", "now", "queue")
@@ -366,6 +398,7 @@ def _in_sections(trees: Trees) -> Iterator[Finding]:
 def _anywhere(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:
     yield from conditions(trees, checked, rule=rule)
     yield from suffixes(checked)
+    yield from ordered_texts(checked)
 
 
 __all__ = ["lint", "unused_params"]

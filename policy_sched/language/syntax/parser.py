@@ -42,6 +42,10 @@ _OPAQUE: Final = re.compile(
 _SUFFIXED: Final = re.compile(
     r"(?<![\w.])(?P<number>\d+(?:\.\d+)?|\.\d+)(?P<unit>[A-Za-z]+(?:\d+[A-Za-z]+)*)"
 )
+_SPACED: Final = re.compile(
+    r"\s*(?P<number>\d+(\.\d+)?)\s+(?P<unit>ms|[hms])(our|r|in|inute|ec|econd)?s?\s*", re.IGNORECASE
+)
+"""A number and a unit of time in one word or in two, as in `1 m` and `90 seconds`."""
 _WORD_BEFORE: Final = re.compile(r"([A-Za-z_]\w*)\s*$")
 _WORD_AT: Final = re.compile(r"[A-Za-z_]\w*")
 _OPERATOR_WORDS: Final = {"and": "&&", "or": "||", "not": "!", "is": "=="}
@@ -182,6 +186,11 @@ def _unexpected(text: str, bare: str, at: int, expected: Collection[str]) -> Pro
     found = token[0] if token else text[at : at + 1]
     if re.match(r"\d+\.(?!\d)", text[max(0, at - 20) :]) and found == ".":
         hint = "write a digit after the point, as in `1.0`"
+    spaced = _SPACED.fullmatch(text)
+    if spaced is not None:
+        hint = (
+            f"a duration has no space and a short unit: {spaced['number']}{spaced['unit'].lower()}"
+        )
     message = f"unexpected `{found}`" + (f"; expected {words}" if words else "")
     return Problem(at, at + len(found), "PS001", message, hint)
 

@@ -178,6 +178,8 @@ def _parsed(
 
 def _with_way_out(problem: Diagnostic) -> Diagnostic:
     """Return a YAML problem with a hint, if it looks like a rule without quotes."""
+    if problem.hint:
+        return problem
     before = problem.source_line[: problem.column - 1].rstrip()
     if problem.message.startswith("did not find expected key") and before[-1:] in ("'", '"'):
         hint = f"a value that starts with a quote ends at the next: {_QUOTE}"

@@ -42,6 +42,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     message: str
     entry: Entry | None = None
+    hint: str = ""
 
 
 @dataclass(slots=True)
@@ -142,6 +143,19 @@ def _own_list(
     return own
 
 
+def _one_sort(names: Sequence[str]) -> str:
+    """Return what to write for a queue that one of these plugins sorts."""
+    if not names:
+        return "queueSort: {enabled: [{name: PrioritySort}]}"
+    *others, last = names
+    disabled = ", ".join(f"{{name: {name}}}" for name in others)
+    lists = f"{{enabled: [{{name: {last}}}], disabled: [{disabled}]}}"
+    return (
+        f"{' and '.join(names)} sort the queue; in a configuration (--config) one is chosen: "
+        f"profiles: [{{plugins: {{queueSort: {lists}}}}}]"
+    )
+
+
 def _twice(entry: Entry, point: str) -> Fault:
     """Return the fault of a plugin that is enabled twice at one point."""
     return Fault(f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry)
@@ -151,8 +165,9 @@ def _check_whole(result: Expansion) -> None:
     """Report a profile without exactly one queue sort, or without a bind plugin."""
     if result.faults:
         return
-    sorts = len(result.points["queueSort"])
-    if sorts != 1:
-        result.faults.append(Fault(f"only one queue sort plugin required, but got {sorts}"))
+    sorts = [name for name, _ in result.points["queueSort"]]
+    if len(sorts) != 1:
+        text = f"only one queue sort plugin required, but got {len(sorts)}"
+        result.faults.append(Fault(text, hint=_one_sort(sorts)))
     if not result.points["bind"]:
         result.faults.append(Fault("at least one bind plugin is needed"))

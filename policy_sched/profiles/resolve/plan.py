@@ -296,7 +296,7 @@ def _fault_problems(
     for fault in expansion.faults:
         entry = fault.entry
         if entry is None:
-            yield problem_at(("profiles", index), fault.message)
+            yield problem_at(("profiles", index), fault.message, hint=fault.hint)
             continue
         place = (entry.point, entry.index)
         if place in seen or not entry.name or entry.name in REMOVED_PLUGINS:

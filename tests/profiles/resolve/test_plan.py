@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from policy_sched.errors import Severity
 from policy_sched.profiles.load import LoadedPolicy, load_policies
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value, default_config
@@ -140,3 +142,21 @@ def test_default_configuration_with_policies(tmp_path: Path) -> None:
     assert plan.scheduler_name == "default-scheduler"
     assert plan.points["score"][-1] == ("Mine", 1)
     assert plan.points["filter"][-1] == ("Mine", 0)
+
+
+def test_two_queue_sorts_are_answered_with_a_configuration(tmp_path: Path) -> None:
+    """A policy with queueSort, without --config, ended in "required, but got 2" and no advice."""
+    (tmp_path / "sort.yaml").write_text(
+        POLICY.partition("spec:")[0] + "spec: {queueSort: [{expression: pod.priority}]}\n"
+    )
+    policies, problems = load_policies([str(tmp_path / "sort.yaml")])
+    assert not problems
+    default = default_config([policy.name for policy in policies])
+    shipped, _ = load_policies([str(default_policies())])
+    _, (problem,) = resolve(default, [*shipped, *policies])
+    assert problem.message.endswith("only one queue sort plugin required, but got 2")
+    _, _, written = problem.hint.partition("profiles: ")
+    chosen = config(*yaml.safe_load(written))
+    (plan,), problems = resolve(chosen, [*shipped, *policies])
+    assert not problems
+    assert plan.points["queueSort"] == (("Mine", 0),)
