@@ -14,6 +14,8 @@ from policy_sched.model import (
     CLUSTER_SCOPED,
     DURATION_ANNOTATION,
     KINDS,
+    MICRO,
+    MOST_COUNTED,
     SKIPPED_KINDS,
     Amount,
     ApiObject,
@@ -31,6 +33,7 @@ from policy_sched.model import (
     StatefulSet,
     Workload,
     decoder,
+    excess,
     nanos,
     nanoseconds_of,
 )
@@ -38,6 +41,8 @@ from policy_sched.source import shortened
 
 UNKNOWN_KIND: Final = "PS706"
 MOST_INT32: Final = 2**31 - 1
+_ALL_FIT: Final = MOST_COUNTED * MICRO
+"""Nano-units that are not too many of any resource."""
 
 _OWN_KINDS: Final = {
     "KubeSchedulerConfiguration": "a scheduler configuration is given with --config",
@@ -227,15 +232,20 @@ def object_key(decoded: ApiObject) -> tuple[str, str, str]:
 
 
 def quantities_valid(decoded: ApiObject) -> bool:
-    """Return whether every quantity of an object is valid and none is negative."""
+    """Return whether every quantity of an object is valid, and none negative or too large."""
     try:
         for amounts in _amounts(decoded):
             for amount in amounts.values():
-                if nanos(amount) < 0:
+                found = nanos(amount)
+                if not 0 <= found <= _ALL_FIT and (found < 0 or _exceeds(amounts)):
                     return False
     except ValueError:
         return False
     return True
+
+
+def _exceeds(amounts: Mapping[str, Amount]) -> bool:
+    return any(excess(name, nanos(amount)) for name, amount in amounts.items())
 
 
 def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
@@ -250,8 +260,8 @@ def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
         case PersistentVolumeClaim():
             return decoded.spec.resources.requests, decoded.spec.resources.limits
         case CsiStorageCapacity():
-            sizes = {"capacity": decoded.capacity, "maximum": decoded.maximum_volume_size}
-            return ({name: size for name, size in sizes.items() if size is not None},)
+            sizes = (decoded.capacity, decoded.maximum_volume_size)
+            return [{"storage": size} for size in sizes if size is not None]
         case (
             Deployment()
             | ReplicaSet()

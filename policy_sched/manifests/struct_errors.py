@@ -18,7 +18,7 @@ import msgspec
 import msgspec.inspect as types
 
 from policy_sched.errors import Diagnostic
-from policy_sched.model import quantity
+from policy_sched.model import excess, nanos
 from policy_sched.source import (
     MAX_DEPTH,
     MAX_LOOK,
@@ -89,6 +89,12 @@ def _described(value: object) -> str:
         case list():
             return "a list"
     return type(value).__name__
+
+
+_RESOURCE_LISTS: Final = frozenset(
+    {"requests", "limits", "allocatable", "capacity", "allocatedResources", "overhead"}
+)
+"""Fields with amounts by the names of resources."""
 
 
 class _Walk:
@@ -201,13 +207,15 @@ class _Walk:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return self._wrong(value, "a quantity", path)
         try:
-            negative = quantity(value).sign() < 0
+            found = nanos(value)
         except ValueError as error:
             self._problem(path, BAD_VALUE, f"{_described(value)} is not a quantity: {error}")
             return value
-        if negative:
-            message = f"{_described(value)} must be greater than or equal to 0"
-            self._problem(path, BAD_VALUE, message)
+        resource = str(path[-1]) if path[-2:-1] and path[-2] in _RESOURCE_LISTS else "storage"
+        why = "must be greater than or equal to 0" if found < 0 else excess(resource, found)
+        if why:
+            hint = "" if found < 0 else "kube-scheduler's sums and scores of more overflow int64"
+            self._problem(path, BAD_VALUE, f"{_described(value)} {why}", hint)
         return value
 
     def _wrong(self, value: object, expected: str, path: Path, hint: str = "") -> Any:

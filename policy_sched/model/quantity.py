@@ -47,6 +47,12 @@ MAX_UNITS: Final = 2**62 - 2**56
 """The largest amount in scheduler units: nearly half of int64, so that the sum and the difference
 of two amounts fit."""
 
+MOST_COUNTED: Final = 80 << 50
+"""The largest amount of a resource that an object may state, in scheduler units: 80Pi bytes.
+
+kube-scheduler's scores multiply amounts by 100 in int64, which overflows beyond 81.9Pi.
+"""
+
 MAX_EXPONENT: Final = 1000
 """Decimal exponents beyond this are rejected: their digits would not fit into memory."""
 
@@ -243,6 +249,15 @@ def units(resource: str, amount: Amount) -> int:
     does.
     """
     return quantity(amount).units(resource)
+
+
+def excess(resource: str, amount: int) -> str:
+    """Return why nano-units of a resource are more than can be counted, "" if they are not."""
+    unit = MICRO if resource == "cpu" else NANO
+    if resource == "storage" or amount <= MOST_COUNTED * unit:  # sizes of volumes are not added up
+        return ""
+    most = str(MOST_COUNTED // 1000) if resource == "cpu" else quantity_text(resource, MOST_COUNTED)
+    return f"must be less than or equal to {most}"
 
 
 def units_of_nanos(resource: str, amount: int) -> int:

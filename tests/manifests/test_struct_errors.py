@@ -117,3 +117,36 @@ def test_a_partial_reading_drops_what_does_not_fit_and_keeps_the_rest(kind: Kind
         here[path[-1]] = 2.5 if isinstance(here[path[-1]], list) else ["fits nothing"]
         del holder(without, path)[path[-1]]
         assert fit_partly(odd, KINDS[kind]) == fit_partly(without, KINDS[kind]), path
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "most"),
+    [
+        ("memory", "7Ei", "80Pi"),
+        ("memory", 9e18, "80Pi"),
+        ("cpu", "1E", "90071992547409"),
+        ("example.com/gpu", "100P", "90071992547409920"),
+    ],
+)
+def test_amounts_that_are_too_large_to_count(resource: str, amount: Any, most: str) -> None:
+    """They were cut off without a word; the largest that is counted is accepted."""
+
+    def problems(amount: Any, **pod: Any) -> list[Problem]:
+        found: list[Problem] = []
+        limits = {"resources": {"limits": {resource: amount}}}
+        spec = {"containers": [{"name": "c", **limits}], **pod}
+        value = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": spec}
+        decode_as(value, KINDS["v1", "Pod"], lambda *one: found.append(one))
+        return found
+
+    ((path, code, message, hint),) = problems(amount)
+    assert path == ("spec", "containers", 0, "resources", "limits", resource)
+    assert (code, "overflow" in hint) == ("PS707", True)
+    assert message.endswith(f" must be less than or equal to {most}")
+    assert not problems(most)
+    sizes = {"resources": {"requests": {"storage": "7Ei"}}}  # sizes of volumes are compared only
+    assert not problems(
+        "1", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": sizes}}}]
+    )
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {resource: amount, "pods": "9"}}}
+    assert fit_partly(node, Node).status.allocatable == {"pods": "9"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,6 +83,18 @@ def test_odd_decisions_are_kube_schedulers_too(path: Path) -> None:
     results = run_file(str(path))
     assert results
     assert all(result.ok for result in results), "\n".join(ScenarioReport(results).text_lines())
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "refused").iterdir()), ids=lambda p: p.stem)
+def test_amounts_beyond_int64_are_refused_by_name(path: Path) -> None:
+    """Pods with 7Ei of memory were scheduled, with other scores than kube-scheduler's overflows."""
+    data = path.read_bytes()
+    lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()
+    found = run_files([str(path)])
+    assert not found.results
+    assert {one.line for one in found.problems} == set(range(1, len(lines) + 1))
+    assert {one.code for one in found.problems} == {"PS707"}
+    assert all("must be less than or equal to" in one.message for one in found.problems)
 
 
 PINNED: Final = """\
