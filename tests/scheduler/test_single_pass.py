@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from policy_sched.manifests.decode import set_creation_times
+from policy_sched.manifests.admission import set_creation_times
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.policytest.scenario import load_scenarios
 from policy_sched.scheduler.setup.cluster import load_cluster

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.manifests.resource_claims import as_stored
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.formats import DURATION_ANNOTATION
 from policy_sched.model.meta import ApiObject, OwnerReference
@@ -92,12 +91,11 @@ def test_a_pod_waits_for_the_end_of_another() -> None:
 
 def test_a_pod_waits_for_the_device_of_another() -> None:
     """A claim is made of a template for each pod, and frees its device when the pod has ended."""
-    plain = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
-    template = as_stored(
-        msgspec.convert(
-            {"metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": plain}},
-            ResourceClaimTemplate,
-        )
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    plain = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    template = msgspec.convert(
+        {"metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": plain}},
+        ResourceClaimTemplate,
     )
     entry = (PodResourceClaim(name="gpu", resource_claim_template_name="one"),)
     pods = [pod(name, at, "60s", resource_claims=entry) for name, at in (("a", 0), ("b", 1))]

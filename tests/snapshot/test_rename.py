@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy_sched.manifests.decode import set_creation_times
+from policy_sched.manifests.admission import set_creation_times
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
