@@ -41,9 +41,11 @@ from policy_sched.instance.shadow import Result
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import ApiObject
 from policy_sched.profiles.format import differences
+from policy_sched.profiles.load import content_hash, fingerprint
 from policy_sched.profiles.reload import PolicySet, read_policy_set
 from policy_sched.scheduler.setup import EPOCH
-from policy_sched.simulate import waits
+from policy_sched.simulate import DIGITS, cluster_facts, contents_of, origin, time_text, waits
+from policy_sched.web import Column, Fact, Table, Text, Value
 
 Output = Literal["text", "json", "markdown"]
 
@@ -155,10 +157,15 @@ def diff(  # noqa: PLR0913  # the options of the verb
     require_files(on.cluster)
     before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
     objects = on.objects()
+    contents = contents_of(objects) if report is not None and objects is not None else None
     placements = None if objects is None else _placements(before, after, objects, on, now)
     found = PolicyDiff(before, after, differences(before, after), placements)
     if report is not None:
-        write_page(report, diff_page(found))
+        facts = [Fact("OLD", old), Fact("NEW", new)]
+        if contents is not None:
+            facts += [*cluster_facts([*on.cluster, *on.nodes], contents), *_run_facts(on, now)]
+        made = origin(facts, {"OLD": before.plans, "NEW": after.plans}, *_idle(before, after))
+        write_page(report, diff_page(found), made)
     write_report(found, output)
     return FAILED if fail_on and _worse(placements) else OK
 
@@ -176,13 +183,36 @@ def _placements(
     return compare_seeds(old.plans, new.plans, objects, seeds, each, now)
 
 
+def _run_facts(on: ClusterFlags, now: int) -> list[Fact]:
+    """Return with which seeds and at which time both sets decided."""
+    last = on.seed + on.seeds - 1
+    seeds = Fact("Seed", f"{on.seed}") if on.seeds == 1 else Fact("Seeds", f"{on.seed} to {last}")
+    return [seeds, Fact("Time that rules see", time_text(now))]
+
+
+def _idle(old: PolicySet, new: PolicySet) -> list[Table]:
+    """Return the policies that no profile enables, which were compared by their meaning."""
+    rows: list[list[Value]] = [
+        [side, name, Text(content_hash(source)[:DIGITS], code=True)]
+        for side, of in (("OLD", old), ("NEW", new))
+        for name, source in of.idle.items()
+    ]
+    columns = [Column(head) for head in ("Set", "Policy", "Hash")]
+    return [Table("Policies that no profile enables", columns, rows)] if rows else []
+
+
 def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: bool) -> int:
     require_files(paths)
     found = summarize(paths)
     for place in found.broken:
         print(f"{place}: left out, it is no whole record", file=sys.stderr)
     if report is not None:
-        write_page(report, shadow_page(found))
+        hashes = fingerprint(paths)
+        logs: list[list[Value]] = [
+            [path, Text(hashes[path][:DIGITS], code=True)] for path in hashes
+        ]
+        table = Table("Logs", [Column("File"), Column("SHA-256")], logs)
+        write_page(report, shadow_page(found), origin((), {}, table))
     write_report(found, output)
     worse = _worse(found.placements) or found.results[Result.ERROR] > 0
     return FAILED if fails and worse else OK

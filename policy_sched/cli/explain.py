@@ -28,10 +28,16 @@ from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.simulate import (
     Application,
     add_policies,
+    cluster_facts,
+    contents_of,
     explain_after_queue,
     explain_now,
+    origin,
+    policy_facts,
+    time_text,
     waiting_with,
 )
+from policy_sched.web import Fact
 
 
 def explain(  # noqa: PLR0913  # the options of the verb
@@ -82,6 +88,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     cluster_files = read_files(cluster)
     plans, warnings = read_policies(files)
     write_diagnostics([*cluster_files.problems, *warnings], sys.stderr)
+    contents = contents_of(cluster_files.objects) if report is not None else None
     scheduler = assemble(plans, seed=seed, objects=cluster_files.objects, now=clock(now))
     infos, info = _waiting(scheduler, cluster_files.objects, pod)
     act = explain_after_queue if after_queue else explain_now
@@ -91,8 +98,11 @@ def explain(  # noqa: PLR0913  # the options of the verb
     add_policies(found, Application(scheduler, plans).report([info]), info.scheduler_name)
     if found.claims is not None:
         locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
-    if report is not None:
-        write_page(report, explanation_page(found))
+    if report is not None and contents is not None:
+        seen = Fact("Time that rules see", time_text(scheduler.handle.now()))
+        facts = [*cluster_facts(cluster, contents), Fact("Seed", str(seed)), seen]
+        made = origin([*facts, *policy_facts(files)], {"": plans})
+        write_page(report, explanation_page(found), made)
     _write(found, output)
     return OK
 

@@ -30,17 +30,23 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
+from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster, read_policies
 from policy_sched.simulate import (
     Application,
+    cluster_facts,
+    contents_of,
     never_placed,
     node_usages,
+    origin,
     play,
+    policy_facts,
     run_page,
     run_queue,
+    time_text,
     timeline_page,
     waits,
 )
+from policy_sched.web import Fact, Section
 
 Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 
@@ -112,17 +118,23 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         write_hints(["there are no pending pods: every pod has a node already, or there is none"])
     plans, warnings = read_policies(files)
     write_diagnostics([*problems, *warnings], sys.stderr)
+    told: list[Fact] = []
+    if report is not None:
+        told = [*cluster_facts([*paths, *nodes], contents_of(objects)), Fact("Seed", str(seed))]
+        told += times.facts() if not timeline else [Fact("Tries again", retry)]
+        told += policy_facts(files)
     act = partial(_played, times, retry) if timeline else partial(_decided, times.now)
-    everywhere = act(objects, plans, seed, _Form(output, report))
+    everywhere = act(objects, plans, seed, _Form(output, report, origin(told, {"": plans})))
     return FAILED if fail_on and not everywhere else OK
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """In which form the result is printed, and the file of its report."""
+    """In which form the result is printed, the file of its report, and what that is made from."""
 
     output: Output
     report: str | None
+    origin: Section
 
 
 def _decided(
@@ -141,7 +153,8 @@ def _decided(
         run = run_queue(scheduler, infos, advance)
     run = replace(run, policies=application.report(infos))
     if form.report is not None:
-        write_page(form.report, run_page(run, node_usages(scheduler.cache.nodes)))
+        page = run_page(run, node_usages(scheduler.cache.nodes))
+        write_page(form.report, page, form.origin)
     if form.output == "wide":
         write_lines(run.text_lines(wide=True))
     else:
@@ -172,7 +185,7 @@ def _played(
         )
     result = replace(result, bucket=times.bucket)
     if form.report is not None:
-        write_page(form.report, timeline_page(result))
+        write_page(form.report, timeline_page(result), form.origin)
     write_report(result, form.output)
     print(result.speed_line(), file=sys.stderr)
     return not never_placed(result)
@@ -188,6 +201,11 @@ class _Times:
     bucket: int | None
     until: int | None
     now: Callable[[], int] | None
+
+    def facts(self) -> list[Fact]:
+        """Return the time that rules see."""
+        now = EPOCH if self.now is None else self.now()
+        return [Fact("Time that rules see", time_text(now))]
 
     @classmethod
     def of(

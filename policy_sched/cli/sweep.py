@@ -98,7 +98,8 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         outcome = run_tasks(prepared, prepared.tasks, store, chosen, advance)
     write_hints(notes)
     write_tables(tables(prepared.spec, outcome.results), store.folder, parquet=parquet)
-    keep_experiment(prepared.name, prepared.spec, store.folder)
+    as_run = prepared.as_run()
+    keep_experiment(prepared, as_run, store.folder)
     found = SweepReport(
         prepared.name,
         prepared.spec,
@@ -106,6 +107,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         outcome.failures,
         str(store.folder),
         outcome.found,
+        as_run,
     )
     if figures or report:
         drawn = draw(prepared.spec, outcome.results)
@@ -113,8 +115,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
             for form in figures:
                 write(store.folder / "figures" / f"{one.name}.{form}", one.write(form))
         if report:
-            text = Path(experiment).read_text(encoding="utf-8")
-            write_page(report, sweep_page(found, drawn, text))
+            write_page(report, sweep_page(found, drawn))
     write_report(found, output)
     return FAILED if outcome.failures else OK
 

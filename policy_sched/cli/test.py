@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,9 +38,12 @@ from policy_sched.policytest import (
     scenarios_page,
     update_file,
 )
-from policy_sched.profiles.load import load_policies, policy_source
+from policy_sched.profiles.build import CompiledPlan
+from policy_sched.profiles.load import fingerprint, load_policies, policy_source
 from policy_sched.profiles.models import MISSING_KEY
+from policy_sched.simulate import DIGITS, origin
 from policy_sched.source import is_stray_link
+from policy_sched.web import Column, Section, Table, Text, Value
 
 Output = Literal["text", "json", "junit", "tap"]
 
@@ -91,7 +94,14 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     require_report(report)
     covering = RuleCoverage() if coverage or threshold is not None else None
     folders = [root] if root else [file for file in files if Path(file).is_dir()]
-    wanted = ScenarioRun(covering, roots=tuple(folders), max_cost_limit=max_cost_limit)
+    tested: dict[str, dict[str, None]] = {}
+
+    def saw(plans: Sequence[CompiledPlan]) -> None:
+        for plan in plans:
+            for name in plan.own:
+                tested.setdefault(name, {})[plan.hashes[name].whole] = None
+
+    wanted = ScenarioRun(covering, roots=tuple(folders), max_cost_limit=max_cost_limit, saw=saw)
     wanted = replace(wanted, wanted=_wanted(run)) if run else wanted
     paths = _scenario_files(files)
     if update:
@@ -106,13 +116,32 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     locations = None if covering is None else covering.report()
     if report is not None:
         results = ScenarioReport(found.results, locations)
-        write_page(report, scenarios_page(results, bounded(found.problems)))
+        page = scenarios_page(results, bounded(found.problems))
+        write_page(report, page, _origin(paths, tested))
     _write(found, output, locations)
     if threshold is not None and locations is not None and percent(locations) < threshold:
         print(f"rule coverage {percent(locations):.1f} % is below {threshold:g} %", file=sys.stderr)
         return FAILED
     fine = not found.problems and all(result.ok for result in found.results)
     return OK if fine else FAILED
+
+
+def _origin(paths: Sequence[str], tested: Mapping[str, Iterable[str]]) -> Section:
+    """Return what the report was made from: the files, and the policies with their hashes."""
+    policies = [(name, digest) for name in sorted(tested) for digest in tested[name]]
+    tables = [
+        Table(caption, [Column(head), Column("SHA-256")], _rows(hashes))
+        for caption, head, hashes in (
+            ("Files of tests", "File", list(fingerprint(paths).items())),
+            ("Policies beside kube-scheduler's, by their content", "Policy", policies),
+        )
+        if hashes
+    ]
+    return origin((), {}, *tables)
+
+
+def _rows(hashes: Sequence[tuple[str, str]]) -> list[list[Value]]:
+    return [[name, Text(digest[:DIGITS], code=True)] for name, digest in hashes]
 
 
 def _expect_all(covering: RuleCoverage, paths: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ and figures (statistics, report, figures, page). tune searches for the best vari
 from policy_sched.experiments.engine import Engine, engine_of, require
 from policy_sched.experiments.figures import Drawn, axis_label, draw
 from policy_sched.experiments.objective import Objective
-from policy_sched.experiments.page import EXPERIMENT, MEASURES, sweep_page
+from policy_sched.experiments.page import MEASURES, sweep_page
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import (
     Store,
@@ -53,7 +53,6 @@ from policy_sched.experiments.tune import (
 from policy_sched.experiments.words import named, number_text, told
 
 __all__ = [
-    "EXPERIMENT",
     "LEVEL",
     "MEASURES",
     "Distribution",

@@ -8,8 +8,10 @@ from typing import Final
 from policy_sched.experiments.figures import Drawn
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import by_variant, comparisons, values_of
-from policy_sched.experiments.statistics import distribution
+from policy_sched.experiments.statistics import Significance, distribution
+from policy_sched.experiments.sweep import AsRun
 from policy_sched.experiments.words import named, number_text, signed, told, verdict_text
+from policy_sched.simulate import DIGITS, origin
 from policy_sched.web import (
     Badge,
     Column,
@@ -27,13 +29,17 @@ from policy_sched.web import (
 )
 
 MEASURES: Final = "All measures"
-EXPERIMENT: Final = "The experiment"
+EXPERIMENT: Final = "The experiment as it ran"
 """Headings of the page."""
+SEEDS: Final = 30
+"""Seeds that are named."""
+ROWS: Final = 500
+"""Rows of a table of hashes."""
 _TONES: Final[dict[str, Tone]] = {"better": "good", "worse": "bad", "different": "info"}
 
 
-def sweep_page(report: SweepReport, drawn: Sequence[Drawn], experiment: str) -> Summary:
-    """Return the report; ``experiment`` is the text of the experiment's file."""
+def sweep_page(report: SweepReport, drawn: Sequence[Drawn]) -> Summary:
+    """Return the report with its figures."""
     sections = []
     if report.failures:
         texts = [f"{task.variant}, seed {task.seed}: {why}" for task, why in report.failures]
@@ -47,10 +53,41 @@ def sweep_page(report: SweepReport, drawn: Sequence[Drawn], experiment: str) -> 
         sections.append(Section("Figures", pictures, beside=True))
     if report.results:
         sections.append(Section(MEASURES, [_measures(report)]))
-    sections.append(Section(EXPERIMENT, [Source(report.name, experiment)]))
-    tone: Tone = "bad" if report.failures else "good"
+    if report.as_run is not None:
+        sections.append(Section(EXPERIMENT, [Source(report.name, report.as_run.text)]))
+        sections.append(_origin(report, report.as_run))
+    verdicts = {one.verdict for *_, one in comparisons(report.spec, report.results)}
+    few = Significance.TOO_FEW in verdicts
+    tone: Tone = "bad" if report.failures else "warn" if few else "good"
     facts = _numbers(report)
     return Summary(report.name, _lead(report), sections, "sweep", tone, facts=facts)
+
+
+def _origin(report: SweepReport, as_run: AsRun) -> Section:
+    """Return what the results were made from."""
+    seeds = list(dict.fromkeys(task.seed for task, _ in report.results))
+    facts = [
+        Fact("Objects", as_run.objects),
+        Fact("Hash of the objects", Text(as_run.digest[:DIGITS], code=True)),
+        Fact("Newest object", as_run.newest or "no dates"),
+        Fact("Seeds", ", ".join(map(str, seeds[:SEEDS])) + ", ..." * (len(seeds) > SEEDS)),
+    ]
+    decided: list[list[Value]] = []
+    for variant, (whole, policies) in as_run.variants.items():
+        decided.append([variant, Text("all of it", tone="dim"), _hash(whole)])
+        decided += [[variant, name, _hash(digest)] for name, digest in policies.items()]
+    files: list[list[Value]] = [[path, _hash(digest)] for path, digest in as_run.files.items()]
+    more = "experiment.json has all of them" if max(len(decided), len(files)) > ROWS else ""
+    heads = [Column(head) for head in ("Variant", "Policy", "Hash")]
+    tables = [Table("What decided", heads, decided[:ROWS], more)]
+    if files:
+        columns = [Column("File"), Column("SHA-256")]
+        tables.append(Table("Files", columns, files[:ROWS], more))
+    return origin(facts, {}, *tables, program=as_run.program)
+
+
+def _hash(digest: str) -> Text:
+    return Text(digest[:DIGITS], code=True)
 
 
 def _lead(report: SweepReport) -> str:

@@ -12,7 +12,7 @@ from policy_sched.experiments.results import (
     values_of,
 )
 from policy_sched.experiments.statistics import ENOUGH, distribution, seeds_to_tell
-from policy_sched.experiments.sweep import Task
+from policy_sched.experiments.sweep import AsRun, Task
 from policy_sched.experiments.words import named, number_text, signed, told, verdict_text
 from policy_sched.model import counted
 from policy_sched.profiles.models import ExperimentSpec
@@ -23,7 +23,8 @@ from policy_sched.report import Document, table
 class SweepReport:
     """The results of an experiment, and the runs that have none.
 
-    ``folder``: where the tables are. ``found``: how many results were there already.
+    ``folder``: where the tables are. ``found``: how many results were there already. ``as_run`` is
+    None if it is not known.
     """
 
     name: str
@@ -32,6 +33,7 @@ class SweepReport:
     failures: Sequence[tuple[Task, str]]
     folder: str
     found: int = 0
+    as_run: AsRun | None = None
 
     def text_lines(self) -> Iterator[str]:
         """Yield the report as text."""

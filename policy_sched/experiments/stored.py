@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pydantic import ValidationError
 
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import Store, write
 from policy_sched.experiments.runs import RunResult
-from policy_sched.experiments.sweep import Task
+from policy_sched.experiments.sweep import AsRun, Sweep, Task
 from policy_sched.profiles.models import ExperimentSpec
 
 FILE: Final = "experiment.json"
@@ -27,9 +28,10 @@ MOST: Final = 200
 """Folders that are looked at for results."""
 
 
-def keep_experiment(name: str, spec: ExperimentSpec, folder: Path) -> None:
-    """Write what was measured beside the tables. Raises PolicySchedError."""
-    document = {"name": name, "spec": spec.model_dump(mode="json", by_alias=True)}
+def keep_experiment(sweep: Sweep, as_run: AsRun, folder: Path) -> None:
+    """Write what was run and measured beside the tables. Raises PolicySchedError."""
+    spec = sweep.spec.model_dump(mode="json", by_alias=True)
+    document = {"name": sweep.name, "spec": spec, "asRun": msgspec.to_builtins(as_run)}
     write(folder / FILE, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
 
 
@@ -50,11 +52,21 @@ def stored_report(folder: Path) -> SweepReport:
         document = json.loads((folder / FILE).read_text(encoding="utf-8"))
         spec = ExperimentSpec.model_validate(document["spec"])
         name = str(document["name"])
+        kept = document.get("asRun")
+        as_run = None if kept is None else msgspec.convert(kept, AsRun)
         with open(folder / RUNS, encoding="utf-8", newline="") as rows:
             tasks = list(_tasks(csv.DictReader(rows), spec))
     except OSError as error:
         raise PolicySchedError(f"{error.filename}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, ValidationError, RecursionError, csv.Error):
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        ValidationError,
+        RecursionError,
+        csv.Error,
+        msgspec.ValidationError,
+    ):
         raise PolicySchedError(f"{folder} holds no results that sweep has written") from None
     store = Store(folder)
     results, failures = [], []
@@ -64,7 +76,7 @@ def stored_report(folder: Path) -> SweepReport:
             failures.append((task, "its file is not there, or broken"))
         else:
             results.append((task, found))
-    return SweepReport(name, spec, results, failures, str(folder))
+    return SweepReport(name, spec, results, failures, str(folder), as_run=as_run)
 
 
 def _tasks(rows: Iterator[Mapping[str, Any]], spec: ExperimentSpec) -> Iterator[Task]:

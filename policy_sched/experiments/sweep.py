@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, Final
 
+import msgspec
+import yaml
+
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic
 from policy_sched.experiments.devices import compiled_devices
@@ -24,7 +27,7 @@ from policy_sched.experiments.inputs import (
     read_inputs,
 )
 from policy_sched.experiments.measures import compiled_measures
-from policy_sched.experiments.reading import Loaded
+from policy_sched.experiments.reading import Loaded, parameters_of
 from policy_sched.experiments.runs import RunVariant
 from policy_sched.experiments.tables import SEED, computed_params
 from policy_sched.experiments.variants import (
@@ -34,8 +37,9 @@ from policy_sched.experiments.variants import (
     compiled_variant,
     compiled_variants,
 )
-from policy_sched.profiles.load import content_hash, files_below
+from policy_sched.profiles.load import content_hash, files_below, fingerprint
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, ExperimentSpec
+from policy_sched.simulate import contents_of, is_trace
 from policy_sched.source import Marked
 
 _FORM: Final = 1
@@ -53,6 +57,23 @@ class Task:
     axes: Mapping[str, Any]
     seed: int
     key: str
+
+
+class AsRun(msgspec.Struct, frozen=True, rename="camel"):
+    """An experiment as it ran.
+
+    ``program``: the version of policy_sched. ``text``: the file, or what it says with its
+    parameters put in. ``files`` have SHA-256 by path, ``variants`` by name the hash of all that
+    decides, and of each policy by its name.
+    """
+
+    program: str
+    text: str
+    objects: str
+    digest: str
+    newest: str
+    files: dict[str, str]
+    variants: dict[str, tuple[str, dict[str, str]]]
 
 
 @dataclass(slots=True)
@@ -76,6 +97,33 @@ class Sweep:
     def spec(self) -> ExperimentSpec:
         """What is run."""
         return self.loaded.spec
+
+    def as_run(self) -> AsRun:
+        """Return the experiment as it ran."""
+        loaded, inputs = self.loaded, self.inputs
+        marked = loaded.place.marked
+        text = "" if marked is None else marked.file.text
+        if parameters_of(marked and marked.value):
+            plain = loaded.model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
+        contents = contents_of([*inputs.cluster, *inputs.pods, *inputs.others])
+        paths = [path for key in sorted(loaded.data) for path in loaded.data[key]]
+        dated = not any(map(is_trace, paths)) and self.spec.workload.rows is None
+        return AsRun(
+            __version__,
+            text,
+            contents.objects,
+            contents.digest,
+            contents.newest if dated else "",
+            dict(fingerprint(paths)),
+            {
+                name: (
+                    content_hash([plan.content_hash for plan in one.plans]),
+                    {own: plan.hashes[own].whole for plan in one.plans for own in plan.own},
+                )
+                for name, one in self.variants.items()
+            },
+        )
 
     def add(self, variant: CompiledVariant, seeds: Sequence[int]) -> list[Task]:
         """Add a variant, and return its runs. Raises nothing; problems are the experiment's."""

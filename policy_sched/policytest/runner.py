@@ -71,7 +71,8 @@ class ScenarioRun:
     name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
     most that a policy's annotation may let its rules cost. ``fuse_after``: how often plugins run
     one by one before one function replaces them. ``checks_names``: nodes, pods, plugins
-    and rules that expectations name and that are not there are errors.
+    and rules that expectations name and that are not there are errors. ``saw`` is called with the
+    profiles of each scenario.
     """
 
     coverage: RuleCoverage | None = None
@@ -80,6 +81,7 @@ class ScenarioRun:
     max_cost_limit: int = MAX_ANNOTATED_COST
     fuse_after: int = FUSE_AFTER
     checks_names: bool = True
+    saw: Callable[[Sequence[CompiledPlan]], None] = lambda _plans: None
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
@@ -156,6 +158,7 @@ def observe_scenario(
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     """Return the profiles of a scenario. Raises PolicyError also for expectations of others."""
     plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
+    run.saw(plans)
     unknown = [*scenario.unknown, *unknown_names(scenario.mentions, plans)]
     if unknown and run.checks_names:
         raise PolicyError(unknown)

@@ -17,6 +17,16 @@ from policy_sched.simulate.one_shot import (
     turned_away,
     waiting_with,
 )
+from policy_sched.simulate.origin import (
+    DIGITS,
+    ORIGIN,
+    Contents,
+    cluster_facts,
+    contents_of,
+    origin,
+    policy_facts,
+    time_text,
+)
 from policy_sched.simulate.page import policies_section, run_page
 from policy_sched.simulate.report import (
     Allocation,
@@ -41,10 +51,13 @@ from policy_sched.simulate.traces import generated_nodes, is_trace, load_traces
 from policy_sched.simulate.workloads import ExpansionError, expand
 
 __all__ = [
+    "DIGITS",
     "MAIN_RESOURCES",
+    "ORIGIN",
     "Allocation",
     "Application",
     "Applied",
+    "Contents",
     "ExpansionError",
     "NodeUsage",
     "PodTimeline",
@@ -57,6 +70,8 @@ __all__ = [
     "add_policies",
     "allocations",
     "applied_text",
+    "cluster_facts",
+    "contents_of",
     "duration_text",
     "expand",
     "explain_after_queue",
@@ -67,13 +82,16 @@ __all__ = [
     "load_traces",
     "never_placed",
     "node_usages",
+    "origin",
     "play",
     "policies_section",
     "policy_document",
+    "policy_facts",
     "policy_lines",
     "resource_names",
     "run_page",
     "run_queue",
+    "time_text",
     "timeline_charts",
     "timeline_page",
     "turned_away",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from policy_sched import __version__
 from policy_sched.cli.main import run
+from policy_sched.scheduler.setup.factory import read
 from policy_sched.web import environment
 from tests.web.reading import Page
 
 POLICIES = Path(__file__).parents[2] / "policies"
+ORIGIN = "What this was made from"
 CLUSTER = str(POLICIES / "example-cluster" / "manifests")
 
 
@@ -46,7 +51,7 @@ def test_explain_shows_the_funnel_and_what_would_change_it(
     text = printed(capsys, *command)
     assert page.headings[0] == (1, "shop/report")
     assert [name for _, name in page.headings[1:]] == [
-        "Filters", "What would change it", "Rejected nodes",
+        "Filters", "What would change it", "Rejected nodes", ORIGIN,
     ]  # fmt: skip
     funnel = page.table("0 of 6 nodes pass all filters")
     steps = [one for one in found["filters"] if one["alone"]]
@@ -202,7 +207,7 @@ def test_diff_without_a_cluster_shows_the_policies_alone(
     page, found = reported(capsys, file, "diff", "default", "default")
     assert not found["differences"]
     assert "The policy sets are the same." in page.text
-    assert page.tables == []
+    assert [table.title for table in page.tables] == ["What decided"]
 
 
 POLICY = """\
@@ -236,6 +241,7 @@ def test_tests_show_differences_and_the_rules_that_they_miss(
     assert page.headings == [
         (1, "1 of 2 steps as expected"),
         (2, "Differences"), (2, "Files"), (2, "Rule coverage"), (2, "Sources"),
+        (2, ORIGIN),
     ]  # fmt: skip
     assert [(row[1], row[2], row[3], row[4]) for row in page.table("Field by field").rows[1:]] == [
         (one["pod"], one["field"], one["expected"], "(none)") for one in found["differences"]
@@ -257,7 +263,7 @@ def test_tests_without_coverage_and_with_broken_files(
     broken.write_text("{name: x, pendign: []}", encoding="utf-8")
     assert run(["test", str(broken), "--report", str(file)]) == 1
     page = Page(file.read_text(encoding="utf-8"))
-    assert page.headings == [(1, "0 of 0 steps as expected"), (2, "Problems")]
+    assert page.headings == [(1, "0 of 0 steps as expected"), (2, "Problems"), (2, ORIGIN)]
     assert 'error PS702 unknown key "pendign"' in page.text
     assert "^~~~~~~" in page.text
     assert "Rule coverage" not in page.text
@@ -304,3 +310,68 @@ def test_equal_input_gives_equal_bytes(capsys: pytest.CaptureFixture[str], tmp_p
     for one in files:
         reported(capsys, one, "explain", "shop/web-1", "--cluster", CLUSTER)
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+PACKING = str(POLICIES / "gpu-bin-packing")
+
+
+def origin_of(file: Path, *arguments: str) -> str:
+    """Return the last section of a command's report."""
+    assert run([*arguments, "--report", str(file)]) == 0
+    page = Page(file.read_text(encoding="utf-8"))
+    assert page.headings[-1] == (2, ORIGIN)
+    return page.text.partition(ORIGIN)[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["simulate", CLUSTER, "--policies", PACKING],
+        ["simulate", CLUSTER, "--policies", PACKING, "--timeline"],
+        ["explain", "shop/web-1", "--cluster", CLUSTER, "--policies", PACKING],
+        ["diff", "default", PACKING, "--cluster", CLUSTER],
+    ],
+    ids=["simulate", "timeline", "explain", "diff"],
+)
+def test_a_report_says_what_it_was_made_from(
+    command: list[str], file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report did not say of which cluster, policies and version it was, or of when."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("here", "copy"):  # written at another time each
+        shutil.copytree(CLUSTER, tmp_path / name, copy_function=shutil.copyfile)
+    said, again = (
+        origin_of(file, *[name if one == CLUSTER else one for one in command])
+        for name in ("here", "copy")
+    )
+    newest = "2026-01-05T08:08:00Z"
+    for text in (__version__, "here", "6 Nodes, 13 Pods", newest, "GpuBinPacking"):
+        assert text in said
+    (plan,) = read(None, [PACKING])[0]
+    assert plan.content_hash[:12] in said
+    assert plan.hashes["GpuBinPacking"].whole[:12] in said
+    assert again == said.replace("here", "copy")
+    (tmp_path / "here" / "more.yaml").write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: another}\n", encoding="utf-8"
+    )
+    more = origin_of(file, *["here" if one == CLUSTER else one for one in command])
+    assert "7 Nodes, 13 Pods" in more
+
+
+def test_a_report_of_tests_names_files_and_policies(file: Path) -> None:
+    """By the hashes of their contents."""
+    tests = POLICIES / "gpu-bin-packing" / "tests.yaml"
+    said = origin_of(file, "test", str(tests))
+    assert hashlib.sha256(tests.read_bytes()).hexdigest()[:12] in said
+    (plan,) = read(None, [PACKING])[0]
+    assert plan.hashes["GpuBinPacking"].whole[:12] in said
+
+
+def test_a_trace_has_no_dates(file: Path, tmp_path: Path) -> None:
+    """Its pods arrive so many seconds after the start, in no year."""
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("submit_s,duration_s,num_gpus,vc\n0,10,1,a\n")
+    nodes = ["--nodes", "2*nvidia.com/gpu=8"]
+    said = origin_of(file, "simulate", str(trace), *nodes, "--timeline")
+    assert "a trace has no dates" in said
+    assert nodes[1] in said

@@ -66,6 +66,22 @@ def test_curves_have_the_bands_of_the_tables(folder: Path) -> None:
     assert chart.band(chart.series[0]).startswith("M")
 
 
+def test_the_page_says_what_ran(folder: Path) -> None:
+    """The experiment as it ran, and the hashes of what decided, are on the page, too."""
+    page = served(folder, "/experiments")
+    kept = json.loads((folder / "experiment.json").read_text())["asRun"]
+    assert "The experiment as it ran" in page
+    assert all(digest[:12] in page for digest, _ in kept["variants"].values())
+    assert "more than noise" in page
+
+
+def test_too_few_seeds_are_told(tmp_path: Path) -> None:
+    """The page said that 0 of the differences were more than noise, with two seeds."""
+    run(["sweep", tiny(tmp_path), "-j", "1", "--results", str(tmp_path / "results"), "-o", "json"])
+    page = served(tmp_path / "results", "/experiments")
+    assert "2 seeds are too few to tell any of 2 differences from spread" in page
+
+
 def test_noise_is_said(tmp_path: Path) -> None:
     """A difference whose interval contains 0 is called noise on the page."""
     variants = [{"name": "a"}, {"name": "b", "weights": {"NodeResourcesFit": 2}}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from policy_sched import __version__
 from policy_sched.cli.main import run
 from policy_sched.experiments.figures import pareto_front
 from policy_sched.profiles.models import Measure
+from policy_sched.simulate.origin import ORIGIN
 from tests.experiments.examples import tiny
 from tests.web.reading import Page
 
@@ -88,6 +91,24 @@ def test_the_report_has_the_numbers_of_the_text(
     rows = page.table("Over all seeds").rows[1:]
     assert len(rows) == 4
     assert all(" ".join(row) in text for row in rows)
+
+
+def test_the_report_has_the_experiment_as_it_ran(tmp_path: Path) -> None:
+    """The report showed ${cores}, whatever --set said, and neither hashes nor a version."""
+    report, results = tmp_path / "report.html", tmp_path / "r"
+    changes = {"parameters": {"cores": "8"}, "cluster.generate": ["4*cpu=${cores},memory=32Gi"]}
+    options = ["--report", str(report), "-j", "1", "--results", str(results)]
+    assert run(["sweep", tiny(tmp_path, changes), "--set", "cores=7", *options]) == 0
+    page = Page(report.read_text(encoding="utf-8"))
+    experiment, said = page.text.partition("The experiment as it ran")[2].split(ORIGIN)
+    assert "4*cpu=7,memory=32Gi" in experiment
+    assert "${cores}" not in experiment
+    kept = json.loads((results / "experiment.json").read_text())["asRun"]
+    assert kept["program"] == __version__
+    hashes = [one[0] for one in kept["variants"].values()] + list(kept["files"].values())
+    assert len({*hashes}) == 3
+    for text in (__version__, *(one[:12] for one in hashes)):
+        assert text in said
 
 
 @pytest.mark.parametrize(

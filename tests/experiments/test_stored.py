@@ -48,6 +48,7 @@ def test_folders_are_found_one_below(folder: Path, tmp_path: Path) -> None:
         ("experiment.json", "[]"),
         ("experiment.json", '{"name": "x", "spec": {}}'),
         ("experiment.json", "[" * 100_000),
+        ("experiment.json", '{"asRun": {"program": 1}}'),
         ("runs.csv", "variant,seed,key\nv,1,../../x\n"),
         ("runs.csv", "nothing\n1\n"),
     ],

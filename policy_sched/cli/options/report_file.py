@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from policy_sched.errors import PolicySchedError
 from policy_sched.source import write_file
-from policy_sched.web import Summary, environment, report
+from policy_sched.web import Section, Summary, environment, report
 
 
 def require_report(path: str | None) -> None:
@@ -20,6 +22,8 @@ def require_report(path: str | None) -> None:
     environment()
 
 
-def write_page(path: str, summary: Summary) -> None:
-    """Write a report; folders on the way to it are made. Raises OSError if that fails."""
-    write_file(path, report(summary).encode(), parents=True)
+def write_page(path: str, summary: Summary, origin: Section | None = None) -> None:
+    """Write a report, and what it was made from. Raises OSError if that fails."""
+    sections = [*summary.sections, *([] if origin is None else [origin])]
+    text = report(replace(summary, sections=sections))
+    write_file(path, text.encode(), parents=True)

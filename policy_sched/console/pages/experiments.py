@@ -9,7 +9,6 @@ from typing import Final
 from policy_sched.console.pages.page import Missing, Page, Query, Results, View, address
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments import (
-    EXPERIMENT,
     MEASURES,
     SweepReport,
     axis_label,
@@ -99,10 +98,10 @@ def _list(folders: Sequence[Path], problems: list[str]) -> Table:
 
 def sections(report: SweepReport) -> list[Section]:
     """Return the report of `sweep`, with curves and bars that can be pointed at."""
-    page = sweep_page(report, (), "")
-    parts = [one for one in page.sections if one.title != EXPERIMENT]
+    page = sweep_page(report, ())
+    parts = page.sections
     head: list[Block] = [Prose([page.lead]), *([] if page.facts is None else [page.facts])]
-    number = sum(one.title != MEASURES for one in parts)
+    number = next((i for i, one in enumerate(parts) if one.title == MEASURES), 0)
     return [Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
 
 

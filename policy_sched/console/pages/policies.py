@@ -11,7 +11,6 @@ from policy_sched.console.trials import Hits, SourceText, source_texts
 from policy_sched.errors import Diagnostic
 from policy_sched.model import counted, datetime_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.models import PLUGIN_POINTS
 from policy_sched.profiles.reload import PolicyStore, Result
 from policy_sched.web import (
     Badge,
@@ -110,7 +109,7 @@ def _profiles(plans: Sequence[CompiledPlan]) -> Section:
             ready.plan.scheduler_name,
             Text(ready.content_hash[:HASH], code=True),
             f"{len(ready.plan.plugins):,}",
-            f"{len(_own(ready)):,}",
+            f"{len(ready.own):,}",
         ]
         for ready in plans
     ]
@@ -123,10 +122,6 @@ def _profiles(plans: Sequence[CompiledPlan]) -> Section:
     return Section("Profiles", [Table("Profiles of the set in force", columns, rows)])
 
 
-def _own(ready: CompiledPlan) -> list[str]:
-    return [name for name in ready.plan.policies if name not in PLUGIN_POINTS]
-
-
 def _policies(plans: Sequence[CompiledPlan]) -> Section:
     rows: list[Sequence[Value]] = [
         [
@@ -137,7 +132,7 @@ def _policies(plans: Sequence[CompiledPlan]) -> Section:
             _weight(ready, name),
         ]
         for ready in plans
-        for name in _own(ready)
+        for name in ready.own
     ]
     columns = [
         Column("Policy"),

@@ -94,7 +94,13 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     policies: dict[str, CompiledPolicy]
     content_hash: str
     hashes: Mapping[str, PluginHash]
+
     in_tree: frozenset[str]
+
+    @property
+    def own(self) -> list[str]:
+        """Names of the policies that are none of kube-scheduler's plugins."""
+        return [name for name in self.plan.policies if name not in self.in_tree]
 
 
 def compile_profiles(
