@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -30,7 +31,7 @@ from policy_sched.cli.output.junit_tap_sarif import (
     failures,
 )
 from policy_sched.cli.output.report import write_report
-from policy_sched.errors import Diagnostic
+from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.check import Checkup, check_all
 from policy_sched.profiles.load import files_of_ours
@@ -50,6 +51,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
         tuple[str, ...],
         Parameter(name=["--snapshot", "--cluster"], negative="", show_default=False),
     ] = (),
+    kubeconfig: str | None = None,
     nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     ignore_unknown: Annotated[bool, Parameter(negative="")] = False,
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
@@ -80,6 +82,9 @@ def check(  # noqa: PLR0913  # one parameter for each option
         taints and priority classes that nothing there has, and of filters that reject all of its
         nodes. Selectors over devices are warned about that name attributes which no device there
         has; those in the manifests are checked, too.
+    kubeconfig
+        Instead of --snapshot: the live cluster of this kubeconfig, or of the pod that the process
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
     nodes
         Number of nodes for which the time that the rules take is estimated, in text.
     ignore_unknown
@@ -89,10 +94,23 @@ def check(  # noqa: PLR0913  # one parameter for each option
         The most nanoseconds for each node that the annotation policysched.dev/cost-limit of a
         policy may let its rules cost; a policy that asks for more is refused.
     """
+    if snapshot and kubeconfig is not None:
+        raise PolicySchedError("--kubeconfig does not go together with --snapshot")
     require_files([*paths, *snapshot])
     if ignore_unknown:
         paths = tuple(files_of_ours(paths))
-    checkup = _checked(paths, snapshot, not ignore_unknown, max_cost_limit)
+    checked = partial(
+        check_all,
+        paths,
+        stdin=sys.stdin,
+        refuse_others=not ignore_unknown,
+        max_cost_limit=max_cost_limit,
+        experiments=_experiment,
+    )
+    if snapshot or kubeconfig is not None:
+        checkup = _against(checked, snapshot, kubeconfig)
+    else:
+        checkup = checked(each=parallel_map)
     _write(checkup, output, strict=strict)
     if nodes is not None and output == "text":
         from policy_sched.profiles.check import cost_report  # noqa: PLC0415  only here
@@ -110,32 +128,23 @@ def _exit_code(checkup: Checkup, *, strict: bool, lint_fatal: bool) -> int:
     return FAILED if warned and strict else OK
 
 
-def _checked(
-    paths: tuple[str, ...],
-    snapshot: tuple[str, ...],
-    refuse_others: bool,  # as the verb has it
-    max_cost_limit: int,
+def _against(
+    checked: Callable[..., Checkup], snapshot: tuple[str, ...], kubeconfig: str | None
 ) -> Checkup:
-    """Check files; problems of the snapshot are reported beside theirs."""
-    checked = partial(
-        check_all,
-        paths,
-        stdin=sys.stdin,
-        refuse_others=refuse_others,
-        max_cost_limit=max_cost_limit,
-        experiments=_experiment,
-    )
-    if not snapshot:
-        return checked(each=parallel_map)
+    """Check files against a cluster; problems of its manifests are reported beside theirs."""
     # API objects and the cluster take 50 ms to import.
-    from policy_sched.manifests import load  # noqa: PLC0415  see above
+    from policy_sched.cli.input.cluster_files import read_files  # noqa: PLC0415  see above
+    from policy_sched.manifests import Manifests, load  # noqa: PLC0415  see above
     from policy_sched.profiles.check import (  # noqa: PLC0415  see above
         device_names,
         selectors_of,
         snapshot_of,
     )
 
-    manifests = load(snapshot, sys.stdin)
+    if kubeconfig is None:
+        manifests = load(snapshot, sys.stdin)
+    else:
+        manifests = Manifests(read_files((), kubeconfig=kubeconfig).objects, [])
     write_hints(manifests.hints)
     lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
     checkup = checked(lint, devices=device_names(manifests.objects))

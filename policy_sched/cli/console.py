@@ -15,10 +15,10 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from policy_sched.cli.input.cluster_files import ClusterFiles, read_files
+from policy_sched.cli.input.live_cluster import environment_of
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.console_flags import Listen, own_host
-from policy_sched.cli.options.kubeconfig import environment_of
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, STDIN, require_files, write_diagnostics
 from policy_sched.client.kube.rest import Api, Settings

@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.cluster_files import read_files, require_cluster, source_names
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import ClusterPaths
-from policy_sched.cli.input.values import MaxCostLimit, moment, policy_set_path
+from policy_sched.cli.input.values import MaxCostLimit, clock, policy_set_path
 from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import (
     FAILED,
@@ -60,6 +60,9 @@ class ClusterFlags:
     cluster
         Manifests or traces of a cluster with pending pods, which are decided with both: files,
         directories, or - for standard input.
+    kubeconfig
+        Instead of --cluster: the live cluster of this kubeconfig, or of the pod that the process
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
     nodes
         More nodes, as in "160*cpu=96,memory=512Gi,nvidia.com/gpu=8".
     seed
@@ -70,10 +73,12 @@ class ClusterFlags:
     workers
         Processes for --seeds, one for each core unless given; the output is the same.
     now
-        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given, or with
+        --kubeconfig the clock's.
     """
 
     cluster: ClusterPaths = ()
+    kubeconfig: str | None = None
     nodes: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
     seed: int = 0
     seeds: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 1
@@ -85,20 +90,21 @@ class ClusterFlags:
         return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) != one.default]
 
     def objects(self) -> list[ApiObject] | None:
-        """Return the objects of the cluster, None without --cluster.
+        """Return the objects of the cluster, None without one.
 
         Raises PolicySchedError for options that need a cluster, PolicyError for bad manifests.
         """
         given = self.given()
-        if not self.cluster:
+        if not self.cluster and self.kubeconfig is None:
             if given:
-                raise PolicySchedError(f"{given[0]} goes with --cluster")
+                raise PolicySchedError(f"{given[0]} goes with --cluster or --kubeconfig")
             return None
-        objects, problems = read_cluster(self.cluster, self.nodes)
-        write_diagnostics(problems, sys.stderr)
-        if not any(map(waits, objects)):
+        require_cluster("diff", self.cluster, self.kubeconfig)
+        found = read_files(self.cluster, self.nodes, self.kubeconfig)
+        write_diagnostics(found.problems, sys.stderr)
+        if not any(map(waits, found.objects)):
             write_hints(["the cluster has no pending pods, so no placement is compared"])
-        return objects
+        return found.objects
 
 
 def diff(  # noqa: PLR0913  # the options of the verb
@@ -152,7 +158,8 @@ def diff(  # noqa: PLR0913  # the options of the verb
         return _shadow(shadow, output, report, fails=fail_on is not None)
     if old is None or new is None:
         raise PolicySchedError("diff needs two policy sets, OLD and NEW, or --shadow LOG")
-    now = EPOCH if on.now is None else moment(on.now)
+    clocked = clock(on.now, on.kubeconfig)
+    now = EPOCH if clocked is None else clocked()
     old, new = policy_set_path(old), policy_set_path(new)
     require_files(on.cluster)
     before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
@@ -163,7 +170,10 @@ def diff(  # noqa: PLR0913  # the options of the verb
     if report is not None:
         facts = [Fact("OLD", old), Fact("NEW", new)]
         if contents is not None:
-            facts += [*cluster_facts([*on.cluster, *on.nodes], contents), *_run_facts(on, now)]
+            facts += [
+                *cluster_facts(source_names(on.cluster, on.kubeconfig, on.nodes), contents),
+                *_run_facts(on, now),
+            ]
         made = origin(facts, {"OLD": before.plans, "NEW": after.plans}, *_idle(before, after))
         write_page(report, diff_page(found), made)
     write_report(found, output)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.cluster_files import expanded
+from policy_sched.cli.input.cluster_files import expanded, read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import MaxCostLimit, moment
 from policy_sched.cli.output.diagnostics import (
@@ -41,6 +41,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     pod: str | None = None,
     node: Paths = (),
     cluster: ClusterPaths = (),
+    kubeconfig: str | None = None,
     section: str = ANY,
     policy: str | None = None,
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
@@ -67,6 +68,9 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     cluster
         Manifests of nodes, of pods that run on them and of ResourceSlices: files, directories, or
         - for standard input.
+    kubeconfig
+        Instead of --cluster: the live cluster of this kubeconfig, or of the pod that the process
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
     section
         The section of a policy whose names it may read, and whose type it must have, such as
         filter or score; or selector.
@@ -80,26 +84,30 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     output
         text, or json.
     """
+    if cluster and kubeconfig is not None:
+        raise PolicySchedError("--kubeconfig does not go together with --cluster")
     require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
     if section == SELECTOR or (section == ANY and is_over_devices(expression)):
         unread = {"--pod": pod, "--node": node, "--policy": policy, "--now": now}
-        write_report(_on_devices(expression, cluster, unread), output)
+        write_report(_on_devices(expression, _objects(cluster, 0, kubeconfig), unread), output)
         return OK
     _require_section(section)
     seen = time.time_ns() if now is None else moment(now)
     cache = Cache()
-    load_cluster(cache, _objects([*node, *cluster], seen))
+    load_cluster(cache, _objects([*node, *cluster], seen, kubeconfig))
     source = None if policy is None else _source(policy, max_cost_limit)
     info = None if pod is None else _pod(pod, seen)
     write_report(evaluated(expression, section, source, cache, info, seen), output)
     return OK
 
 
-def _on_devices(expression: str, cluster: Sequence[str], unread: Mapping[str, object]) -> Report:
+def _on_devices(
+    expression: str, objects: Sequence[ApiObject], unread: Mapping[str, object]
+) -> Report:
     """Evaluate a selector on each device. Raises PolicySchedError for options it does not read."""
     if given := ", ".join(option for option, value in unread.items() if value):
         raise PolicySchedError(f"a selector over devices does not go together with {given}")
-    slices = [one for one in _objects(cluster, 0) if isinstance(one, ResourceSlice)]
+    slices = [one for one in objects if isinstance(one, ResourceSlice)]
     return evaluated_on_devices(expression, slices)
 
 
@@ -111,13 +119,15 @@ def _require_section(section: str) -> None:
         raise PolicySchedError(f'there is no section "{section}"{hint}')
 
 
-def _objects(paths: Sequence[str], now: int) -> list[ApiObject]:
+def _objects(paths: Sequence[str], now: int, kubeconfig: str | None = None) -> list[ApiObject]:
+    """Return the objects of manifests, and those of a live cluster."""
+    live = [] if kubeconfig is None else read_files((), kubeconfig=kubeconfig).objects
     manifests = load(list(paths), sys.stdin)
     write_hints(manifests.hints)
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)
     write_diagnostics(manifests.diagnostics, sys.stderr)
-    objects = expanded(manifests.objects, paths)
+    objects = [*expanded(manifests.objects, paths), *live]
     set_creation_times(objects, now)
     return objects
 

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from policy_sched.cli.input.cluster_files import read_files
+from policy_sched.cli.input.cluster_files import read_files, require_cluster, source_names
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.options.report_file import require_report, write_page
-from policy_sched.cli.output.diagnostics import OK, require_files, write_diagnostics
+from policy_sched.cli.output.diagnostics import OK, write_diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
@@ -44,7 +44,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
     pod: Annotated[str, Parameter(name="POD")],
     /,
     *,
-    cluster: ClusterPaths,
+    cluster: ClusterPaths = (),
+    kubeconfig: str | None = None,
     policy: PolicyFlags | None = None,
     top: PositiveInt = 5,
     after_queue: Annotated[bool, Parameter(negative="")] = False,
@@ -68,6 +69,9 @@ def explain(  # noqa: PLR0913  # the options of the verb
         The pod, as NAMESPACE/NAME, or NAME in the namespace default.
     cluster
         Manifests of the cluster, and of the pod: files, directories, or - for standard input.
+    kubeconfig
+        Instead of --cluster: the live cluster of this kubeconfig, or of the pod that the process
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
     top
         Number of nodes whose scores are shown; annotations have those of all.
     after_queue
@@ -76,20 +80,21 @@ def explain(  # noqa: PLR0913  # the options of the verb
     seed
         With --after-queue: decides between nodes with equal scores.
     now
-        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given, or with
+        --kubeconfig the clock's.
     report
         Write the explanation as one HTML file, too (needs jinja2, the extra console).
     output
         text, json, or annotations: those that kube-scheduler-simulator's web interface reads.
     """
-    require_files(cluster)
+    require_cluster("explain", cluster, kubeconfig)
     require_report(report)
-    files = (policy or PolicyFlags()).files()
-    cluster_files = read_files(cluster)
+    files, clocked = (policy or PolicyFlags()).files(), clock(now, kubeconfig)
+    cluster_files = read_files(cluster, kubeconfig=kubeconfig)
     plans, warnings = read_policies(files)
     write_diagnostics([*cluster_files.problems, *warnings], sys.stderr)
     contents = contents_of(cluster_files.objects) if report is not None else None
-    scheduler = assemble(plans, seed=seed, objects=cluster_files.objects, now=clock(now))
+    scheduler = assemble(plans, seed=seed, objects=cluster_files.objects, now=clocked)
     infos, info = _waiting(scheduler, cluster_files.objects, pod)
     act = explain_after_queue if after_queue else explain_now
     with progress("deciding"):
@@ -100,7 +105,11 @@ def explain(  # noqa: PLR0913  # the options of the verb
         locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
     if report is not None and contents is not None:
         seen = Fact("Time that rules see", time_text(scheduler.handle.now()))
-        facts = [*cluster_facts(cluster, contents), Fact("Seed", str(seed)), seen]
+        facts = [
+            *cluster_facts(source_names(cluster, kubeconfig), contents),
+            Fact("Seed", str(seed)),
+            seen,
+        ]
         made = origin([*facts, *policy_facts(files)], {"": plans})
         write_page(report, explanation_page(found), made)
     _write(found, output)

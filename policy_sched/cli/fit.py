@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
-from policy_sched.cli.input.cluster_files import read_files
+from policy_sched.cli.input.cluster_files import read_files, require_cluster
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
@@ -32,7 +32,8 @@ def fit(  # noqa: PLR0913  # the options of the verb
     pod: Annotated[str, Parameter(name="POD", allow_leading_hyphen=True)],
     /,
     *,
-    cluster: ClusterPaths,
+    cluster: ClusterPaths = (),
+    kubeconfig: str | None = None,
     policy: PolicyFlags | None = None,
     per: str = "",
     limit: PositiveInt = LIMIT,
@@ -56,6 +57,9 @@ def fit(  # noqa: PLR0913  # the options of the verb
         are written beside them are made for each replica. A workload stands for one of its pods.
     cluster
         Manifests of the cluster, or a snapshot: files, directories, or - for standard input.
+    kubeconfig
+        Instead of --cluster: the live cluster of this kubeconfig, or of the pod that the process
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
     per
         A label of nodes, as in topology.kubernetes.io/zone: break the result down by its values.
     limit
@@ -67,16 +71,18 @@ def fit(  # noqa: PLR0913  # the options of the verb
     seed
         Decides between nodes with equal scores.
     now
-        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given, or with
+        --kubeconfig the clock's.
     output
         text, or json for autoscalers and queue managers: with every node and every evicted pod.
     """
-    require_files((pod, *cluster))
+    require_cluster("fit", cluster, kubeconfig)
+    require_files((pod,))
     if pod == STDIN and STDIN in cluster:
         raise PolicySchedError("standard input is either the pod or the cluster, not both")
     files = (policy or PolicyFlags()).files()
-    clocked = clock(now)
-    cluster_files = read_files(cluster, nodes)
+    clocked = clock(now, kubeconfig)
+    cluster_files = read_files(cluster, nodes, kubeconfig)
     manifests = load([pod], sys.stdin, cluster=cluster_files.objects)
     raise_errors(manifests.diagnostics)
     unit = unit_of(manifests, cluster_files.objects, pod)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from msgspec.structs import replace
 
-from policy_sched.cli.input.cluster_files import read_cluster
+from policy_sched.cli.input.cluster_files import read_files, source_names
 from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
@@ -52,9 +52,10 @@ Output = Literal["table", "wide", "json", "jsonl", "yaml"]
 
 
 def simulate(  # noqa: PLR0913  # the options of the verb
-    paths: PathsOrStdin,
+    paths: PathsOrStdin = (),
     /,
     *,
+    kubeconfig: str | None = None,
     policy: PolicyFlags | None = None,
     seed: int = 0,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "table",
@@ -78,6 +79,9 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         Manifests: files (.yaml, .json, .jsonl, or these with .gz), directories of them, or - for
         standard input. Traces: .csv or .csv.gz with the columns of OpenB's node and pod lists, or
         of the Philly jobs (submit_s,duration_s,num_gpus,vc).
+    kubeconfig
+        Instead of files: the live cluster of this kubeconfig, or of the pod that the process
+        runs in (in-cluster). It is listed once, as by snapshot; nothing is written.
     seed
         Decides between nodes with equal scores.
     output
@@ -102,25 +106,32 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         When --timeline tries pods again that fitted nowhere: after a backoff, as in a cluster; or
         at once, whenever something happens, all of them in the order of the queue.
     now
-        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given.
+        The time that rules see, in RFC 3339: 2026-01-01T00:00:00Z unless given, or with
+        --kubeconfig the clock's.
     report
         Write the result as one HTML file, too: what has no node and why, the nodes; with --timeline
         queue, utilisation and waiting times as curves (needs jinja2, the extra console).
     """
+    if (kubeconfig is None) == (not paths):
+        raise PolicySchedError("simulate needs either manifests or --kubeconfig")
     require_files(paths)
     require_report(report)
     files = (policy or PolicyFlags()).files()
     if retry != "backoff" and not timeline:
         raise PolicySchedError("--retry goes with --timeline")
-    times = _Times.of(bucket, until, now, timeline=timeline)
-    objects, problems = read_cluster(paths, nodes)
+    if now is not None and timeline:
+        raise PolicySchedError("--now does not go with --timeline, whose time runs")
+    times = _Times.of(bucket, until, clock(now, kubeconfig), timeline=timeline)
+    cluster = read_files(paths, nodes, kubeconfig)
+    objects = cluster.objects
     if not any(map(waits, objects)):
         write_hints(["there are no pending pods: every pod has a node already, or there is none"])
     plans, warnings = read_policies(files)
-    write_diagnostics([*problems, *warnings], sys.stderr)
+    write_diagnostics([*cluster.problems, *warnings], sys.stderr)
     told: list[Fact] = []
     if report is not None:
-        told = [*cluster_facts([*paths, *nodes], contents_of(objects)), Fact("Seed", str(seed))]
+        sources = source_names(paths, kubeconfig, nodes)
+        told = [*cluster_facts(sources, contents_of(objects)), Fact("Seed", str(seed))]
         told += times.facts() if not timeline else [Fact("Tries again", retry)]
         told += policy_facts(files)
     act = partial(_played, times, retry) if timeline else partial(_decided, times.now)
@@ -209,15 +220,18 @@ class _Times:
 
     @classmethod
     def of(
-        cls, bucket: str | None, until: str | None, now: str | None, *, timeline: bool
+        cls,
+        bucket: str | None,
+        until: str | None,
+        now: Callable[[], int] | None,
+        *,
+        timeline: bool,
     ) -> _Times:
         """Read the options; raise PolicySchedError if they make no sense."""
-        if now is not None and timeline:
-            raise PolicySchedError("--now does not go with --timeline, whose time runs")
         return cls(
             _stretch("--bucket", bucket, timeline=timeline),
             _stretch("--until", until, timeline=timeline),
-            clock(now),
+            now,
         )
 
 

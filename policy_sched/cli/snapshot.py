@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import secrets
 import sys
-import time
 from pathlib import Path
-from random import Random
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from policy_sched.cli.input.cluster_files import read_files
+from policy_sched.cli.input.cluster_files import read_files, require_cluster
+from policy_sched.cli.input.live_cluster import read_live
 from policy_sched.cli.input.paths import ClusterPaths
-from policy_sched.cli.options.kubeconfig import IN_CLUSTER
 from policy_sched.cli.output.diagnostics import (
     OK,
     require_files,
@@ -24,17 +20,12 @@ from policy_sched.cli.output.diagnostics import (
     write_lines,
 )
 from policy_sched.cli.output.progress import progress
-from policy_sched.client.kube.auth import in_cluster_config, load, paths_in
-from policy_sched.client.kube.rest import Api, Environment, Settings
-from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import PolicySchedError, one_line
 from policy_sched.model import ApiObject
 from policy_sched.snapshot import (
-    SELECTIONS,
     Collected,
     Pseudonyms,
     check_path,
-    collect,
     reduced,
     renamed,
     summary,
@@ -44,7 +35,6 @@ from policy_sched.snapshot import (
 
 LEAST_KEY: Final = 16
 """Bytes of a key."""
-_READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
 Words = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 
@@ -92,15 +82,14 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
     keep_annotation
         An annotation that stays, for policies that read it.
     """
-    if (kubeconfig is None) == (not cluster):
-        raise PolicySchedError("snapshot needs either --kubeconfig or --cluster")
+    require_cluster("snapshot", cluster, kubeconfig)
     given = {"--key": key, "--keep": keep, "--names": names}
     if not anonymize and any(given.values()):
         alone = ", ".join(name for name, value in given.items() if value)
         raise PolicySchedError(f"{alone}: only with --anonymize")
     check_path(file)
     pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
-    found = _from_files(cluster) if kubeconfig is None else asyncio.run(_from_api(kubeconfig))
+    found = _from_files(cluster) if kubeconfig is None else read_live(kubeconfig)
     write_hints(map(one_line, found.notes))
     objects = reduced(found.objects, keep_annotation)
     with progress("writing the snapshot"):
@@ -128,18 +117,6 @@ def _from_files(paths: tuple[str, ...]) -> Collected:
     found = read_files(paths)
     write_diagnostics(found.problems, sys.stderr)
     return Collected(list[ApiObject](found.objects))
-
-
-async def _from_api(kubeconfig: str) -> Collected:
-    clocks = Clocks(time.time_ns, time.monotonic_ns)
-    if kubeconfig == IN_CLUSTER:
-        access = in_cluster_config(os.environ, clocks.monotonic)
-    else:
-        access = load(paths_in(kubeconfig), clocks)
-    environment = Environment(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
-    with progress("reading the cluster", len(SELECTIONS)) as advance:
-        async with Api(access, environment, _READING) as api:
-            return await collect(api, advance)
 
 
 def _size(count: int) -> str:

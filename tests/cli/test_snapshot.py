@@ -96,10 +96,10 @@ def test_every_verb_takes_it_as_a_cluster(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["c.jsonl.gz"], "snapshot needs either --kubeconfig or --cluster"),
+        (["c.jsonl.gz"], "snapshot needs either --cluster or --kubeconfig"),
         (
             ["c.jsonl.gz", "--cluster", CLUSTER, "--kubeconfig", "x"],
-            "snapshot needs either --kubeconfig or --cluster",
+            "snapshot needs either --cluster or --kubeconfig",
         ),
         (["c.yaml", "--cluster", CLUSTER], "c.yaml: the name of a snapshot ends in .jsonl.gz"),
         (

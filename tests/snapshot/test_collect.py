@@ -61,7 +61,8 @@ async def _fill(world: World) -> None:
     await make(world, "/api/v1/namespaces/default/configmaps", data)
 
 
-def _kubeconfig(folder: Path, port: int, token: str) -> str:
+def kubeconfig_of(folder: Path, port: int, token: str) -> str:
+    """Write a kubeconfig of a server on loopback; return its path."""
     (folder / "kubeconfig").write_text(
         f"""\
 apiVersion: v1
@@ -84,7 +85,7 @@ def test_a_live_cluster_in_one_file(tmp_path: Path, capsys: pytest.CaptureFixtur
             await _fill(world)
             proxy = Recording(int(world.url.rpartition(":")[2]))
             async with proxy.served():
-                kubeconfig = _kubeconfig(tmp_path, proxy.port, "admin-token")
+                kubeconfig = kubeconfig_of(tmp_path, proxy.port, "admin-token")
                 arguments = ["snapshot", file, "--kubeconfig", kubeconfig]
                 assert await asyncio.to_thread(run, arguments) == 0
                 return proxy.requests
@@ -114,7 +115,7 @@ def test_rights_that_are_missing_are_named_at_once(
     file = tmp_path / "cluster.jsonl.gz"
 
     async def taken(world: World) -> int:
-        kubeconfig = _kubeconfig(tmp_path, int(world.url.rpartition(":")[2]), "joe-token")
+        kubeconfig = kubeconfig_of(tmp_path, int(world.url.rpartition(":")[2]), "joe-token")
         arguments = ["snapshot", str(file), "--kubeconfig", kubeconfig]
         return await asyncio.to_thread(run, arguments)
 
@@ -146,6 +147,6 @@ def test_rights_that_are_missing_are_named_at_once(
 
 def test_a_server_that_is_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The connection's error is shown."""
-    kubeconfig = _kubeconfig(tmp_path, 1, "t")
+    kubeconfig = kubeconfig_of(tmp_path, 1, "t")
     assert run(["snapshot", str(tmp_path / "c.jsonl.gz"), "--kubeconfig", kubeconfig]) == 2
     assert "127.0.0.1:1" in capsys.readouterr().err

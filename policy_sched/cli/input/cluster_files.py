@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from policy_sched.cli.output.diagnostics import OK, exit_code, write_hints
+from policy_sched.cli.output.diagnostics import OK, exit_code, require_files, write_hints
 from policy_sched.cli.output.progress import progress
-from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, one_line
 from policy_sched.manifests import BAD_VALUE, ManifestPosition, load, with_claims
 from policy_sched.model import ApiObject
 from policy_sched.simulate import ExpansionError, expand, generated_nodes, is_trace, load_traces
@@ -23,20 +23,37 @@ class ClusterFiles:
     places: Mapping[tuple[str, str, str], ManifestPosition]
 
 
-def read_cluster(
-    paths: Sequence[str], nodes: Sequence[str] = ()
-) -> tuple[list[ApiObject], list[Diagnostic]]:
-    """Return the objects and warnings of `read_files`."""
-    found = read_files(paths, nodes)
-    return found.objects, found.problems
+def require_cluster(verb: str, paths: Sequence[str], kubeconfig: str | None) -> None:
+    """Raise PolicySchedError unless a cluster is given, in files or live, and not in both."""
+    if (kubeconfig is None) == (not paths):
+        raise PolicySchedError(f"{verb} needs either --cluster or --kubeconfig")
+    require_files(paths)
 
 
-def read_files(paths: Sequence[str], nodes: Sequence[str] = ()) -> ClusterFiles:
-    """Return the objects of manifests and traces.
+def source_names(
+    paths: Sequence[str], kubeconfig: str | None, nodes: Sequence[str] = ()
+) -> list[str]:
+    """Return what a cluster was read from, as reports name it."""
+    live = [] if kubeconfig is None else [f"live, by {kubeconfig}"]
+    return [*paths, *live, *nodes]
+
+
+def read_files(
+    paths: Sequence[str], nodes: Sequence[str] = (), kubeconfig: str | None = None
+) -> ClusterFiles:
+    """Return the objects of manifests and traces, or those of a live cluster.
 
     ``nodes`` describe more nodes, as in ``160*cpu=96``. Raises PolicyError with every problem if
-    one of them is an error.
+    one of them is an error, and ClusterError for a live cluster that cannot be read.
     """
+    if kubeconfig is not None:
+        # The client of the API server takes 200 ms to import.
+        from policy_sched.cli.input.live_cluster import read_live  # noqa: PLC0415  see above
+
+        live = read_live(kubeconfig)
+        write_hints(map(one_line, live.notes))
+        found = [*generated_nodes(nodes), *live.objects]
+        return ClusterFiles(expanded(found, [kubeconfig]), [], {})
     with progress("reading the cluster") as advance:
         traces = load_traces(path for path in paths if is_trace(path))
         files = [path for path in paths if not is_trace(path)]

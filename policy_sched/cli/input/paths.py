@@ -24,7 +24,13 @@ def no_option(_type: object, paths: Sequence[str]) -> None:
 
 PathsOrStdin: TypeAlias = Annotated[
     tuple[str, ...],
-    Parameter(name="PATH", negative="", allow_leading_hyphen=True, validator=no_option),
+    Parameter(
+        name="PATH",
+        negative="",
+        allow_leading_hyphen=True,
+        validator=no_option,
+        show_default=False,
+    ),
 ]
 """Paths, one or more; ``-`` is standard input."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated
 
@@ -96,9 +97,12 @@ def moment(text: str) -> int:
         raise PolicySchedError(f"--now: {error}") from None
 
 
-def clock(now: str | None) -> Callable[[], int] | None:
-    """Return a clock that always shows the value of --now; None without a value."""
-    if now is None:
+def clock(now: str | None, kubeconfig: str | None = None) -> Callable[[], int] | None:
+    """Return a clock that always shows the value of --now; None without a value.
+
+    Without a value, that of a live cluster shows the time at which it is made.
+    """
+    if now is None and kubeconfig is None:
         return None
-    stopped = moment(now)
+    stopped = time.time_ns() if now is None else moment(now)
     return lambda: stopped

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from policy_sched.cli.input.live_cluster import environment_of
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
-from policy_sched.client.kube.auth import Access, in_cluster_config, load, paths_in
 from policy_sched.client.kube.leaderelection import Election, ElectionSettings
 from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
-from policy_sched.client.kube.time import SECOND, Clocks
+from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app import Candidacy, ClusterInstance
 from policy_sched.instance.observability import Write
@@ -27,9 +24,6 @@ from policy_sched.profiles.load import load_config
 from policy_sched.profiles.models import LeaderElection
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
 from policy_sched.profiles.resolve import lease_of
-
-IN_CLUSTER: Final = "in-cluster"
-"""In place of a file name: the service account of the pod."""
 
 
 def check_alone(kubeconfig: str | None, others: Mapping[str, object]) -> None:
@@ -126,20 +120,6 @@ def connected(
     name = store.current.plans[0].plan.scheduler_name
     instance = f"{name}-{host}"
     return ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
-
-
-def environment_of(kubeconfig: str) -> tuple[Environment, Access]:
-    """Return clocks and a source of randomness, and how to reach the cluster of a kubeconfig.
-
-    Raises ClusterError if the kubeconfig is not usable, or outside a pod.
-    """
-    clocks = Clocks(time.time_ns, time.monotonic_ns)
-    random = Random()  # noqa: S311 - jitter; nothing here is a secret
-    if kubeconfig == IN_CLUSTER:
-        access = in_cluster_config(os.environ, clocks.monotonic)
-    else:
-        access = load(paths_in(kubeconfig), clocks)
-    return Environment(clocks, random), access
 
 
 def _election(settings: LeaderElection, identity: str, environment: Environment) -> Election:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.cli.options.kubeconfig import IN_CLUSTER, check_alone, chosen, connected
+from policy_sched.cli.input.live_cluster import IN_CLUSTER
+from policy_sched.cli.options.kubeconfig import check_alone, chosen, connected
 from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.observability.log import Record

@@ -24,7 +24,6 @@ from policy_sched.cli.main import run
         ("check --frob=3 policies", "unknown option: --frob=3"),
         ("simulate --seeed 3 x", "unknown option: --seeed; did you mean --seed?"),
         ("explain --clusterr x p", "unknown option: --clusterr; did you mean --cluster?"),
-        ("explain p", "--cluster is missing"),
         ("explain p --cluster", "--cluster needs a value"),
         ("test -", "standard input (-) is not read here: name a file"),
         ("diff a -", "standard input (-) is not read here: name a file"),

@@ -1,0 +1,48 @@
+"""The option ``--kubeconfig``: how a live cluster is reached, and its objects, only read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from random import Random
+from typing import Final
+
+from policy_sched.cli.output.progress import progress
+from policy_sched.client.kube.auth import Access, in_cluster_config, load, paths_in
+from policy_sched.client.kube.rest import Api, Environment, Settings
+from policy_sched.client.kube.time import Clocks
+from policy_sched.snapshot import SELECTIONS, Collected, collect
+
+IN_CLUSTER: Final = "in-cluster"
+"""In place of a file name: the service account of the pod."""
+_READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
+
+
+def environment_of(kubeconfig: str) -> tuple[Environment, Access]:
+    """Return clocks and a source of randomness, and how to reach the cluster of a kubeconfig.
+
+    Raises ClusterError if the kubeconfig is not usable, or outside a pod.
+    """
+    clocks = Clocks(time.time_ns, time.monotonic_ns)
+    random = Random()  # noqa: S311 - jitter; nothing here is a secret
+    if kubeconfig == IN_CLUSTER:
+        access = in_cluster_config(os.environ, clocks.monotonic)
+    else:
+        access = load(paths_in(kubeconfig), clocks)
+    return Environment(clocks, random), access
+
+
+def read_live(kubeconfig: str) -> Collected:
+    """Return what decisions read of a live cluster: one list of each kind, and no write.
+
+    Raises ClusterError where the cluster cannot be reached, or may not be read.
+    """
+    return asyncio.run(_collected(kubeconfig))
+
+
+async def _collected(kubeconfig: str) -> Collected:
+    environment, access = environment_of(kubeconfig)
+    with progress("reading the cluster", len(SELECTIONS)) as advance:
+        async with Api(access, environment, _READING) as api:
+            return await collect(api, advance)
