@@ -22,6 +22,7 @@ from policy_sched.model import (
     CsiStorageCapacity,
     DaemonSet,
     Deployment,
+    Device,
     Job,
     Node,
     PersistentVolume,
@@ -30,6 +31,9 @@ from policy_sched.model import (
     PodSpec,
     ReplicaSet,
     ReplicationController,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
     StatefulSet,
     Workload,
     decoder,
@@ -232,13 +236,15 @@ def object_key(decoded: ApiObject) -> tuple[str, str, str]:
 
 
 def quantities_valid(decoded: ApiObject) -> bool:
-    """Return whether every quantity of an object is valid, and none negative or too large."""
+    """Return whether every quantity is valid, and none of resources negative or too large."""
     try:
         for amounts in _amounts(decoded):
             for amount in amounts.values():
                 found = nanos(amount)
                 if not 0 <= found <= _ALL_FIT and (found < 0 or _exceeds(amounts)):
                     return False
+        for amount in _device_amounts(decoded):
+            nanos(amount)
     except ValueError:
         return False
     return True
@@ -272,6 +278,38 @@ def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
         ):
             return _workload_amounts(decoded)
     return ()
+
+
+def _device_amounts(decoded: ApiObject) -> Iterator[Amount]:
+    """Yield the amounts of devices, counters and claims, which may be negative."""
+    match decoded:
+        case ResourceSlice():
+            for counters in decoded.spec.shared_counters:
+                yield from (one.value for one in counters.counters.values())
+            for device in decoded.spec.devices:
+                yield from _amounts_of_device(device)
+        case ResourceClaim() | ResourceClaimTemplate():
+            claim = decoded.spec if isinstance(decoded, ResourceClaim) else decoded.spec.spec
+            for request in claim.devices.requests:
+                for one in (request.exactly, *request.first_available):
+                    if one is not None and one.capacity is not None:
+                        yield from one.capacity.requests.values()
+    if isinstance(decoded, ResourceClaim) and decoded.status.allocation is not None:
+        for result in decoded.status.allocation.devices.results:
+            yield from result.consumed_capacity.values()
+
+
+def _amounts_of_device(device: Device) -> Iterator[Amount]:
+    for taken in device.consumes_counters:
+        yield from (one.value for one in taken.counters.values())
+    for capacity in device.capacity.values():
+        yield capacity.value
+        policy = capacity.request_policy
+        if policy is not None:
+            yield from policy.valid_values
+            limits = policy.valid_range
+            some = (limits.min, limits.max, limits.step) if limits is not None else ()
+            yield from (one for one in (policy.default, *some) if one is not None)
 
 
 def _workload_amounts(workload: Workload) -> list[Mapping[str, Amount]]:

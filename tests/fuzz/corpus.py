@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import yaml
 
+from tests.experiments.examples import TINY
+
 ROOT: Final = Path(__file__).parents[2]
 POLICIES: Final = ROOT / "policies"
 Plain = Any
@@ -35,6 +37,41 @@ def scenarios() -> list[Plain]:
 def manifests() -> list[Plain]:
     """Return the objects of the example cluster, and one object of each kind that is expanded."""
     return [*documents("example-cluster/manifests/*.yaml"), *OBJECTS.values()]
+
+
+def experiments() -> list[Plain]:
+    """Return small experiments that use every key."""
+    tiny = yaml.safe_load(TINY)
+    doubling = {"p0": "xx", **{f"p{i}": f"${{p{i - 1}}}${{p{i - 1}}}" for i in range(1, 14)}}
+    spec = tiny["spec"]
+    timed = {
+        **spec,
+        "parameters": doubling,
+        "workload": {**spec["workload"], "arrivals": {"every": "10s"}, "retry": "AtOnce"},
+        "stop": {"after": "1h", "arrived": 10, "unplaced": 9},
+        "curve": {"time": True, "step": 1},
+        "record": ["Pods"],
+        "matrix": [{"weight": "NodeResourcesFit", "values": [1, 2]}],
+        "measures": [*spec["measures"], {"name": "wait", "time": "Waiting", "summary": "P90"}],
+        "figures": [{"kind": "Bars", "measures": ["cpu"]}],
+        "seeds": {"first": 3, "count": 2},
+    }
+    tabled = {
+        **spec,
+        "cluster": {"generate": ["2*cpu=8,memory=32Gi,gpu=8"],
+                    "devices": {"resource": "gpu", "size": 2}},
+        "workload": {**spec["workload"], "arrivals": {"file": "orders.csv", "column": "${seed}"}},
+        "computed": [{"policy": "P", "param": "kinds", "file": "pods.csv", "by": ["cpu"]}],
+        "search": [{"weight": "NodeResourcesFit", "least": 1, "most": 10}],
+        "tieBreak": {"order": "Given"},
+    }  # fmt: skip
+    inflated = {
+        **spec,
+        "workload": {**spec["workload"],
+                     "arrivals": {"order": "Shuffled",
+                                  "inflate": {"resource": "cpu", "percent": 130}}},
+    }  # fmt: skip
+    return [{**tiny, "spec": one} for one in (spec, timed, tabled, inflated)]
 
 
 POD_SPEC: Final = {

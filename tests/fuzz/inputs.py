@@ -7,13 +7,18 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from tests.fuzz.corpus import BOMBS, KUBECONFIG, manifests, policies, scenarios
+from tests.fuzz.corpus import BOMBS, KUBECONFIG, experiments, manifests, policies, scenarios
 from tests.fuzz.mutations import SCALARS, damaged, mutated, text_of
+from tests.fuzz.worlds import world
 
 Plain = Any
 LONGEST = 10 << 20
 """Characters of an input: some more than anything that is read with its places may have."""
-KINDS = ("policy", "test", "manifest", "kubeconfig", "expression")
+KINDS = (
+    "policy", "test", "manifest", "kubeconfig", "expression", "claim", "slice", "group",
+    "experiment", "snapshot",
+)  # fmt: skip
+WORLDS = ("claim", "slice", "group")
 _TOKEN = re.compile(r"\w+|\"[^\"]*\"|[^\w\s]+|\s+")
 
 
@@ -23,6 +28,8 @@ def _seeds(kind: str) -> tuple[Plain, ...]:
         return tuple(policies())
     if kind == "test":
         return tuple(scenarios())
+    if kind == "experiment":
+        return tuple(experiments())
     return tuple(manifests()) if kind == "manifest" else (KUBECONFIG,)
 
 
@@ -49,9 +56,19 @@ def text(kind: str, random: Random) -> str:
     """Return an input of a kind: a valid one with a few changes of structure and of characters."""
     if kind == "expression":
         return _expression(random)
+    if kind in WORLDS:
+        return "\n".join(map(text_of, world(kind, random)))
+    if kind == "snapshot":
+        return text_of({"apiVersion": "v1", "kind": "List", "items": _some_objects(random)})
     document = mutated(random.choice(_seeds(kind)), random)
     written = text_of(document)[:LONGEST]
     return damaged(written, random) if random.random() < 0.3 else written
+
+
+def _some_objects(random: Random) -> list[Plain]:
+    found = [*random.sample(_seeds("manifest"), 3), *world("claim", random)]
+    at = random.randrange(len(found))
+    return [mutated(one, random, 2) if i == at else one for i, one in enumerate(found)]
 
 
 def _expression(random: Random) -> str:

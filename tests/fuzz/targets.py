@@ -7,20 +7,27 @@ like a command to a CI service. Secrets of kubeconfigs are never repeated.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from random import Random
 from typing import Final
 
 from policy_sched.cli.main import run
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.errors import PolicyError, PolicySchedError
+from policy_sched.experiments import read_sweep
+from policy_sched.experiments.engine import Order, Work
 from policy_sched.source.documents import MAX_POLICY_BYTES
+from tests.experiments.examples import PODS
+from tests.fuzz.worlds import GATES
 
+ORDERS: Final = "1,2\n" + "".join(f"{i},{15 - i}\n" for i in range(16))
 EXIT_CODES: Final = {0, 1, 2, 3}
 COMMAND: Final = re.compile(r"^(::|##\[)", re.MULTILINE)
 POLICY: Final = """\
@@ -119,6 +126,57 @@ def expression(text: str, folder: Path) -> None:
     _ = folder
 
 
+def devices(text: str, folder: Path) -> None:
+    """Decide pods with claims, and explain the first one."""
+    path = _write(folder / "cluster.jsonl", text)
+    command("simulate", path, "-o", _one_of(("table", "json", "wide"), text))
+    command("explain", "p0", "--cluster", path, "-o", _one_of(("text", "json"), text))
+
+
+def group(text: str, folder: Path) -> None:
+    """Decide pods of groups, with the feature gates of groups and without."""
+    path = _write(folder / "cluster.jsonl", text)
+    gates = _one_of(GATES, text)
+    command("simulate", path, "--feature-gates", gates, "-o", _one_of(("table", "json"), text))
+    command("simulate", path, "--timeline", "--until", "1h")
+
+
+def experiment(text: str, folder: Path) -> None:
+    """Check an experiment, and run the first of its runs if all are few."""
+    (folder / "pods.csv").write_text(PODS, encoding="utf-8")
+    (folder / "orders.csv").write_text(ORDERS, encoding="utf-8")
+    path = _write(folder / "experiment.yaml", text)
+    command("check", path)
+    with _limited_digits():
+        sweep, _ = read_sweep(path)
+    if sweep is None:
+        return
+    work = Work(sweep.inputs, sweep.spec, sweep.variants)
+    for task in sweep.tasks[:1]:
+        work.run(Order(task.number, task.variant, task.seed))
+
+
+def snapshot(text: str, folder: Path) -> None:
+    """Take a snapshot of manifests, and read it, whole and damaged."""
+    path = _write(folder / "cluster.json", text)
+    kept = str(folder / "kept.jsonl.gz")
+    names = ["--names", str(folder / "names.json")]
+    hidden = ["--anonymize", *names] if len(text) % 2 else []
+    said = command("snapshot", kept, "--cluster", path, *hidden)
+    if not os.path.exists(kept):
+        return
+    if "Traceback" in said or os.stat(kept).st_mode & 0o077:
+        raise BrokenRunError(f"a snapshot that others may read: {said}")
+    command("check", _write(folder / "policy.yaml", POLICY), "--snapshot", kept)
+    data = bytearray(Path(kept).read_bytes())
+    random = Random(text)
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(data) + 1)
+        data[at : at + random.randrange(3)] = random.randbytes(random.randrange(3))
+    Path(kept).write_bytes(data[: random.randrange(len(data) + 1) or None])
+    command("simulate", kept)
+
+
 ONE_POD: Final = """\
 {apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 4, pods: 10}}}
 ---
@@ -130,4 +188,9 @@ TARGETS: Final[dict[str, Callable[[str, Path], None]]] = {
     "manifest": manifest,
     "kubeconfig": kubeconfig,
     "expression": expression,
+    "claim": devices,
+    "slice": devices,
+    "group": group,
+    "experiment": experiment,
+    "snapshot": snapshot,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -18,7 +19,16 @@ from tests.examples import scaled
 from tests.fuzz.corpus import BOMBS, RAW
 from tests.fuzz.inputs import text
 from tests.fuzz.requests import persisted
+from tests.fuzz.sessions import CONSOLES, console_request
 from tests.fuzz.targets import TARGETS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_console() -> Iterator[None]:
+    """Stop the console at the end of the tests."""
+    yield
+    CONSOLES.close()
+
 
 SEEDS = st.integers(0, 2**32)
 
@@ -43,6 +53,22 @@ def test_hostile_texts_are_diagnosed(kind: str, raw: str, tmp_path: Path) -> Non
 def test_expressions_that_explode_are_refused(bomb: str, tmp_path: Path) -> None:
     """Small expressions took all time or memory; they end with a value or a diagnostic."""
     TARGETS["expression"](bomb, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["claim", "slice"])
+def test_counters_beyond_all_numbers_are_diagnosed(kind: str, tmp_path: Path) -> None:
+    """A shared counter of 1e2000 in a slice was answered by a traceback."""
+    made = text(kind, Random(1))
+    one = '"sharedCounters": [{"name": "c", "counters": {"m": {"value": "1e2000"}}}], "pool"'
+    TARGETS[kind](made.replace('"pool"', one), tmp_path)
+
+
+@settings(max_examples=scaled(40))
+@given(seed=SEEDS)
+@example(seed=0)
+def test_no_request_to_a_console_is_a_mistake_of_ours(seed: int) -> None:
+    """Odd methods, headers, bodies and parameters are refused, or answered with a page."""
+    CONSOLES.send(console_request(Random(seed)))
 
 
 @settings(max_examples=scaled(40))
