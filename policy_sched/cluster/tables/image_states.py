@@ -37,6 +37,11 @@ class Images:
         state = self.states.get(name)
         return state.size if state is not None and row in state.rows else None
 
+    def rows(self, name: str) -> Collection[int]:
+        """Return the rows of the live nodes that have an image."""
+        state = self.states.get(name)
+        return () if state is None else state.rows
+
     def node_count(self, name: str) -> int:
         """Return how many live nodes have the image, and watch the name from now on."""
         self.watched[name] = True

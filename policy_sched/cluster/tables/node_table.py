@@ -33,6 +33,8 @@ MANY_NAMED: Final = 4096
 """Number of keys of labels and the like from which on a table looks for those that no node has."""
 DEVICE_FAMILIES: Final = ("deviceAllocatable", "deviceRequested")
 """Families of columns that change with resource slices, device classes and resource claims."""
+IMAGE_FAMILIES: Final = ("imagePresent", "imageSize")
+"""Families of columns over the nodes that have an image."""
 
 
 class NodeTable:
@@ -281,11 +283,15 @@ class NodeTable:
         if family in ("free", "requested", "nonZeroRequested"):
             counted = self.usage.counts(argument, non_zero=family == "nonZeroRequested")
             return not counted and argument not in self._named["allocatable"]
+        if family in IMAGE_FAMILIES:
+            return not self.images.rows(argument)
         named = self._named.get(family.removesuffix("?"))
         return named is not None and argument not in named
 
     def _absent(self, key: Key) -> Column:
         """Return the column of zeros of a family: a pod may name thousands of absent keys."""
+        if key[0] in IMAGE_FAMILIES:
+            self.images.watch(key[1])
         column = self._zeros.get(key[0])
         if column is None:
             column = Column(key[:1], family_of(key, NODE_COLUMNS), self._capacity)
@@ -334,7 +340,7 @@ class NodeTable:
         column = self._new_column(key)
         self.images.watch(key[1])
         self._image_columns.append((column, key[1]))
-        for row in self.row_of.values():
+        for row in self.images.rows(key[1]):
             column.view[row] = self._image_value(key, row)
         return column
 
