@@ -152,5 +152,16 @@ class PluginError(PolicySchedError):
     """A plugin broke its contract or raised; the message names the plugin and the point."""
 
 
+class TakesLong(PluginError):  # noqa: N818 - no error
+    """An attempt that is to be brief calls extenders, places a group, or takes much work.
+
+    ``worked``: it took work to find that out.
+    """
+
+    def __init__(self, message: str, *, worked: bool = False) -> None:
+        super().__init__(message)
+        self.worked = worked
+
+
 class ClusterError(PolicySchedError):
     """The cluster refused or did not respond."""

@@ -5,6 +5,11 @@ authors import. runtime/ runs pipelines, evaluate/ filters and scores nodes over
 """
 
 from policy_sched.framework import hookspecs
+from policy_sched.framework.attempt_budget import (
+    UNITS,
+    AttemptBudget,
+    DeadlineExceeded,
+)
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import (
     NO_NODES,
@@ -91,12 +96,15 @@ __all__ = [
     "SKIP",
     "SUCCESS",
     "TOO_LATE",
+    "UNITS",
     "WAIT",
+    "AttemptBudget",
     "ByRow",
     "Code",
     "Codes",
     "Combine",
     "CycleState",
+    "DeadlineExceeded",
     "Describe",
     "DescribeMasked",
     "Diagnosis",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from policy_sched.client import Client
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.framework.attempt_budget import AttemptBudget
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.pod_groups import PodGroups
 from policy_sched.framework.waiting_pods import WaitingPods
@@ -28,6 +29,7 @@ class Handle:
     ``extenders`` are the services that take part in filtering, scoring, preemption and binding,
     now; a reload of policies may change them.
     ``groups`` counts the pods of each pod group.
+    ``budget`` is what work that pods can make expensive is paid from.
     ``random`` is for plugins' choices among equals; its seed comes from the scheduler's.
     """
 
@@ -40,12 +42,14 @@ class Handle:
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - no secret
     extenders: Sequence[Extender] = ()
     groups: PodGroups = field(init=False)
+    budget: AttemptBudget = field(init=False)
     _shared: dict[Callable[[Any], Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Count pod groups over what is here."""
         groups = PodGroups(self.cache, self.waiting_pods, self.objects)
         object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "budget", AttemptBudget(self.now))
 
     def shared(self, make: Callable[[Handle], T]) -> T:
         """Return what all profiles' plugins have in common, made once by a class or function.

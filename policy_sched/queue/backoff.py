@@ -63,12 +63,12 @@ class Backoff:
         yield from self._errors.ordered()
 
     def ends(self, queued: QueuedPod) -> int:
-        """Return when the pod's backoff ends; 0 if nothing was tried in vain."""
+        """Return when the pod's backoff ends; 0 if nothing was tried in vain, nor put off."""
         ends = queued.backoff_until
         count = queued.consecutive_errors or queued.unschedulable_count
         if ends == 0 and count:
             ends = queued.backoff_until = window(queued.enqueued_at + self._duration(count))
-        return ends if count else 0
+        return ends
 
     def backing_off(self, queued: QueuedPod, now: int) -> bool:
         """Tell whether the backoff is not over; it is not in the window that it ends in."""

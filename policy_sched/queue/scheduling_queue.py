@@ -31,7 +31,7 @@ from policy_sched.model import (
     QueuedPod,
     QueueState,
 )
-from policy_sched.queue.backoff import Backoff, Timing
+from policy_sched.queue.backoff import Backoff, Timing, window
 from policy_sched.queue.changes import pod_changes
 from policy_sched.queue.heap import PodHeap, SortKey
 from policy_sched.queue.hints import HintTable, Strategy
@@ -43,6 +43,8 @@ Gate: TypeAlias = Callable[[PodInfo, str], str]
 """Runs the PreEnqueue plugins for a pod, first the one (if any) that gated it before; returns the
 name of the plugin that rejects the pod, or an empty string."""
 
+PUT_OFF: Final = "PutOff"
+"""The cause of coming to backoffQ for a pod whose decision would take long, after one that did."""
 TAKEN_ALONG: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
 _POOL: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
@@ -173,6 +175,19 @@ class SchedulingQueue:
         self._end_attempt(queued)
         self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
         return queued.place
+
+    def put_off(self, queued: QueuedPod, until: int) -> None:
+        """Put a pod in flight back untried, to be ready again at a time; as one that met an error.
+
+        Raises QueueStateError if the pod is not in flight.
+        """
+        if queued.place is not QueueState.IN_FLIGHT:
+            raise QueueStateError(f"pod {queued.info.key} is put off, but is {queued.place.name}")
+        queued.attempts -= 1
+        queued.backoff_until = window(until)
+        self._in_flight.remove(queued)
+        transition(queued, QueueState.BACKOFF)
+        self._backoff.add(queued, PUT_OFF)
 
     def update(self, pod: PodInfo) -> QueuedPod:
         """Replace a pod by its newer form; one that is not known is added."""

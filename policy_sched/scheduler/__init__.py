@@ -12,7 +12,6 @@ from policy_sched.scheduler.attempt import (
     Preempt,
     Profile,
     Reject,
-    TakesLong,
 )
 from policy_sched.scheduler.event_handlers import (
     Happened,
@@ -74,7 +73,6 @@ __all__ = [
     "Profile",
     "Reject",
     "Scheduler",
-    "TakesLong",
     "build_queue",
     "clear_lower_nominations",
     "condition_reason",

@@ -47,10 +47,6 @@ class Attempt(msgspec.Struct, eq=False):
     brief: bool = False
 
 
-class TakesLong(Exception):  # noqa: N818 - no error
-    """The decision calls extenders, places a whole group, or searches victims node by node."""
-
-
 class Bind(msgspec.Struct, frozen=True):
     """The pod goes to `node` (row `row` of the node table)."""
 

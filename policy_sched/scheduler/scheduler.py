@@ -19,7 +19,16 @@ from random import Random
 from typing import Final, TypeAlias
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework import WAIT, Code, Handle, PodGroupMember, PodsToActivate, Status
+from policy_sched.errors import TakesLong
+from policy_sched.framework import (
+    WAIT,
+    Code,
+    Handle,
+    PodGroupMember,
+    PodsToActivate,
+    Status,
+)
+from policy_sched.language.values import BRIEF_STEPS, MAX_TOTAL, remaining
 from policy_sched.model import (
     ASSIGNED_POD_DELETE,
     NO_PLUGINS,
@@ -37,7 +46,6 @@ from policy_sched.scheduler.attempt import (
     Preempt,
     Profile,
     Reject,
-    TakesLong,
 )
 from policy_sched.scheduler.binding_cycle import begin_binding, reserve_and_permit, undo
 from policy_sched.scheduler.event_recorder import record_event
@@ -119,17 +127,39 @@ class Scheduler:
             return None
         together = pod.pod_group and decided_together(pod, profile.pipeline)
         if attempt.brief and (together or profile.extenders):
-            raise TakesLong
-        if together:
-            decision = self.schedule_group(attempt, self.queue, self.handle, self._rng)
-            if decision is not None:
-                return decision
-        return self.decide(attempt, self.cache.nodes, self._rng)
+            raise TakesLong("extenders are called, or a group is placed")
+        if not (attempt.brief or together or pod.may_use_devices):
+            return self.decide(attempt, self.cache.nodes, self._rng)  # nothing to limit
+        budget, steps = self.handle.budget, remaining()
+        budget.begin(brief=attempt.brief)
+        steps.limit(BRIEF_STEPS if attempt.brief else MAX_TOTAL)
+        try:
+            chosen: Decision | GroupDecision | None = None
+            if together:
+                chosen = self.schedule_group(attempt, self.queue, self.handle, self._rng)
+            if chosen is None:
+                chosen = self.decide(attempt, self.cache.nodes, self._rng)
+        finally:
+            budget.end()
+            steps.limit(MAX_TOTAL)
+        if attempt.brief and (budget.exceeded or steps.exceeded):
+            raise TakesLong("the attempt takes long", worked=True)
+        return chosen
 
     def execute(self, attempt: Attempt, chosen: Decision | GroupDecision | None) -> Outcome:
         """Execute what `choose` returned, until it has to wait."""
         if chosen is None:
             return self._skip_pod(attempt)
+        if not (isinstance(chosen, GroupDecision) or attempt.queued.info.may_use_devices):
+            return self._executed(attempt, chosen)
+        budget = self.handle.budget
+        budget.resume()
+        try:
+            return self._executed(attempt, chosen)
+        finally:
+            budget.end()
+
+    def _executed(self, attempt: Attempt, chosen: Decision | GroupDecision) -> Outcome:
         if isinstance(chosen, GroupDecision):
             if chosen.victims:
                 evict_for_group(attempt.queued.info, chosen.victims, self.handle)

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.errors import PluginError
+from policy_sched.errors import PluginError, TakesLong
 from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
 from policy_sched.framework.evaluate import Evaluation
 from policy_sched.scheduler.attempt import (
@@ -19,7 +19,6 @@ from policy_sched.scheduler.attempt import (
     Decision,
     Preempt,
     Reject,
-    TakesLong,
 )
 
 _NO_ROOM: Final = "no node has room"
@@ -44,6 +43,8 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         if row is not None:
             return Bind(table.names[row], row, evaluation)
         return no_node_fits(attempt, evaluation, table.live_count)
+    except TakesLong:
+        raise
     except PluginError as error:
         return broken(str(error))
 
@@ -102,7 +103,7 @@ def no_node_fits(attempt: Attempt, evaluation: Evaluation, nodes: int) -> Preemp
         return rejected(diagnosis, nominated=True)
     dry_run = evaluation.filtering.filter_dry_run
     if attempt.brief and dry_run.node_by_node:
-        raise TakesLong
+        raise TakesLong("victims are searched node by node")
     attempt.state.write(dry_run)
     result = runner.run("post_filter", attempt.state, pod, diagnosis).made_room
     if result is None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance
+from policy_sched.instance.app.instance import FURTHEST, LONG, LongTurns
 from policy_sched.profiles.reload.store import Result
 from policy_sched.queue.backoff import SECOND
 from policy_sched.scheduler.attempt import Decision
@@ -157,3 +158,137 @@ def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> 
     asyncio.run(play())
     assert threads[-2:] == [True, False]
     assert instance.scheduler.handle.nominator.pods_on("a")
+
+
+CLAIM = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a-slice}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  devices: [DEVICES]
+"""
+DEVICE = """{name: dNUMBER, attributes: {g: {string: gPARITY}, u: {int: NUMBER}}}"""
+REQUEST = """{name: rCOUNT, exactly: {deviceClassName: gpu, count: COUNT}}"""
+HOPELESS = f"""\
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: NAME, namespace: default}}
+spec:
+  devices:
+    requests: [{REQUEST.replace("COUNT", "9")}, {REQUEST.replace("COUNT", "8")}]
+    constraints:
+    - {{matchAttribute: gpu.example.com/g}}
+    - {{distinctAttribute: gpu.example.com/u, requests: [r9]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: NAME, namespace: default}}
+spec:
+  containers: [{{name: c, image: i}}]
+  resourceClaims: [{{name: c, resourceClaimName: NAME}}]
+"""
+
+
+def test_claims_that_take_long_leave_the_loop_and_the_others_time(world: World) -> None:
+    """One pod with such a claim ended every replica of the scheduler, one after the other.
+
+    Its search is made in the worker, ends, and is followed by as much time for other pods; the next
+    such pod is put off meanwhile.
+    """
+    instance = world.instance
+    devices = ", ".join(
+        DEVICE.replace("NUMBER", str(i)).replace("PARITY", str(i % 2)) for i in range(32)
+    )
+    world.files(claims=CLAIM.replace("DEVICES", devices))
+    instance.apply(instance.read_manifests())
+    threads: list[tuple[str, bool]] = []
+    decide = instance.scheduler.decide
+
+    def watched(attempt: Any, *rest: Any) -> Decision:
+        pod = attempt.queued.info
+        threads.append((pod.name, current_thread() is main_thread()))
+        if current_thread() is not main_thread():
+            world.clock.ns += 3 * SECOND  # so long it takes
+        return decide(attempt, *rest)
+
+    async def play() -> None:
+        instance.scheduler.handle.budget.units = 20_000
+        while world.node_of("small") != "a":
+            instance.step()
+            await asyncio.sleep(0)
+
+    instance.scheduler.decide = watched
+    both = HOPELESS.replace("NAME", "first") + HOPELESS.replace("NAME", "second")
+    world.files(hopeless=both)
+    instance.apply(instance.read_manifests())
+    world.files(small=pod("small"))
+    instance.apply(instance.read_manifests())
+    asyncio.run(play())
+    names = [name for name, _ in threads if not name.startswith("big")]
+    assert names == ["first", "first", "second", "small"]
+    assert [main for name, main in threads if name == "first"] == [True, False]
+    queued = {one.info.name: one for one in instance.scheduler.queue.backoff()}
+    assert queued["first"].consecutive_errors == 1
+    assert (queued["second"].attempts, queued["second"].consecutive_errors) == (0, 0)
+    assert queued["second"].backoff_until >= world.clock.ns
+
+
+def test_rules_that_take_long_are_evaluated_in_the_worker(world: World) -> None:
+    """Loops over a pod's annotation, 10,000,000 steps, held the event loop for 2 s a pod."""
+    instance = world.instance
+    words = 'pod.annotations["words"].split(",")'
+    rule = f'{words}.all(x, {words}.all(y, x != "" || y != ""))'
+    world.policy(f'node.name == "b" && (!("words" in pod.annotations) || {rule})')
+    world.reload()
+    threads: list[bool] = []
+    decide = instance.scheduler.decide
+
+    def watched(attempt: Any, *rest: Any) -> Decision:
+        if attempt.queued.info.name == "wordy":
+            threads.append(current_thread() is main_thread())
+        return decide(attempt, *rest)
+
+    async def play() -> None:
+        while world.node_of("wordy") != "b":
+            instance.step()
+            await asyncio.sleep(0)
+
+    instance.scheduler.decide = watched
+    annotation = ", annotations: {words: '" + ",".join("a" * 700) + "'}}"
+    wordy = pod("wordy").replace("name: wordy", "name: wordy" + annotation[:-1], 1)
+    world.files(wordy=wordy)
+    instance.apply(instance.read_manifests())
+    asyncio.run(play())
+    assert threads == [True, False]
+
+
+def test_pods_that_are_put_off_get_turns_one_after_the_other() -> None:
+    """A thousand hopeless pods took turns until all were tried, and other pods had none."""
+    turns = LongTurns()
+    assert turns.next(0, apart=True) == 0
+    turns.begin(10 * SECOND)
+    turns.end(12 * SECOND, in_vain=True)
+    at = 12 * SECOND
+    puts = [turns.next(at, apart=True) for _ in range(40)]
+    assert puts[:3] == [14 * SECOND, 18 * SECOND, 22 * SECOND]
+    assert puts[-1] == at + FURTHEST
+    assert turns.next(at, apart=False) == 14 * SECOND  # a group: it takes nothing to see that
+    assert turns.next(14 * SECOND, apart=True) == 0
+
+
+@pytest.mark.parametrize(("took", "in_vain"), [(LONG - 1, True), (9 * SECOND, False)])
+def test_what_is_short_or_found_puts_nothing_off(took: int, in_vain: bool) -> None:
+    """Gangs that find their nodes follow one another at once."""
+    turns = LongTurns()
+    turns.begin(SECOND)
+    turns.end(SECOND + took, in_vain=in_vain)
+    assert turns.next(SECOND + took, apart=True) == 0

@@ -68,6 +68,28 @@ class TestPopping:
             assert (queue.pop() is pod) is early
         assert queue.incoming()["active", "PopFromBackoffQ"] == 0
 
+    def test_a_pod_is_put_off_untried(self) -> None:
+        """Hopeless pods that take seconds to decide kept all others waiting, one after the other.
+
+        One that is put off is no attempt more, and is not popped before its time.
+        """
+        clock = FakeClock(100 * SECOND)
+        queue = make_queue(clock)
+        pod = popped(queue)
+        queue.put_off(pod, clock.ns + 5 * SECOND)
+        assert (pod.place, pod.attempts, queue.pop()) == (QueueState.BACKOFF, 0, None)
+        clock.ns += 5 * SECOND
+        queue.flush()
+        assert queue.pop() is None
+        clock.ns += SECOND
+        assert queue.next_flush() == clock.ns
+        queue.flush()
+        assert queue.pop() is pod
+        queue.add_unschedulable_if_not_present(pod)
+        assert (pod.attempts, pod.backoff_until) == (1, clock.ns + SECOND)
+        with pytest.raises(QueueStateError):
+            queue.put_off(pod, clock.ns)
+
     def test_done_is_only_for_pods_under_way(self) -> None:
         """A binding by another scheduler does not remove the pod from the queue."""
         queue = make_queue()

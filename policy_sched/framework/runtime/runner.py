@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from policy_sched.errors import PluginError
+from policy_sched.errors import PluginError, TakesLong
 from policy_sched.framework import (
     POINTS,
     SKIP,
@@ -360,6 +360,8 @@ class Runner:
 
     def failure(self, point: str, hook: Hook, error: Exception) -> PluginError:
         """Count what a plugin raised, and return it as a PluginError that names the plugin."""
+        if isinstance(error, TakesLong):
+            return error  # no failure: the attempt is made again
         self.count_failure(point, hook)
         if isinstance(error, PluginError):
             return error

@@ -25,7 +25,7 @@ from math import inf
 from typing import Final, TypeAlias, TypeVar
 
 from policy_sched.client import Client
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
@@ -48,7 +48,7 @@ from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, Result
 from policy_sched.queue import SECOND, Timing
-from policy_sched.scheduler import Attempt, Decision, GroupDecision, Outcome, TakesLong
+from policy_sched.scheduler import Attempt, Decision, GroupDecision, Outcome, Reject
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 
 T = TypeVar("T")
@@ -56,6 +56,10 @@ Choice: TypeAlias = Decision | GroupDecision | None
 
 PODS_PER_STEP: Final = 64
 """Pods that one step decides, after which the event loop runs other tasks."""
+LONG: Final = SECOND // 4
+"""Nanoseconds of a decision in vain after which others that take long are put off as long."""
+FURTHEST: Final = 60 * SECOND
+"""Nanoseconds that a pod is put off at most."""
 CLOSING = "the scheduler is shutting down"
 
 
@@ -71,6 +75,47 @@ class Sources:
     data: str | None = None
     seed: int = 0
     controllers: bool = True
+
+
+class LongTurns:
+    """When decisions that take long may begin, in nanoseconds.
+
+    While one is made, no other pod is decided. So that hopeless pods, however many, do not keep all
+    others waiting, one that was in vain is followed by as much time without another: the pods that
+    are put off get turns one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._began = self._free = self._last = self._took = 0
+
+    def begin(self, now: int) -> None:
+        """A decision that takes long begins."""
+        self._began = now
+
+    def end(self, now: int, *, in_vain: bool) -> None:
+        """It ends."""
+        self._took = now - self._began
+        if in_vain and self._took >= LONG:
+            self._free = now + self._took
+
+    def next(self, now: int, *, apart: bool) -> int:
+        """Return until when a pod is to be put off, 0 if it may be decided now.
+
+        ``apart``: it takes work to find out that it takes long, so it gets a turn of its own.
+        """
+        if now >= self._free:
+            return 0
+        if not apart:
+            return self._free
+        self._last = max(self._free, min(self._last + 2 * self._took, now + FURTHEST))
+        return self._last
+
+
+def in_vain(chosen: Choice) -> bool:
+    """Return whether a decision found nothing, neither nodes nor victims."""
+    if isinstance(chosen, GroupDecision):
+        return not (chosen.status.ok or chosen.waiting or chosen.victims)
+    return isinstance(chosen, Reject)
 
 
 class Instance(ABC):
@@ -111,6 +156,7 @@ class Instance(ABC):
         self._wake: Callable[[], None] = _no_op
         self._worker = Worker(self._woken)
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
+        self._turns = LongTurns()
         self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
         """Seconds after which a step begins no further work; set by the run loop."""
@@ -228,8 +274,16 @@ class Instance(ABC):
             attempt.brief = threaded
             try:
                 chosen = scheduler.choose(attempt)
-            except TakesLong:
+            except TakesLong as long:
+                if attempt.profile.extenders:
+                    until = 0  # all pods of the profile take long
+                else:
+                    until = self._turns.next(self.now(), apart=long.worked)
+                if until:
+                    scheduler.queue.put_off(attempt.queued, until)
+                    continue
                 attempt.brief = False
+                self._turns.begin(self.now())
                 self._deciding = attempt, self._worker.begin(partial(scheduler.choose, attempt))
                 break
             decided += self._execute(attempt, chosen)
@@ -245,7 +299,9 @@ class Instance(ABC):
             return False
         self._deciding = None
         try:
-            self._execute(attempt, future.result())
+            chosen = future.result()
+            self._turns.end(self.now(), in_vain=in_vain(chosen))
+            self._execute(attempt, chosen)
         finally:
             self._worker.finish()
         return True

@@ -6,6 +6,7 @@ as far as types go and evaluated value by value.
 """
 
 from policy_sched.language.cel.costs import estimated_cost
+from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.cel.library import plain
 from policy_sched.language.cel.selectors import (
     Selector,
@@ -15,11 +16,13 @@ from policy_sched.language.cel.selectors import (
     selector_type,
 )
 from policy_sched.language.cel.unknown_attributes import DeviceNames, unknown_attributes
-from policy_sched.language.cel.values import CelError, Record
+from policy_sched.language.cel.values import CelError, InterruptError, Record
 
 __all__ = [
     "CelError",
     "DeviceNames",
+    "Evaluation",
+    "InterruptError",
     "Record",
     "Selector",
     "check_selector",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cmp_to_key
+from math import inf
 from typing import Any, Final
 
 from policy_sched.language.cel.costs import (
@@ -38,6 +39,7 @@ from policy_sched.language.cel.values import (
     CelError,
     CelMap,
     CostError,
+    InterruptError,
     Optional,
     Record,
     TypeValue,
@@ -82,12 +84,18 @@ def suits(param: types.Type, value: Any) -> bool:
 
 
 class Evaluation:
-    """One evaluation: ``cost`` is what it has taken so far."""
+    """One evaluation: ``cost`` is what it has taken so far.
 
-    def __init__(self, limit: int = MAX_COST) -> None:
+    ``allowed``: units of work after which it is interrupted. ``work`` is the cost, and what cel-go
+    does for nothing and this evaluator does not: elements of literals.
+    """
+
+    def __init__(self, allowed: float = inf) -> None:
         self.cost: float = 0
+        self._free: float = 0
+        self._allowed = allowed
+        self._constants: dict[int, Any] = {}
         self._target_cost: float = 0
-        self._limit = limit
         self._environment = selector_environment()
         self._kernels = _kernels()
 
@@ -95,10 +103,17 @@ class Evaluation:
         """Return the value of an expression. Raises CelError."""
         return _VISITORS[type(node)](self, node, scope)
 
+    @property
+    def work(self) -> int:
+        """The units of work that it has taken so far."""
+        return int(self.cost + self._free)
+
     def _spend(self, cost: float) -> None:
         self.cost += cost
-        if self.cost > self._limit:
+        if self.cost > MAX_COST:
             raise CostError("operation cancelled: actual cost limit exceeded")
+        if self.cost + self._free > self._allowed:
+            raise InterruptError("operation interrupted")
 
     def _literal(self, node: ast.Literal, _scope: Scope) -> Any:
         return node.value
@@ -140,17 +155,25 @@ class Evaluation:
         return found
 
     def _list(self, node: ast.ListExpr, scope: Scope) -> Any:
-        self._spend(0 if constant(node) else LISTED)
-        found = []
+        kept = self._constants.get(id(node))
+        if kept is not None:
+            return kept
+        self._free += len(node.elements)
+        fixed = constant(node)
+        self._spend(0 if fixed else LISTED)
+        found: list[Any] = []
         for one, optional in zip(node.elements, node.optional, strict=True):
             value = self.value(one, scope)
             if not optional:
                 found.append(value)
             elif _as_optional(value).present:
                 found.append(value.value)
+        if fixed:
+            self._constants[id(node)] = found  # a loop meets it in each turn
         return found
 
     def _map(self, node: ast.MapExpr, scope: Scope) -> Any:
+        self._free += len(node.keys)
         self._spend(0 if constant(node) else MAPPED)
         found = CelMap()
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
@@ -170,7 +193,12 @@ class Evaluation:
 
     def _binary(self, node: ast.Binary, scope: Scope) -> Any:
         args = self._args((node.left, node.right), scope)
-        self._spend(operator_cost(node.op, *map(measured, args), literal=constant(node.right)))
+        left, right = map(measured, args)
+        kept = isinstance(node.right, ast.ListExpr)
+        literal = id(node.right) in self._constants if kept else constant(node.right)
+        if literal and node.op == "in":
+            self._free += right.size
+        self._spend(operator_cost(node.op, left, right, literal=literal))
         return self._chosen(self._environment.operators[node.op], args, NO_OVERLOAD)
 
     def _args(self, nodes: Sequence[ast.Node], scope: Scope) -> list[Any]:

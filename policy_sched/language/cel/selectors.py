@@ -56,19 +56,19 @@ class Selector(msgspec.Struct, frozen=True):
         unknown = self.result in (types.DYN, types.UNKNOWN)
         return "google.protobuf.Any" if unknown else types.cel_name(self.result)
 
-    def evaluate(self, device: Record) -> tuple[bool, int]:
+    def evaluate(self, device: Record, evaluation: Evaluation | None = None) -> tuple[bool, int]:
         """Return whether the device is selected, and the cost. Raises CelError."""
-        found, cost = self.value(device)
+        found, cost = self.value(device, evaluation)
         if not isinstance(found, bool):
             name = type_name(found)
             why = _NATIVE.get(name, f"type conversion error from '{name}' to 'bool'")
             raise CelError(f"CEL result of type {name} could not be converted to bool: {why}")
         return found, cost
 
-    def value(self, device: Record) -> tuple[Any, int]:
+    def value(self, device: Record, evaluation: Evaluation | None = None) -> tuple[Any, int]:
         """Return the value for a device, of any type, and the cost. Raises CelError."""
         assert self.tree is not None, "it compiled"
-        evaluation = Evaluation()
+        evaluation = Evaluation() if evaluation is None else evaluation
         return evaluation.value(self.tree, {"device": device}), int(evaluation.cost)
 
 

@@ -23,6 +23,10 @@ class CostError(CelError):
     """The expression takes too much work."""
 
 
+class InterruptError(CostError):
+    """The evaluation was ended by its caller; another time it may have a value."""
+
+
 class Uint(int):
     """An unsigned int."""
 

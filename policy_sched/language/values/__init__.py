@@ -25,10 +25,12 @@ from policy_sched.language.values.intervals import (
     truncated,
 )
 from policy_sched.language.values.limits import (
+    BRIEF_STEPS,
     CONVERSION,
     DIVIDE_BY_ZERO,
     KINDS,
     MAX_STEPS,
+    MAX_TOTAL,
     NO_SUCH_KEY,
     NO_VALUE,
     NOT_FINITE,
@@ -42,6 +44,7 @@ from policy_sched.language.values.limits import (
     folded,
     one_evaluation,
     refill,
+    remaining,
     spend_of_total,
     weigh,
 )
@@ -55,6 +58,7 @@ from policy_sched.language.values.records import (
 
 __all__ = [
     "BOOLS",
+    "BRIEF_STEPS",
     "CONVERSION",
     "DIVIDE_BY_ZERO",
     "DOUBLES",
@@ -63,6 +67,7 @@ __all__ = [
     "INT_MIN",
     "KINDS",
     "MAX_STEPS",
+    "MAX_TOTAL",
     "NOT_FINITE",
     "NOWHERE",
     "NO_ALLOCATION",
@@ -93,6 +98,7 @@ __all__ = [
     "limits",
     "one_evaluation",
     "refill",
+    "remaining",
     "spend_of_total",
     "truncated",
     "types",

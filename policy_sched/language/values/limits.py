@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from policy_sched.errors import PolicySchedError
+from policy_sched.errors import PolicySchedError, TakesLong
 
 KINDS: Final = (
     "",
@@ -79,6 +79,8 @@ MAX_ITEMS: Final = 100_000
 MAX_STEPS: Final = 1_000_000
 #: Steps of all loops of one evaluation, all rows together.
 MAX_TOTAL: Final = 10_000_000
+#: Steps of an evaluation in a brief attempt, which is made again where it blocks nothing: 20 ms.
+BRIEF_STEPS: Final = 200_000
 #: So many characters of a text that a function reads are one step, as a power of two.
 CHARACTERS: Final = 4
 #: Rows of a NumPy operation that are one step.
@@ -87,10 +89,22 @@ _ROWS: Final = 64
 
 @dataclass(slots=True)
 class Left:
-    """The remaining steps of an evaluation."""
+    """The remaining steps of an evaluation.
+
+    ``most``: what an evaluation begins with. ``exceeded``: whether one took more than a brief
+    attempt allows, since that was set.
+    """
 
     total: int = MAX_TOTAL
     shared: bool = False
+    most: int = MAX_TOTAL
+    exceeded: bool = False
+
+    def limit(self, most: int) -> None:
+        """Set the steps of an evaluation: `MAX_TOTAL`, or fewer, beyond which it is made anew."""
+        if most < self.most:
+            self.exceeded = False
+        self.most = most
 
 
 class _ThreadLeft(threading.local):
@@ -112,7 +126,7 @@ def refill() -> Left:
     """Begin an evaluation; return its steps."""
     left = _THREAD.left
     if not left.shared:
-        left.total = MAX_TOTAL
+        left.total = left.most
     return left
 
 
@@ -151,7 +165,11 @@ def exceeded(left: Left) -> NoReturn:
 
 
 def exhausted() -> NoReturn:
-    """Raise the LimitError of an evaluation that takes more steps than it has."""
+    """Raise the LimitError of an evaluation that takes more steps than it has, or TakesLong."""
+    left = _THREAD.left
+    if left.most < MAX_TOTAL:
+        left.exceeded = True
+        raise TakesLong("a rule takes long", worked=True)
     raise LimitError(f"it takes more than {MAX_TOTAL} steps for all nodes together", whole=True)
 
 

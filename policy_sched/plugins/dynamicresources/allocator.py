@@ -4,16 +4,21 @@ Theory of operation. Depth first over claims, requests and devices; whatever com
 order of pools and devices and lets everything after it work too is taken. A step that tries
 something is a generator: it yields the step that comes after, is sent whether that worked, and
 undoes what it took if not. So the depth of the search is not the depth of Python's stack.
+
+Where devices are equal for all requests, one that did not work out stands for the others: with them
+in its place everything would happen again. That leaves the first solution what it is, and most
+searches short. The others are paid for, device by device, and end when nothing is left to pay with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
 
+from policy_sched.framework import AttemptBudget
 from policy_sched.model import Quantity
 from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.constraints import Constraint, MatchAttribute
@@ -27,14 +32,18 @@ from policy_sched.plugins.dynamicresources.requests import (
     PreparedClaim,
     Request,
 )
+from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 MAX_RESULTS: Final = 32
 """Devices of one claim."""
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 
 
-#: After so many steps each the search checks whether it is to end.
-_STEPS: Final = 32
+#: Units of trying a device, and of each constraint and each 8 counters that it is tried against.
+_TRY: Final = 2
+_COUNTERS: Final = 8
+#: Units of the search on a node before any device is tried: some 30 us.
+_NODE: Final = 10
 
 
 class NodeError(AllocationError):
@@ -67,9 +76,10 @@ Step: TypeAlias = Generator["Step", bool, bool]
 class Allocator:
     """Allocates on one node.
 
-    ``stop`` says why the search is to end now, "" as long as it is not. ``offered`` returns the
-    devices that are worth trying for a request, which it selects; None where it does not know.
-    ``ranking`` is what rules make of them.
+    ``budget`` is what the search is paid from, None: it is free. ``stop`` says why it is to end
+    now, "" as long as it is not. ``offered`` returns the devices that are worth trying for a
+    request, which it selects; None where it does not know. ``ranking`` is what rules make of them.
+    ``results`` are those of selectors.
     """
 
     node: NodeView
@@ -78,6 +88,8 @@ class Allocator:
     stop: Callable[[], str] = lambda: ""
     offered: Offered | None = None
     ranking: Ranking | None = None
+    budget: AttemptBudget | None = None
+    results: SelectorResults = field(default_factory=SelectorResults)
     _claims: list[PreparedClaim] = field(default_factory=list)
     _results: list[list[Taken]] = field(default_factory=list)
     _taken: dict[DeviceId, list[int]] = field(default_factory=dict)
@@ -86,17 +98,24 @@ class Allocator:
     _charged: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     _devices: dict[int, Sequence[Candidate]] = field(default_factory=dict)
     _selected: set[int] = field(default_factory=set)
-    _steps: int = 0
+    _units: list[int] = field(default_factory=list)
+    _compared: bool = False
+    _equal: Callable[[Candidate], Hashable] | None = None
+    """What a device has in common with those that are equal to it; None: no two are."""
 
     def allocate(self, plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
         """Return the devices of each claim, None if they cannot all be had.
 
-        Raises AllocationError, and NodeError where only this node is concerned.
+        Raises AllocationError, NodeError where only this node is concerned, and DeadlineExceeded.
         """
+        self._end_if_stopped()
+        self._spend(_NODE * len(plans) + self._all_of(plans))
         allows = None if self.ranking is None else self.ranking.allows
         self._claims = [
-            plan.on_node(self.node, self.pools, self.capacity_left, allows) for plan in plans
+            plan.on_node(self.node, self.pools, self.capacity_left, self.results, allows)
+            for plan in plans
         ]
+        self._units = [_TRY + len(claim.constraints) for claim in self._claims]
         self._results = [[] for _ in plans]
         only = self._only_request()
         done = None if only is None else self._without_search(only)
@@ -105,6 +124,14 @@ class Allocator:
         if any(pool.invalid for pool in self.pools):
             raise NodeError(INVALID_POOLS)
         return None
+
+    def _all_of(self, plans: Sequence[ClaimPlan]) -> int:
+        """Return how many devices are looked at for requests of all devices."""
+        requests = [one for plan in plans for sub in plan.requests for one in sub]
+        count = sum(isinstance(one, Request) and one.mode == ALL for one in requests)
+        if not count:
+            return 0
+        return count * sum(len(view.devices) for pool in self.pools for view in pool.slices)
 
     def _only_request(self) -> Request | None:
         """Return the request where there is only one, for so many devices."""
@@ -135,6 +162,7 @@ class Allocator:
         enough.
         """
         self._look(0)
+        self._spend(len(devices))
         names = [
             one.name
             for one in self._claims[0].constraints
@@ -228,13 +256,14 @@ class Allocator:
 
     def _look(self, index: int) -> None:
         """Raise an error if the search is to end, or if the claim has as many as it may."""
-        if not self._steps % _STEPS:
-            why = self.stop()
-            if why:
-                raise AllocationError(f"filter operation aborted: {why}", why)
-        self._steps += 1
+        self._end_if_stopped()
         if len(self._results[index]) >= MAX_RESULTS:
             raise _TooMany
+
+    def _end_if_stopped(self) -> None:
+        why = self.stop()
+        if why:
+            raise AllocationError(f"filter operation aborted: {why}", why)
 
     def _all(self, index: int, number: int, request: Request, at: int) -> Step:
         """Take the rest of a list of devices, every one of them."""
@@ -259,8 +288,12 @@ class Allocator:
             return (yield self._request(index, number + 1))
         self._look(index)
         devices = self._usable(request)
+        failed: set[Hashable] = set()
         for at in range(start, len(devices)):
             device, pool = devices[at]
+            if failed and self._equal is not None and self._equal(devices[at]) in failed:
+                self._spend(1)
+                continue
             if not self._take(index, request, device, pool):
                 continue
             try:
@@ -271,7 +304,57 @@ class Allocator:
             if done:
                 return True
             self._undo(index, request, device, pool)
+            if not device.shareable:
+                if not self._compared:
+                    self._equal, self._compared = self._comparison(), True
+                if self._equal is not None:
+                    failed.add(self._equal(devices[at]))
         return False
+
+    def _comparison(self) -> Callable[[Candidate], Hashable] | None:
+        """Return what tells whether two devices are equal for all requests; None: no two are.
+
+        Equal ones have the same values of attributes to match, capacities, counters and taints, and
+        are offered to the same requests. Other devices are told apart by more than that: where a
+        selector may fail, all devices are asked, and ``distinctAttribute`` and admin access depend
+        on which devices were tried before.
+        """
+        if self.ranking is not None:
+            return None  # rules may refuse devices, or fail, only when a request comes to them
+        names: dict[str, None] = {}
+        wanted = [one for claim in self._claims for sub in claim.requests for one in sub]
+        for claim in self._claims:
+            for constraint in claim.constraints:
+                if not isinstance(constraint, MatchAttribute):
+                    return None
+                names[constraint.name] = None
+        if any(request.admin_access or request.mode == ALL for request in wanted):
+            return None
+        offered: dict[int, int] = {}
+        for number, request in enumerate(wanted):
+            for device, _ in self._usable(request):
+                offered[id(device)] = offered.get(id(device), 0) | 1 << number
+                if device.blocking and device.consumed_counters:
+                    return None  # if it is refused for its taint, it stays charged, as upstream
+            if id(request) not in self._selected:
+                return None
+        keys: dict[int, Hashable] = {}
+
+        def equal(candidate: Candidate) -> Hashable:
+            device, pool = candidate
+            key = keys.get(id(device))
+            if key is None:
+                values = tuple(map(device.attribute, names))
+                counted = (pool.id, device.consumed_counters) if device.consumed_counters else ()
+                capacity = tuple(device.capacity.items())
+                consumed = frozenset(self.state.consumed.get(device.id, {}).items())
+                key = keys[id(device)] = (
+                    values, offered.get(id(device)), device.shareable, device.blocking, capacity,
+                    consumed, counted,
+                )  # fmt: skip
+            return key
+
+        return equal
 
     def _usable(self, request: Request) -> Sequence[Candidate]:
         """Return the devices that are tried for a request, in order."""
@@ -293,17 +376,23 @@ class Allocator:
     def _may_select(self, request: Request, device: DeviceView) -> bool:
         """Return whether a request selects a device; where that fails, the search will find it."""
         try:
-            return request.selects(device, self.node)
+            return request.selects(device, self.node, self.results)
         except AllocationError:
             return True
+
+    def _spend(self, units: int) -> None:
+        if self.budget is not None:
+            self.budget.spend(units)
 
     # One candidate.
 
     def _take(self, index: int, request: Request, device: DeviceView, pool: Pool) -> bool:
         """Take a device if it can be had; what a refusal leaves behind is upstream's, too."""
+        self._spend(self._units[index])
         if self._in_use(index, request, device):
             return False
-        if id(request) not in self._selected and not request.selects(device, self.node):
+        chosen = id(request) in self._selected
+        if not chosen and not request.selects(device, self.node, self.results):
             return False
         sized = device.capacity or request.capacity
         if sized and self.capacity_left(request, device) is None:
@@ -382,6 +471,7 @@ class Allocator:
         available = self._available.get(name)
         if available is None:
             available = self._available[name] = pool.counters_left(self.state)
+        self._spend(len(available) // _COUNTERS)
         charged = self._charged.setdefault(name, {})
         for counters, counter, amount in device.consumed_counters:
             charged[counters, counter] = charged.get((counters, counter), 0) + amount

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.framework import SUCCESS, Code, Codes, Rows, Status
+from policy_sched.framework import SUCCESS, Code, Codes, DeadlineExceeded, Rows, Status
 from policy_sched.model import NodeSelector, NodeSelectorTerm, ResourceClaim
 from policy_sched.plugins.dynamicresources.devices import NodeView, selects
 from policy_sched.plugins.dynamicresources.gathered import Gathered
@@ -98,15 +98,17 @@ class _Bounds(msgspec.Struct, frozen=True):
 class _Column:
     """The results for one shape: ``codes`` of rows at the generations ``seen``.
 
-    ``found``: by row, the generation at which a search found something, and what. ``bounds`` are
-    those at the time ``layout``.
+    ``found``: by row, the generation at which a search found something, and what. ``late``: the
+    generation at which it took more than an attempt has. ``bounds`` are those at the time
+    ``layout``.
     """
 
-    __slots__ = ("bounds", "codes", "found", "layout", "seen")
+    __slots__ = ("bounds", "codes", "found", "late", "layout", "seen")
 
     def __init__(self) -> None:
         self.codes: Codes = np.empty(0, np.int16)
         self.seen: NDArray[np.int64] = np.empty(0, np.int64)
+        self.late: NDArray[np.int64] = np.empty(0, np.int64)
         self.found: dict[int, tuple[int, Found]] = {}
         self.bounds: _Bounds | None = None
         self.layout: Hashable = None
@@ -115,7 +117,9 @@ class _Column:
         """Make room for so many rows."""
         missing = rows - len(self.seen)
         self.codes = np.concatenate((self.codes, np.zeros(missing, np.int16)))
-        self.seen = np.concatenate((self.seen, np.full(missing, _NEVER, np.int64)))
+        never = np.full(missing, _NEVER, np.int64)
+        self.seen = np.concatenate((self.seen, never))
+        self.late = np.concatenate((self.late, never))
 
 
 class ClaimColumns:
@@ -198,22 +202,43 @@ class ClaimColumns:
 
     def _refresh(self, column: _Column, begun: PodSearch, found: Gathered, stale: Numbers) -> None:
         """Evaluate rows anew."""
-        bounds, stop = self._bounds(column, found), begun.stop()
+        budget, cancelled = self._search.budget, bool(self._search.cancelled())
+        try:
+            budget.spend(1 + stale.size // _FEW)
+            bounds = self._bounds(column, found)
+        except DeadlineExceeded:
+            bounds = None  # no row can be paid for
         if bounds is None or stale.size <= _FEW:
-            for row in stale.tolist():
-                if bounds is None or stop() or not self._evaluate_row(column, bounds, row):
-                    self._search_row(column, begun, row)
+            rows = stale
+            if bounds is not None and not cancelled:
+                done = [self._evaluate_row(column, bounds, row) for row in stale.tolist()]
+                rows = stale[~np.array(done, np.bool_)]
+            self._search_rows(column, begun, rows)
             return
         enough, sure = self._enough(bounds, stale)
         devices, statuses = self._devices, self._statuses
-        if stop():
+        if cancelled:
             sure[:] = False
         invalid = devices.invalid[stale]
         codes = np.where(invalid, statuses.number(INVALID), statuses.number(NOT_ALLOCATED))
         column.codes[stale] = np.where(enough, 0, codes)
         column.seen[stale[sure]] = devices.generation[stale[sure]]
-        for row in stale[~sure].tolist():
+        self._search_rows(column, begun, stale[~sure])
+
+    def _search_rows(self, column: _Column, begun: PodSearch, rows: Numbers) -> None:
+        """Search rows until the attempt cannot pay for more; what is found is kept for the next.
+
+        Rows that took too much in an earlier attempt come last, so that each attempt gets further.
+        """
+        late = column.late[rows] == self._devices.generation[rows]
+        rows = np.concatenate((rows[~late], rows[late]))
+        for place, row in enumerate(rows.tolist()):
             self._search_row(column, begun, row)
+            if self._search.budget.exceeded:
+                column.late[row] = self._devices.generation[row]
+                column.codes[rows[place + 1 :]] = column.codes[row]
+                column.seen[rows[place + 1 :]] = _NEVER
+                break
 
     def _search_row(self, column: _Column, begun: PodSearch, row: int) -> None:
         status, got = begun.allocation(row)
@@ -298,6 +323,7 @@ class ClaimColumns:
 
     def passes(self, found: Gathered, row: int) -> bool:
         """Return whether Filter accepts a row."""
+        self._search.enter()
         if found.shape is None:
             return not self.codes(found, np.array([row], np.intp)).any()
         devices = self._devices
@@ -349,8 +375,9 @@ class ClaimColumns:
     def find(self, found: Gathered, row: int, *, anew: bool = False) -> Found | None:
         """Return what a node gives, None if it has not enough; ``anew``: as the node is now.
 
-        Raises AllocationError and ExtendedResourceError.
+        Raises AllocationError, DeadlineExceeded and ExtendedResourceError.
         """
+        self._search.enter()
         self._devices.sync()
         column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = int(self._devices.generation[row])

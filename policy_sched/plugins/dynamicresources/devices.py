@@ -1,8 +1,8 @@
 """Devices as selectors and the search see them, and which node reaches what.
 
 Theory of operation. A slice is parsed once, when it is first seen; so is every device in it. What
-a selector returns for a device depends on the device alone and is kept with it: pods and nodes
-share the result.
+a selector returns for a device depends on the device alone and is kept with it (`SelectorResults`):
+pods and nodes share the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from policy_sched.language.cel import CelError, Record, compile_selector, device_record
+from policy_sched.language.cel import CelError, Record, device_record
 from policy_sched.model import (
     Device,
     DeviceAttribute,
@@ -57,8 +57,8 @@ class DeviceView:
     """A device of a slice."""
 
     __slots__ = (
-        "_may_fail", "_record", "_results", "_values", "blocking", "capacity", "consumed_counters",
-        "device", "id", "number", "shareable", "slice",
+        "_may_fail", "_record", "_values", "blocking", "capacity", "consumed_counters",
+        "device", "id", "number", "selected", "shareable", "slice",
     )  # fmt: skip
 
     def __init__(self, device: Device, whole: ResourceSlice) -> None:
@@ -80,28 +80,12 @@ class DeviceView:
         self._may_fail = tuple(one for one in device.attributes.items() if _may_fail(one[1]))
         """The attributes that may be an error, whichever one a selector reads."""
         self._record: Record | CelError | None = None
-        self._results: dict[str, bool | str] = {}
+        self.selected: dict[str, bool | str] = {}
+        """By selector, whether it takes the device, or why it fails; see `SelectorResults`."""
         self._values: dict[str, Value | None] = {}
 
-    def selected(self, expression: str) -> bool:
-        """Tell whether a selector takes the device. Raises SelectorError, without the place."""
-        result = self._results.get(expression)
-        if result is None:
-            result = self._results[expression] = self._evaluate(expression)
-        if isinstance(result, str):
-            raise SelectorError(result)
-        return result
-
-    def _evaluate(self, expression: str) -> bool | str:
-        selector = compile_selector(expression)
-        if selector.error:
-            return f"CEL compile error: {selector.error}"
-        try:
-            return selector.evaluate(self._as_record())[0]
-        except CelError as error:
-            return f"CEL runtime error: {error}"
-
-    def _as_record(self) -> Record:
+    def record(self) -> Record:
+        """Return the device as selectors see it. Raises CelError."""
         if self._record is None:
             try:
                 self._record = as_record(self.slice.spec.driver, self.device)
@@ -111,12 +95,15 @@ class DeviceView:
             raise self._record
         return self._record
 
-    def read(self, names: Iterable[tuple[str, str]]) -> Hashable:
+    def read(self, names: Iterable[tuple[str, str]] | None) -> Hashable:
         """Return what a selector's result depends on that reads these attributes and capacities.
 
-        Names are full, each with the field that it is in.
+        Names are full, each with the field that it is in; None: it may read all.
         """
         driver, device = self.slice.spec.driver, self.device
+        if names is None:
+            attributes, capacity = device.attributes.items(), device.capacity.items()
+            return driver, device.allow_multiple_allocations, tuple(attributes), tuple(capacity)
         found: list[object] = [driver, device.allow_multiple_allocations, *self._may_fail]
         for kind, name in names:
             values: Mapping[str, object] = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import structs
 from msgspec.structs import replace as replaced
 
-from policy_sched.framework import Handle
+from policy_sched.framework import AttemptBudget, DeadlineExceeded, Handle
 from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Taint, Toleration
 from policy_sched.plugins.dynamicresources.allocator import Allocator
 from policy_sched.plugins.dynamicresources.device_rules import Allocations, Ranking
@@ -40,6 +41,7 @@ from policy_sched.plugins.dynamicresources.requests import (
     claim_name,
 )
 from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
+from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 #: Nodes for which changes are tried.
 _TRIED: Final = 500
@@ -136,6 +138,15 @@ class _Cluster(msgspec.Struct, frozen=True):
     pools: Callable[[NodeView], list[Pool]]
     state: AllocatedState
     ranking: Callable[[NodeView], Ranking | None]
+    budget: AttemptBudget
+    results: SelectorResults
+
+    def allocator(self, node: NodeView, state: AllocatedState) -> Allocator:
+        """Return what allocates on a node where these devices are in use."""
+        pools, ranking = self.pools(node), self.ranking(node)
+        return Allocator(
+            node, pools, state, ranking=ranking, budget=self.budget, results=self.results
+        )
 
 
 @dataclass(slots=True)
@@ -157,14 +168,25 @@ def explain_claims(
 ) -> ClaimsExplained:
     """Explain the claims of a pod that a profile decides.
 
-    ``rejected``: the rows that only they make infeasible.
+    ``rejected``: the rows that only they make infeasible. What takes more work than an attempt may
+    take is left out.
     """
+    explained = ClaimsExplained()
+    handle.budget.begin()
+    with suppress(DeadlineExceeded):
+        _explain(explained, handle, pod, rejected, profile)
+    handle.budget.end()
+    return explained
+
+
+def _explain(
+    explained: ClaimsExplained, handle: Handle, pod: PodInfo, rejected: Sequence[int], profile: str
+) -> None:
     claims = handle.shared(ResourceClaims)
     extended = handle.shared(ExtendedResources)
     found = Gatherer(handle.objects, claims, extended).of(pod)
-    explained = ClaimsExplained()
     if not found.status.ok or found.empty:
-        return explained
+        return
     table = handle.nodes
     nodes = {row: node for row in table.row_of.values() if (node := table.nodes[row]) is not None}
     views = {row: NodeView(one.metadata.name, one.metadata.labels) for row, one in nodes.items()}
@@ -173,17 +195,21 @@ def explain_claims(
     def ranking(node: NodeView) -> Ranking | None:
         return None if allocating is None else allocating.ranking(pod, table.row_of[node.name])
 
-    cluster = _Cluster(list(views.values()), _pools_of(claims), claims.state, ranking)
+    pools = _pools_of(claims)
+    paid = handle.budget, claims.selectors
+    cluster = _Cluster(list(views.values()), pools, claims.state, ranking, *paid)
     explained.allocated = list(_allocated(found, cluster))
     served = _served(found, [(one, views[row]) for row, one in nodes.items()], extended)
     plans = [*found.plans, *(one.plan for one in served)]
     if _faulty(plans):
-        return explained
-    user = [_devices(plan, one, cluster.nodes, cluster) for plan, one in _requests(found.plans)]
+        return
+    for plan, one in _requests(found.plans):
+        explained.requests.append(_devices(plan, one, cluster.nodes, cluster))
+    user = list(explained.requests)
     tried = [views[row] for row in rejected[:_TRIED]]
-    explained.requests = list(user)
     if not served:
-        explained.changes = list(_changes(found.plans, user, tried, cluster))
+        for change in _changes(found.plans, user, tried, cluster):
+            explained.changes.append(change)
     for special in served:
         own = [
             special.titled(_devices(plan, one, special.nodes, cluster))
@@ -193,8 +219,8 @@ def explain_claims(
         names = {node.name for node in special.nodes}
         there = [node for node in tried if node.name in names]
         plans = [*found.plans, special.plan]
-        explained.changes += _changes(plans, [*user, *own], there, cluster)
-    return explained
+        for change in _changes(plans, [*user, *own], there, cluster):
+            explained.changes.append(change)
 
 
 def _served(
@@ -270,11 +296,10 @@ def _devices(
 
 
 def _on_node(plan: ClaimPlan, request: Request, node: NodeView, cluster: _Cluster) -> NodeDevices:
-    pools = cluster.pools(node)
-    allocator = Allocator(node, pools, cluster.state, ranking=cluster.ranking(node))
+    allocator = cluster.allocator(node, cluster.state)
     refused: Counter[Refusal] = Counter()
     devices = 0
-    for pool in pools:
+    for pool in allocator.pools:
         left = pool.counters_left(cluster.state)
         for device in pool.devices():
             devices += 1
@@ -299,7 +324,7 @@ def _refusal(
         return Refusal("allocated")
     for place, expression in request.expressions:
         try:
-            if device.selected(expression):
+            if allocator.results.selected(expression, device):
                 continue
             error = ""
         except SelectorError as failure:
@@ -373,8 +398,7 @@ def _allocates(
     plans: Sequence[ClaimPlan], node: NodeView, cluster: _Cluster, state: AllocatedState
 ) -> bool:
     try:
-        allocator = Allocator(node, cluster.pools(node), state, ranking=cluster.ranking(node))
-        return allocator.allocate(plans) is not None
+        return cluster.allocator(node, state).allocate(plans) is not None
     except AllocationError:
         return False
 

@@ -25,6 +25,7 @@ from policy_sched.framework import (
     SUCCESS,
     Code,
     CycleState,
+    DeadlineExceeded,
     Diagnosis,
     FilterResult,
     Handle,
@@ -86,9 +87,10 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResourceError,
     ExtendedResources,
 )
-from policy_sched.plugins.dynamicresources.gathered import Gathered, Gatherer
+from policy_sched.plugins.dynamicresources.gathered import MOST_SPECS, Gathered, Gatherer
 from policy_sched.plugins.dynamicresources.node_search import (
     NOT_AVAILABLE,
+    TIMED_OUT,
     NodeSearch,
 )
 from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
@@ -157,8 +159,11 @@ class DynamicResources:
         )
         self._statuses = Statuses()
         self._columns = ClaimColumns(self._search, self._statuses)
-        self._named: set[Hashable] = set()
-        """Shapes of claims whose allocation failed with words that name the claim."""
+        self._named: dict[Hashable, int] = {}
+        """Shapes of claims whose allocation failed with words that name the claim.
+
+        Each with how often an attempt could not pay for it: the next one gets further.
+        """
 
     @hookimpl
     def sign_pod(self) -> Signature:
@@ -184,10 +189,11 @@ class DynamicResources:
         if not pod.has_claims and not self._gatherer.concerns(pod):
             return None
         found = self._gatherer.of(pod)
-        if found.shape is not None and found.shape not in self._named:
+        late = self._named.get(found.shape)
+        if found.shape is not None and late is None:
             return found.shape if self._rules is None else (found.shape, self._rules.key(pod))
         time = self._handle.now() if found.clocked else 0
-        return (pod.uid, self._claims.version, time)
+        return (pod.uid, self._claims.version, time, late)
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
@@ -223,14 +229,20 @@ class DynamicResources:
             listed = self._statuses.listed
             fatal.update(c for c in set(codes.tolist()) if listed[c].code is Code.ERROR)
             if fatal:
-                self._named.add(found.shape)
+                if len(self._named) >= MOST_SPECS:
+                    self._named.clear()
+                late = self._named.get(found.shape, 0)
+                self._named[found.shape] = late + self._search.budget.exceeded
         return FilterResult(
             codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
         )
 
     def _passes(self, pod: PodInfo, _cycle: object, row: int) -> bool:
-        """Return Filter's result for one row."""
-        return self._columns.passes(self._gatherer.of(pod), row)
+        """Return Filter's result for one row; False also where Filter itself has to say more."""
+        try:
+            return self._columns.passes(self._gatherer.of(pod), row)
+        except DeadlineExceeded:
+            return False
 
     @hookimpl
     def post_filter(
@@ -309,6 +321,8 @@ class DynamicResources:
             return found.status
         try:
             reservation = self._allocated(found, node)
+        except DeadlineExceeded:
+            return Status(Code.ERROR, (f"node {node}: {TIMED_OUT}",))
         except AllocationError as error:
             return Status(Code.ERROR, (str(error),))
         if reservation is None:
@@ -328,7 +342,10 @@ class DynamicResources:
         return SUCCESS
 
     def _allocated(self, found: Gathered, node: str) -> Reservation | None:
-        """Return what a pod gets on a node, None if that has gone. Raises AllocationError."""
+        """Return what a pod gets on a node, None if that has gone.
+
+        Raises AllocationError and DeadlineExceeded.
+        """
         row = self._table.row_of.get(node)
         reservation = Reservation(found.pod.uid, found.user, found.special)
         if row is None or not found.unallocated:
@@ -377,7 +394,7 @@ class DynamicResources:
             for request in requests:
                 for one in self._claims.node_devices.on(row):
                     free = request.admin_access or one.view.id not in in_use
-                    if free and request.selects(one.view, view):
+                    if free and request.selects(one.view, view, self._claims.selectors):
                         yield as_facts(request), one.facts
 
     def ranking(self, pod: PodInfo, row: int) -> Ranking | None:

@@ -13,12 +13,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.framework import AttemptBudget
 from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable
 from policy_sched.plugins.dynamicresources.devices import DeviceView
 from policy_sched.plugins.dynamicresources.pools import AllocatedState
 from policy_sched.plugins.dynamicresources.requests import Request
-from policy_sched.plugins.dynamicresources.selector_columns import FAILS, YES, SelectorColumn
+from policy_sched.plugins.dynamicresources.selector_columns import (
+    FAILS,
+    UNKNOWN,
+    YES,
+    SelectorColumn,
+    SelectorResults,
+)
 
 Flags = NDArray[np.bool_]
 _FEW: Final = 8
@@ -31,7 +38,8 @@ class RequestColumn:
 
     ``offered``: the devices that are worth trying. ``suits``: those of them that the request gets
     if counters suffice. Neither says whether a device is taken as a whole; see `free`.
-    ``failing``: those for which a selector fails; ``fails`` is whether there are any.
+    ``failing``: those for which a selector fails, or may fail, as evaluating it for all takes too
+    much work; ``fails`` is whether there are any.
     ``exclusive`` is whether one that is taken is taken for all other requests, too.
     ``counts``: whether some of the offered devices consume counters.
     """
@@ -100,7 +108,8 @@ class RequestColumn:
         self.exclusive = self.exclusive and not shared
         self.offered = np.concatenate((self.offered, fits & (tolerated | counting)))
         self.suits = np.concatenate((self.suits, fits & tolerated))
-        self.failing = np.concatenate((self.failing, results == FAILS))
+        failing = (results == FAILS) | (results == UNKNOWN)
+        self.failing = np.concatenate((self.failing, failing))
         self.fails = bool(self.failing.any())
         self.counts = bool((self.offered & table.counting).any())
 
@@ -145,15 +154,26 @@ class RequestColumn:
 class RequestColumns:
     """The columns of requests that were looked up, kept as long as the table's numbers."""
 
-    def __init__(self, table: DeviceTable, state: AllocatedState) -> None:
+    def __init__(
+        self,
+        table: DeviceTable,
+        state: AllocatedState,
+        results: SelectorResults,
+        budget: AttemptBudget,
+    ) -> None:
         self._table = table
         self._state = state
+        self._results = results
+        self._budget = budget
         self._epoch = table.epoch
         self._columns: dict[Hashable, RequestColumn] = {}
         self._selectors: dict[str, SelectorColumn] = {}
 
     def of(self, request: Request) -> RequestColumn:
-        """Return the columns of a request, up to date; the table must be."""
+        """Return the columns of a request, up to date; the table must be.
+
+        Raises DeadlineExceeded.
+        """
         if self._epoch != self._table.epoch or len(self._columns) > _MOST_REQUESTS:
             self._columns.clear()
             self._selectors.clear()
@@ -163,10 +183,13 @@ class RequestColumns:
             found = self._columns[request.key] = RequestColumn(request, self._table, self._state)
             for _, text in request.expressions:
                 if text not in self._selectors:
-                    self._selectors[text] = SelectorColumn(text)
-        found.refresh(self._selectors)
+                    self._selectors[text] = SelectorColumn(text, self._results)
+        self.refresh(found)
         return found
 
     def refresh(self, column: RequestColumn) -> None:
-        """Bring columns up to date."""
+        """Bring columns up to date. Raises DeadlineExceeded."""
+        new = len(self._table.views) - len(column.offered)
         column.refresh(self._selectors)
+        if new:
+            self._budget.charge(new)

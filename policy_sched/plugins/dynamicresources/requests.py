@@ -20,6 +20,7 @@ from policy_sched.model import (
 from policy_sched.plugins.dynamicresources.constraints import Constraint, constraint_of
 from policy_sched.plugins.dynamicresources.devices import DeviceView, NodeView, SelectorError
 from policy_sched.plugins.dynamicresources.pools import Pool
+from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
@@ -74,11 +75,11 @@ class Request:
         """The name in messages."""
         return self.sub or self.parent
 
-    def selects(self, device: DeviceView, node: NodeView) -> bool:
-        """Return whether a device is selected. Raises AllocationError."""
+    def selects(self, device: DeviceView, node: NodeView, results: SelectorResults) -> bool:
+        """Return whether a device is selected. Raises AllocationError and DeadlineExceeded."""
         known = self._selected.get(id(device))
         if known is None:
-            known = self._selected[id(device)] = self._selects(device)
+            known = self._selected[id(device)] = self._selects(device, results)
         if known and device.slice.spec.per_device_node_selection:
             try:
                 return device.on_node(node)
@@ -93,10 +94,10 @@ class Request:
             for taint in device.blocking
         )
 
-    def _selects(self, device: DeviceView) -> bool:
+    def _selects(self, device: DeviceView, results: SelectorResults) -> bool:
         for place, expression in self.expressions:
             try:
-                if not device.selected(expression):
+                if not results.selected(expression, device):
                     return False
             except SelectorError as error:
                 raise AllocationError(f"{place}: {error}") from None
@@ -169,6 +170,7 @@ class ClaimPlan:
         node: NodeView,
         pools: Sequence[Pool],
         capacity_left: CapacityLeft,
+        results: SelectorResults,
         allows: Allows | None = None,
     ) -> PreparedClaim:
         """Make the claim ready for a node; ``allows``: what rules say. Raises AllocationError."""
@@ -180,7 +182,7 @@ class ClaimPlan:
                 if isinstance(request, AllocationError):
                     raise request
                 if request.mode == ALL:
-                    devices = _all_devices(request, node, pools, capacity_left)
+                    devices = _all_devices(request, node, pools, capacity_left, results)
                     if allows is not None:
                         devices = [one for one in devices if allows(request, one[0])]
                     request = replace(request, all_devices=devices, count=len(devices))  # noqa: PLW2901 - the node's
@@ -263,7 +265,11 @@ def _expressions(
 
 
 def _all_devices(
-    request: Request, node: NodeView, pools: Sequence[Pool], capacity_left: CapacityLeft
+    request: Request,
+    node: NodeView,
+    pools: Sequence[Pool],
+    capacity_left: CapacityLeft,
+    results: SelectorResults,
 ) -> list[tuple[DeviceView, Pool]]:
     """Return every device that is meant; a pool that is not whole is an error, whichever it is."""
     for pool in pools:
@@ -277,5 +283,5 @@ def _all_devices(
         (device, pool)
         for pool in pools
         for device in pool.devices()
-        if request.selects(device, node) and capacity_left(request, device) is not None
+        if request.selects(device, node, results) and capacity_left(request, device) is not None
     ]

@@ -36,6 +36,7 @@ from policy_sched.plugins.dynamicresources.devices import (
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
 from policy_sched.plugins.dynamicresources.node_devices import NodeDevices
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
+from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -125,6 +126,9 @@ class ResourceClaims:
         self.devices = DeviceTable(self._table, self.slices, self.state)
         self.node_devices = NodeDevices(self.devices, self.state)
         """The devices of nodes as rules see them."""
+        self.selectors = SelectorResults(handle.budget)
+        """What selectors return; attempts pay for it."""
+        self._of_classes = SelectorResults()
         self._extended = handle.shared(ExtendedResources)
         self._table.device_amount = self._amount
         self._table.node_devices = self._facts_of
@@ -285,17 +289,16 @@ class ResourceClaims:
         view = NodeView(node.metadata.name, node.metadata.labels)
         state = self.state if family == "deviceRequested" else None
         return sum(
-            (state is None or state.uses(device.id)) and _matches(device, expressions)
+            (state is None or state.uses(device.id)) and self._matches(device, expressions)
             for device in self.slices.reached(view)
         )
 
-
-def _matches(device: DeviceView, expressions: Sequence[str]) -> bool:
-    """Tell whether all selectors take a device; one that fails for it does not."""
-    try:
-        return all(map(device.selected, expressions))
-    except SelectorError:
-        return False
+    def _matches(self, device: DeviceView, expressions: Sequence[str]) -> bool:
+        """Tell whether a class takes a device; one for which a selector fails it does not."""
+        try:
+            return all(self._of_classes.selected(one, device) for one in expressions)
+        except SelectorError:
+            return False
 
 
 def key_of(claim: ResourceClaim) -> Key:

@@ -236,7 +236,7 @@ class DynamicResourcesArgs(PluginArgs):
     """Arguments of DynamicResources."""
 
     filter_timeout: Duration = 10 * SECOND
-    """Longest search for devices on one node; 0 is no limit; default 10s."""
+    """Longest search for devices in one attempt; 0: only its work is limited; default 10s."""
     binding_timeout: Duration = 600 * SECOND
     """Longest wait for a device's binding conditions; at least 1s, default 600s."""
 

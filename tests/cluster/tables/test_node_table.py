@@ -201,6 +201,17 @@ class TestImages:
         nodes.update_node(1, make_node("b", images={"i": 9}))
         assert size.values[:2].tolist() == [0, 9]
 
+    def test_images_that_no_node_has_are_one_column(self) -> None:
+        """A pod with 6,000 images took 14 s on 5,000 nodes, and 40 kB for each image."""
+        nodes = table(make_node("a", images={"i": 5}), make_node("b"))
+        before = len(nodes.materialised)
+        size = nodes.lookup(("imageSize", "x"))
+        assert size is nodes.lookup(("imageSize", "y"))
+        assert (size.view[:2].tolist(), len(nodes.materialised)) == ([0, 0], before)
+        assert changed(nodes, 1, make_node("b", images={"x": 7})) == STATIC | STRUCTURE
+        assert nodes.lookup(("imageSize", "x")).view[:2].tolist() == [0, 7]
+        assert nodes.lookup(("imagePresent", "y")).view[:2].tolist() == [0, 0]
+
     def test_the_last_node_with_an_image_is_believed_when_it_reports_again(self) -> None:
         """Even if it says what it said before, while another's word counted; then no more."""
         nodes = table(make_node("a", images={"i": 5}), make_node("b", images={"i": 7}))

@@ -8,6 +8,8 @@ import pytest
 
 from policy_sched.language.cel import (
     CelError,
+    Evaluation,
+    InterruptError,
     check_selector,
     compile_selector,
     device_record,
@@ -124,3 +126,30 @@ def test_a_long_selector_is_divided() -> None:
     assert found.code == "PS501"
     assert found.hint == "divide it into several selectors: all of them must be true"
     assert check_selector(f"1 in [{','.join('1' * 3_000)}]") == ()
+
+
+def test_an_evaluation_is_interrupted_by_its_caller() -> None:
+    """A million units of cost took 5 s of each device, and nothing ended them."""
+    loops = "[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, a + b > 0))"
+    whole = Evaluation()
+    assert evaluated(loops, whole) is True
+    part = Evaluation(allowed=whole.work - 1)
+    with pytest.raises(InterruptError):
+        evaluated(loops, part)
+    assert part.work >= whole.work
+    assert evaluated(loops, Evaluation(allowed=whole.work)) is True
+
+
+def test_elements_of_literals_are_work() -> None:
+    """A literal costs nothing in cel-go, and was made anew in each turn of a loop."""
+    numbers = ", ".join(map(str, range(1000)))
+    made, member = Evaluation(), Evaluation()
+    assert evaluated(f"[1, 2, 3, 4].all(a, [{numbers}].size() > a)", made) is True
+    assert 1000 < made.work < 1100  # one list, for all turns
+    assert evaluated(f"[1, 2, 3, 4].all(a, -a in [{numbers}] || true)", member) is True
+    assert member.work > 4000  # which is looked through in each
+
+
+def evaluated(text: str, evaluation: Evaluation) -> object:
+    """Return the value of an expression."""
+    return compile_selector(text).value(DEVICE, evaluation)[0]
