@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from policy_sched.model import GroupKey, PodInfo
 
 _NO_PODS: Final[Mapping[str, PodInfo]] = MappingProxyType({})
+
+
+class GroupChange(NamedTuple):
+    """A change of a group: the version since, the one before, the pod, and how many more."""
+
+    version: int
+    before: int
+    uid: str
+    more: int
+
+
+_UNCHANGED: Final = GroupChange(0, 0, "", 0)
 
 
 class GroupIndex:
@@ -20,7 +32,7 @@ class GroupIndex:
     def __init__(self) -> None:
         self.version = 0
         self._groups: dict[GroupKey, dict[str, PodInfo]] = {}
-        self._versions: dict[GroupKey, int] = {}
+        self._changes: dict[GroupKey, GroupChange] = {}
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -35,14 +47,19 @@ class GroupIndex:
 
     def version_of(self, key: GroupKey) -> int:
         """Return a number that is another after every change of a group; 0 without pods."""
-        return self._versions.get(key, 0)
+        return self._changes.get(key, _UNCHANGED).version
+
+    def last_change(self, key: GroupKey) -> GroupChange:
+        """Return the last change of a group."""
+        return self._changes.get(key, _UNCHANGED)
 
     def add(self, pod: PodInfo) -> None:
         """Take a pod in, or replace it by its newer form of the same group."""
         if pod.pod_group:
             key = (pod.namespace, pod.pod_group)
-            self._groups.setdefault(key, {})[pod.uid] = pod
-            self.version = self._versions[key] = self.version + 1
+            group = self._groups.setdefault(key, {})
+            self._change(key, pod.uid, int(pod.uid not in group))
+            group[pod.uid] = pod
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod out; one that is not known is no error."""
@@ -51,10 +68,14 @@ class GroupIndex:
         key = (pod.namespace, pod.pod_group)
         group = self._groups.get(key)
         if group is not None and group.pop(pod.uid, None) is not None:
-            self.version = self._versions[key] = self.version + 1
+            self._change(key, pod.uid, -1)
             if not group:
                 del self._groups[key]
-                del self._versions[key]
+                del self._changes[key]
+
+    def _change(self, key: GroupKey, uid: str, more: int) -> None:
+        self.version += 1
+        self._changes[key] = GroupChange(self.version, self.version_of(key), uid, more)
 
 
 def group_differences(index: GroupIndex, pods: Iterable[PodInfo]) -> list[str]:

@@ -14,6 +14,7 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model import NO_GROUP, CoschedulingGroup, GroupCounts, GroupKey, PodGroup, PodInfo
 
 _State = tuple[int, int, int]
+"""The versions of the pods with nodes, of the pending pods, and of the objects."""
 
 
 class PodGroups:
@@ -45,7 +46,10 @@ class PodGroups:
 
     def siblings(self, pod: PodInfo) -> list[str]:
         """Return the UIDs of the pending pods of the pod's group that have no node yet."""
-        key = (pod.namespace, pod.pod_group)
+        return self.without_nodes((pod.namespace, pod.pod_group))
+
+    def without_nodes(self, key: GroupKey) -> list[str]:
+        """Return the UIDs of the pending pods of a group that have no node yet."""
         placed = self._cache.groups.pods(key)
         return [uid for uid in self._pending.pods(key) if uid not in placed]
 
@@ -83,8 +87,7 @@ class PodGroups:
         known = self._known.get(key)
         if known is None or known[0] != state:
             placed = self._cache.groups.pods(key)
-            members = len(placed.keys() | self._pending.pods(key).keys())
-            counts = self._counted(key, members, len(placed))
+            counts = self._counted(key, self._members(key, known), len(placed))
             if len(self._known) > _LIMIT:
                 self._known.clear()
             self._known[key] = known = (state, counts)
@@ -92,6 +95,25 @@ class PodGroups:
         if not waiting:
             return found
         return replace(found, scheduled=found.scheduled - waiting, waiting=waiting)
+
+    def _members(self, key: GroupKey, known: tuple[_State, GroupCounts] | None) -> int:
+        """Return how many pods a group has; ``known``: the counts of an earlier state.
+
+        Pods of a large group come and get nodes one by one, so one change is added.
+        """
+        placed, pending = self._cache.groups, self._pending
+        if known is not None:
+            (placed_before, pending_before, _), counts = known
+            for index, before, other, same in (
+                (placed, placed_before, pending, pending.version_of(key) == pending_before),
+                (pending, pending_before, placed, placed.version_of(key) == placed_before),
+            ):
+                last = index.last_change(key)
+                if same and before == last.version:
+                    return counts.members
+                if same and before == last.before and before:
+                    return counts.members + (0 if last.uid in other.pods(key) else last.more)
+        return len(placed.pods(key).keys() | pending.pods(key).keys())
 
     def _counted(self, key: GroupKey, members: int, placed: int) -> GroupCounts:
         objects = self._objects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import Key, NodeView
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SUCCESS, Status
-from policy_sched.model import PodInfo, Taint
+from policy_sched.model import GroupKey, PodInfo, Taint
 
 Rows: TypeAlias = NDArray[np.intp] | None
 """Rows of the node table to evaluate, shape (k,); None: all rows [0, table.n)."""
@@ -157,10 +157,11 @@ class PodsToActivate:
     """What a plugin writes into the state so that pods (UIDs) are tried now.
 
     They are made ready at the end of the scheduling cycle, or later ones at the end of the
-    binding cycle, if the pod itself gets so far.
+    binding cycle, if the pod itself gets so far. ``groups``: all pods of these that have no node.
     """
 
-    uids: list[str]
+    uids: list[str] = field(default_factory=list)
+    groups: set[GroupKey] = field(default_factory=set)
 
 
 class Feasible(msgspec.Struct, eq=False):

@@ -70,11 +70,14 @@ class PermitRechecker:
             if topic is not None:
                 topic.pods.pop(waiting.pod.uid, None)
                 if not topic.pods:
-                    del self._topics[key]
+                    self._topics.pop(key, None)
 
     def recheck(self) -> None:
-        """Evaluate the pods of every topic whose version has changed."""
-        for topic in tuple(self._topics.values()):
+        """Evaluate the pods of every topic whose version has changed.
+
+        What a plugin has allowed, and what has ended, is not looked at again.
+        """
+        for key, topic in tuple(self._topics.items()):
             _, _, condition = next(iter(topic.pods.values()))
             alike = False
             if isinstance(condition, PermitCondition):
@@ -82,8 +85,9 @@ class PermitRechecker:
                 if version == topic.version:
                     continue
                 topic.version, alike = version, condition.alike
-            for waiting, plugin, again in tuple(topic.pods.values()):
+            for uid, (waiting, plugin, again) in tuple(topic.pods.items()):
                 if waiting.ended or plugin not in waiting.pending_plugins:
+                    topic.pods.pop(uid, None)
                     continue
                 try:
                     status = again()
@@ -95,6 +99,8 @@ class PermitRechecker:
                     waiting.reject(plugin, status.message())
                 elif alike:
                     break
+            if not topic.pods:
+                self._topics.pop(key, None)
 
 
 def permit_of(again: Permit) -> Permit:

@@ -522,8 +522,8 @@ class QueuedPod(msgspec.Struct, eq=False):
     that keeps it out. ``flushed``: it is tried again because it waited for too long; no event
     brought it back. ``newer`` is what the pod was changed to while it was in flight, and
     ``deleted``: it was deleted then: an attempt goes on with the pod that it began with.
-    ``place``, ``ticket`` (its turn in a heap or the pool) and ``seen`` (how many events had come
-    when it was popped) are the queue's own.
+    ``place``, ``ticket`` (its turn in a heap or the pool), ``seen`` (how many events had come
+    when it was popped) and ``activated`` (since then) are the queue's own.
     """
 
     info: PodInfo
@@ -541,5 +541,6 @@ class QueuedPod(msgspec.Struct, eq=False):
     place: QueueState = QueueState.OUT
     ticket: int = 0
     seen: int = 0
+    activated: bool = False
     newer: PodInfo | None = None
     deleted: bool = False

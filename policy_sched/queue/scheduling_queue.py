@@ -84,6 +84,7 @@ class SchedulingQueue:
         self._timers = Timers()
         self._in_flight = InFlight()
         self._binding: dict[str, QueuedPod] = {}
+        self._members_popped = 0
 
     # One pod, from its arrival to its binding.
 
@@ -121,6 +122,7 @@ class SchedulingQueue:
             return None
         self._take_out(queued)
         self._begin_attempt(queued)
+        self._members_popped += 1
         return queued
 
     def done(self, uid: str) -> None:
@@ -229,9 +231,20 @@ class SchedulingQueue:
             if queued is None:
                 continue
             if queued.place is QueueState.IN_FLIGHT:
-                self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
+                if not queued.activated:  # once is enough: a group's pods activate each other
+                    queued.activated = True
+                    self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
             elif queued.place not in _ON_ITS_WAY:
                 self._to_active(queued, FORCE_ACTIVATE.label, self._clock())
+
+    @property
+    def activatable(self) -> int:
+        """A number that rises when pods come that `activate` may do something for.
+
+        These begin to wait, or are in flight along with others.
+        """
+        waiting = self._backoff.arrivals.total() + self._unschedulable_pods.arrivals.total()
+        return waiting + self._members_popped
 
     # Many pods: events, timeouts, reloads.
 
@@ -476,6 +489,7 @@ class SchedulingQueue:
         transition(queued, QueueState.IN_FLIGHT)
         queued.attempts += 1
         queued.rejected_by = queued.pending = NO_PLUGINS
+        queued.activated = False
         self._in_flight.add(queued)
 
     def _end_attempt(self, queued: QueuedPod) -> None:

@@ -48,6 +48,7 @@ class AssumedMembers:
 
     def __init__(self, handle: Handle, absent: Iterable[PodInfo] = ()) -> None:
         self.held: list[Held] = []
+        self._uids: set[str] = set()
         self._handle = handle
         self._absent = tuple(pod for pod in absent if pod.has_pod_affinity)
         self._scoring = False
@@ -81,6 +82,7 @@ class AssumedMembers:
         handle.nominator.clear(pod.uid)  # it counts on its node now
         held = Held(attempt, node, nominated)
         self.held.append(held)
+        self._uids.add(pod.uid)
         if pod.has_pod_affinity:
             others = self._others(node)
             held.unlisted = not any(other.affinity_terms.anti_affinity for other in others)
@@ -92,7 +94,9 @@ class AssumedMembers:
 
     def take_back(self, held: Held) -> None:
         """Undo a pod, and what its Reserve plugins did."""
-        self.held.remove(held)
+        assert held is self.held[-1], "the last one is taken back first"
+        self.held.pop()
+        self._uids.discard(held.pod.uid)
         self._count_unlisted(held, 1)
         if not self._scoring:
             self._count_scored(held, 1)
@@ -102,9 +106,8 @@ class AssumedMembers:
 
     def _others(self, node: str) -> list[PodInfo]:
         """Return the pods with affinity terms that were on a node before."""
-        mine = {one.pod.uid for one in self.held}
         there = self._handle.nodes.pods_on(self._handle.nodes.row_of[node]).values()
-        found = [pod for pod in there if pod.has_pod_affinity and pod.uid not in mine]
+        found = [pod for pod in there if pod.has_pod_affinity and pod.uid not in self._uids]
         return found + [pod for pod in self._absent if pod.node_name == node]
 
     def _count_unlisted(self, held: Held, sign: int) -> None:

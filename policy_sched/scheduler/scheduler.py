@@ -98,6 +98,8 @@ class Scheduler:
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.changes)
         self._new_members: dict[GroupKey, PodInfo] = {}
+        self._activated: set[GroupKey] = set()
+        self._activated_at = -1
 
     # One pod.
 
@@ -464,10 +466,24 @@ class Scheduler:
             )
 
     def _activate(self, wanted: PodsToActivate) -> None:
-        """Make the pods ready that plugins want to be tried now."""
+        """Make the pods ready that plugins want to be tried now.
+
+        Each pod of a gang that waits activates all others: nothing is to be done again until one
+        of them waits in the queue, or is popped with others.
+        """
+        queue = self.queue
         if wanted.uids:
-            self.queue.activate(wanted.uids)
+            queue.activate(wanted.uids)
             wanted.uids.clear()
+        for key in wanted.groups:
+            changed = self._activated_at != queue.activatable
+            if changed or len(self._activated) >= _MOST_GROUPS:
+                self._activated_at = queue.activatable
+                self._activated.clear()
+            if key not in self._activated:
+                self._activated.add(key)
+                queue.activate(self.handle.groups.without_nodes(key))
+        wanted.groups.clear()
 
     def _note_member(self, pod: PodInfo) -> None:
         """Record a member of a pod group, and wake the pods that wait for the group."""
@@ -484,4 +500,6 @@ class Scheduler:
         self._new_members.clear()
 
 
+_MOST_GROUPS: Final = 1000
+"""Groups of which is known that their pods are active."""
 _BROKEN: Final = (NO_PLUGINS, NO_PLUGINS)

@@ -436,7 +436,7 @@ def _skipping(all_skip: bool, *plugins: str) -> PointResult:
 class _Collected:
     """The results after which the next plugin runs, until they are combined."""
 
-    __slots__ = ("_names", "_narrowing", "_results", "_runner", "_skipped", "_waits")
+    __slots__ = ("_left", "_names", "_narrowing", "_results", "_runner", "_skipped", "_waits")
 
     def __init__(self, runner: Runner, skipped: list[str]) -> None:
         self._runner = runner
@@ -445,6 +445,7 @@ class _Collected:
         self._narrowing: list[str] = []
         self._waits: dict[str, PermitResult] = {}
         self._results: list[tuple[str, PostFilterResult]] = []
+        self._left: list[Hook] = []
 
     def decided(self, plugin: str, returned: object, status: Status) -> PointResult:
         """Return the result that one plugin's result is."""
@@ -452,13 +453,18 @@ class _Collected:
         if isinstance(returned, PostFilterResult):
             failed = status.code is Code.ERROR
             returned = PostFilterResult(status) if failed else replace(returned, status=status)
-            self._finish(plugin, None if failed else returned.then)
+            if returned.then is not None:
+                self._left.append(Hook(plugin, returned.then))
+            if self._left:
+                self._finish()
         return self._with(status, plugin, returned)
 
     def collect(self, plugin: str, returned: object, code: Code) -> PointResult | None:
         """Take in a result; return the result if no node is left."""
         if isinstance(returned, PostFilterResult):
             self._results.append((plugin, returned))
+            if returned.then is not None:
+                self._left.append(Hook(plugin, returned.then))
         elif isinstance(returned, PermitResult):
             if code is Code.WAIT:
                 self._waits[plugin] = self._guarded(plugin, returned)
@@ -474,11 +480,10 @@ class _Collected:
         """Return the result where no plugin objected."""
         return self._with(WAIT if self._waits else SUCCESS, "", None, self._waits)
 
-    def _finish(self, plugin: str = "", last: Callable[[], object] | None = None) -> None:
+    def _finish(self) -> None:
         """Do what PostFilter plugins have left to be done after all of them."""
-        for name, then in [(n, result.then) for n, result in self._results] + [(plugin, last)]:
-            if then is not None:
-                self._runner.call("post_filter", Hook(name, then))
+        for then in self._left:
+            self._runner.call("post_filter", then)
 
     def joined(self, first: str) -> PointResult:
         """Return the reasons of all PostFilter plugins, attributed to the first, as upstream."""
@@ -488,7 +493,8 @@ class _Collected:
             if result.nominated_node is not None:
                 nominated = result.nominated_node
             reasons += _beside(reasons, result.status.by(plugin))
-        self._finish()
+        if self._left:
+            self._finish()
         status = Status(Code.UNSCHEDULABLE, tuple(reasons), first)
         return PointResult(status, first, PostFilterResult(status, nominated))
 

@@ -208,7 +208,6 @@ class _LifeCycle:
         reads = self._permit_reads
         if reads is None or ("podGroup",) not in reads.pod:
             return
-        siblings = [uid for uid in self._handle.groups.siblings(pod) if uid != pod.uid]
-        if siblings:
-            before = state.read(PodsToActivate)
-            state.write(PodsToActivate([*(before.uids if before else ()), *siblings]))
+        wanted = state.read(PodsToActivate) or PodsToActivate()
+        wanted.groups.add((pod.namespace, pod.pod_group))
+        state.write(wanted)

@@ -1,0 +1,81 @@
+"""What the pods of a large gang cost, in steps of Python instead of seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import pytest
+
+from policy_sched.scheduler import event_handlers
+from policy_sched.scheduler.setup.factory import assemble, read
+from policy_sched.testing import FakeClock, make_node
+from tests.scheduler.pod_groups import GANG, Driven, member, pod_group
+
+POLICIES: Final = Path(__file__).parents[2] / "policies"
+SMALL: Final = 100
+LARGE: Final = 400
+NODES: Final = 8
+
+
+class Steps:
+    """Counts the lines that run; each turn of a comprehension is one, too."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, _frame: FrameType, event: str, _argument: object) -> Steps:
+        """Count a step; `sys.settrace` takes this."""
+        self.count += event == "line"
+        return self
+
+
+def steps_of(pods: int, least: int, arrange: Callable[[], tuple[Any, ...]]) -> int:
+    """Schedule a gang of which so many pods are needed; return the steps that it takes."""
+    clock = FakeClock()
+    plans = arrange()
+    run = Driven(assemble(plans, now=clock, objects=[pod_group(count=least)]), clock)
+    for i in range(NODES):
+        node = make_node(f"n{i}", cpu="1000", pods=1000, labels={"topology.example.com/rack": "r"})
+        event_handlers.node_seen(run.scheduler, node)
+    members = [member(f"p{i:04}") for i in range(pods)]
+    steps, before = Steps(), sys.gettrace()
+    sys.settrace(steps)
+    try:
+        run.add(*members)
+        run.go()
+    finally:
+        sys.settrace(before)
+    assert len(run.client.bindings) == pods
+    return steps.count
+
+
+def by_gates() -> tuple[Any, ...]:
+    """Return kube-scheduler's own pod group cycle."""
+    return read(None, (), feature_gates=GANG)[0]
+
+
+def by_gang() -> tuple[Any, ...]:
+    """Return the policy whose pods wait for each other."""
+    return read(None, [str(POLICIES / "gang")])[0]
+
+
+def by_rack_gang() -> tuple[Any, ...]:
+    """Return the policy that decides a group as a whole."""
+    return read(None, [str(POLICIES / "rack-gang")])[0]
+
+
+@pytest.mark.parametrize("needed", [1.0, 0.5], ids=["all", "half"])
+@pytest.mark.parametrize("arrange", [by_gates, by_gang, by_rack_gang])
+def test_a_pod_of_a_large_gang_costs_no_more(
+    arrange: Callable[[], tuple[Any, ...]], needed: float
+) -> None:
+    """A gang of 2,000 pods took 2 s and one of 10,000 more than 19 s: each pod called all others.
+
+    Four times the pods take four times the steps, and a few for what is sorted.
+    """
+    small, large = (steps_of(n, int(n * needed), arrange) for n in (SMALL, LARGE))
+    assert large < 4.5 * small
