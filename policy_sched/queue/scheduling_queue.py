@@ -239,10 +239,7 @@ class SchedulingQueue:
 
     @property
     def activatable(self) -> int:
-        """A number that rises when pods come that `activate` may do something for.
-
-        These begin to wait, or are in flight along with others.
-        """
+        """A number that rises when pods begin to wait, or are popped along with others."""
         waiting = self._backoff.arrivals.total() + self._unschedulable_pods.arrivals.total()
         return waiting + self._members_popped
 
