@@ -63,11 +63,13 @@ def factories() -> Mapping[str, Factory]:
     """
     found: dict[str, Factory] = dict(HOUSE)
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
+        where = f"entry point {entry.name!r} ({entry.value}) of group {ENTRY_POINT_GROUP}"
         try:
             found[entry.name] = entry.load()
-        except (ImportError, AttributeError) as error:
-            where = f"entry point {entry.name!r} ({entry.value})"
-            raise PluginError(f"{where} of group {ENTRY_POINT_GROUP}: {error}") from error
+        except Exception as error:
+            raise PluginError(f"{where}: {type(error).__name__}: {error}") from error
+        if not callable(found[entry.name]):
+            raise PluginError(f"{where} is no class, nor a function that returns a plugin")
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from policy_sched.cluster import PodState, PodStateError
 from policy_sched.errors import ClusterError, PluginError
@@ -242,7 +242,10 @@ def _finished(
                 yield work
         finally:
             del cancellable[pod.uid]
-        found = runner.resume(point, found, cast("Status", status), attempt.state, pod, node)
+        if not isinstance(status, Status):
+            text = f"finished with {type(status).__name__}; a Status is expected"
+            raise PluginError(f'plugin "{found.plugin}": {point} {text}')
+        found = runner.resume(point, found, status, attempt.state, pod, node)
     return found
 
 

@@ -155,9 +155,6 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: Trial) -> Decision:
         return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
     try:
         evaluation = profile.evaluator.evaluate(pod, nodes.domain)
-        rejection = evaluation.rejection
-        if rejection is not None and rejection.code is Code.ERROR:
-            return broken(rejection.message())
         # Pods that are alike share the evaluation; what plugins write belongs to this pod alone.
         attempt.state = evaluation.state.clone()
         attempt.state.write(PodGroupCycle(trial.no_preemption))

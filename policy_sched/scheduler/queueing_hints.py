@@ -1,11 +1,13 @@
 """The queue of a scheduler: its order, its gates and its hints are those of the profiles' plugins.
 
 Any exception of a plugin becomes a PluginError: a gate that fails keeps the pod
-out, a hint that fails lets it in. A plugin that names no events is woken by every one.
+out, a hint that fails lets it in, a sort that fails puts it last. A plugin that names no events is
+woken by every one.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, cast
 
@@ -26,6 +28,8 @@ from policy_sched.model import (
 )
 from policy_sched.queue import Gate, HintTable, SchedulingQueue, SortKey, Timing
 from policy_sched.scheduler.attempt import Profile
+
+LOG: Final = logging.getLogger(__name__)
 
 #: Points at which a plugin can reject a pod (kube-scheduler's, buildQueueingHintMap)
 #: or keep it with its group.
@@ -48,8 +52,28 @@ def build_queue(
     return SchedulingQueue(order, now, gate=gate, hints=hints, timing=timing)
 
 
-def queue_order(profiles: Mapping[str, Profile]) -> Callable[[QueuedPod], SortKey]:
-    """Return the sort key of the profiles' QueueSort plugin, which is one for all of them."""
+class _Last(tuple[int | float | str, ...]):
+    """The sort key of pods behind all others: plugins' keys are plain tuples."""
+
+    __slots__ = ()
+
+    def __lt__(self, _other: tuple[object, ...]) -> bool:
+        return False
+
+    def __gt__(self, other: tuple[object, ...]) -> bool:
+        return not isinstance(other, _Last)
+
+
+_LAST: Final = _Last()
+
+
+def queue_order(
+    profiles: Mapping[str, Profile], *, strict: bool = False
+) -> Callable[[QueuedPod], SortKey]:
+    """Return the sort key of the profiles' QueueSort plugin, which is one for all of them.
+
+    A pod for which the plugin fails goes behind all others; ``strict``: PluginError is raised.
+    """
     runner = next(iter(profiles.values())).runner
     (hook,) = runner.pipeline.at("queue_sort")
     function = cast("Callable[[QueuedPod], SortKey]", hook.function)
@@ -58,7 +82,11 @@ def queue_order(profiles: Mapping[str, Profile]) -> Callable[[QueuedPod], SortKe
         try:
             return function(queued)
         except Exception as error:
-            raise runner.failure("queue_sort", hook, error) from error
+            failure = runner.failure("queue_sort", hook, error)
+            if strict:
+                raise failure from error
+            LOG.warning("%s (pod %s)", failure, queued.info.key)
+            return _LAST
 
     return sort_key
 

@@ -35,9 +35,6 @@ def decide(attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
         return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
     try:
         evaluation = attempt.profile.evaluator.evaluate(pod)
-        rejection = evaluation.filtering.rejection
-        if rejection is not None and rejection.code is Code.ERROR:
-            return broken(rejection.message())
         attempt.state = evaluation.state
         row = select_host(evaluation, rng)
         if row is not None:

@@ -118,3 +118,92 @@ def test_a_plugin_that_is_not_installed_is_unknown(tmp_path: Path) -> None:
     answer = run(None, "check", str(config))
     assert answer.returncode == 1
     assert 'plugin "TaintsInPython" does not exist' in answer.stdout + answer.stderr
+
+
+@pytest.fixture(scope="module")
+def broken_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with plugins that have mistakes, as if pip had installed them."""
+    folder = tmp_path_factory.mktemp("broken")
+    source = HERE / "third_party" / "broken_plugins.py"
+    (folder / source.name).write_text(source.read_text())
+    info = folder / "broken_plugins-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugins\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[policy_sched.plugins]\nRefuses = broken_plugins:Refuses\nWrong = broken_plugins:Wrong\n"
+    )
+    return folder
+
+
+def enabling(folder: Path, plugin: str) -> str:
+    """Write a configuration with a plugin, and return its path."""
+    config = folder / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "profiles:\n"
+        "- schedulerName: default-scheduler\n"
+        f"  plugins: {{multiPoint: {{enabled: [{{name: {plugin}}}]}}}}\n"
+        "  pluginConfig:\n"
+        f"  - {{name: {plugin}, args: {{shape: round}}}}\n"
+    )
+    return str(config)
+
+
+def test_a_plugin_that_cannot_be_made_is_refused(broken_site: Path, tmp_path: Path) -> None:
+    """`check` passed it, and `run` ended with "this is a mistake of policy-sched itself"."""
+    config = enabling(tmp_path, "Refuses")
+    words = "plugin \"Refuses\" cannot be made: KeyError: 'colour'"
+    answer = run(broken_site, "check", config)
+    assert answer.returncode == 1
+    assert f"{config}:7:21: error PS711: {words}" in answer.stdout
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("{apiVersion: v1, kind: Node, metadata: {name: n1}}\n")
+    answer = run(broken_site, "simulate", str(cluster), "--config", config)
+    assert answer.returncode == 2
+    assert answer.stderr.endswith(f"policy-sched: {words}\n")
+
+
+MISTAKES = {
+    "list": "score returned a list of 2 elements; an int64 array of shape (2,) is expected",
+    "long": (
+        "score returned an int64 array of shape (3,); an int64 array of shape (2,) is expected"
+    ),
+    "no-result": "filter returned None; a FilterResult is expected",
+    "no-status": "the describe of filter raised IndexError: tuple index out of range",
+    "reserve": "reserve returned None; a Status is expected",
+}
+
+
+def test_a_wrong_result_fails_its_pod_and_no_other(broken_site: Path, tmp_path: Path) -> None:
+    """The first such pod ended the scheduler, and the API server that ran beside it."""
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name},
+            "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "99"}},
+        }
+        for name in ("n1", "n2")
+    ]
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{label}-{i}", "labels": {"mistake": label}},
+            "spec": {"containers": [{"name": "c"}]},
+        }
+        for i in (1, 2)
+        for label in (*MISTAKES, "none")
+    ]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes + pods}))
+    config = enabling(tmp_path, "Wrong")
+    options = (str(cluster), "--config", config, "-o", "json")
+    found = json.loads(run(broken_site, "simulate", *options).stdout)["placements"]
+    placed = {one["pod"] for one in found if one["node"]}
+    assert placed == {"default/none-1", "default/none-2"}
+    reasons = {one["pod"]: one["message"] for one in found}
+    for label, words in MISTAKES.items():
+        for i in (1, 2):
+            assert f'plugin "Wrong": {words}' in reasons[f"default/{label}-{i}"]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import FilterResult, Rows, Scores
+from policy_sched.framework.results import FilterResult, PreFilterResult, Rows, Scores
+from policy_sched.framework.runtime.pipeline import Hook
+from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import Code, Status
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_info import PodInfo, QueuedPod
+from policy_sched.scheduler.queueing_hints import build_queue
+from policy_sched.scheduler.scheduler import Scheduler
 from tests.scheduler.world import (
+    SCHEDULER,
     Recorder,
     assert_nothing_left,
     client_of,
@@ -60,6 +68,42 @@ def test_pods_leave_the_queue_by_the_queue_sort_plugin() -> None:
     assert first is not None
     assert second is not None
     assert (first.pod.name, first.node, second.node) == ("high", "n0", "")
+
+
+def test_a_pod_that_queue_sort_fails_for_is_decided_last(caplog: pytest.LogCaptureFixture) -> None:
+    """The first such pod ended the scheduler."""
+
+    def by_name(queued: QueuedPod) -> tuple[str, ...]:
+        if queued.info.name in ("a", "b"):
+            raise KeyError("colour")
+        return (queued.info.name,)
+
+    plain = scheduler_of()
+    profile = plain.profiles[SCHEDULER]
+    hooks = {**profile.pipeline.hooks, "queue_sort": (Hook("Mine", by_name),)}
+    pipeline = replace(profile.pipeline, hooks=hooks)
+    profiles = {SCHEDULER: replace(profile, pipeline=pipeline, runner=Runner(pipeline))}
+    queue = build_queue(profiles, plain.handle.now)
+    scheduler = Scheduler(plain.handle, queue, profiles, Random(1))
+    for name in ("b", "d", "a", "c"):
+        scheduler.add_pod(pod_of(name))
+    outcomes = [scheduler.schedule_one() for _ in range(4)]
+    assert [one.pod.name for one in outcomes if one] == ["c", "d", "b", "a"]
+    assert "running QueueSort plugin \"Mine\": 'colour' (pod default/a)" in caplog.text
+
+
+class Colours:
+    """Returns an error from PreFilter."""
+
+    @hookimpl
+    def pre_filter(self) -> PreFilterResult:
+        return PreFilterResult(Status(Code.ERROR, ("no colour",)))
+
+
+def test_an_error_that_pre_filter_returns_names_the_plugin() -> None:
+    """The condition said "no colour", and nobody knew who."""
+    outcome = run(scheduler_of(Colours()))
+    assert outcome.message == 'running PreFilter plugin "x0": no colour'
 
 
 def test_a_pod_that_fits_nowhere_has_a_reason() -> None:

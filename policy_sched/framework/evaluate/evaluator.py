@@ -67,7 +67,7 @@ from policy_sched.framework.evaluate.results import (
 )
 from policy_sched.framework.evaluate.row_functions import FUSE_AFTER
 from policy_sched.framework.evaluate.sampling import Sample
-from policy_sched.framework.runtime import Runner
+from policy_sched.framework.runtime import Runner, broken
 from policy_sched.model import PodInfo
 
 NO_HINT: Final = "no_hint"
@@ -156,19 +156,22 @@ class Evaluator:
                     return there
         entry = self._current(pod) if domain is None else self._current_in(domain, pod)
         found = entry.result
-        if found.filtering.rejection is not None:
+        rejection = found.filtering.rejection
+        if rejection is not None:
+            if rejection.code is Code.ERROR:
+                raise PluginError(broken("pre_filter", rejection.plugin, rejection.message()))
             return found
         extenders = interested(self._extenders, pod) if self._extenders else ()
         nominations = self._nominations
         if nominations is not None and nominations.nodes:
             own = nominations.row_of(pod)
             if own is not None and (domain is None or own not in domain.outside):
-                rejection, fits = self._on_nominated_node(found, pod, own)
+                override, fits = self._on_nominated_node(found, pod, own)
                 if fits:
                     alone = self._extended(_only_row(found, own), pod, extenders, strict=False)
                     if alone is not None:
                         return alone
-                found = self._with_row(found, pod, own, rejection)
+                found = self._with_row(found, pod, own, override)
         if self._sample is not None:
             found = self._restricted(found, pod, self._sample.of(found.filtering))
         if extenders:

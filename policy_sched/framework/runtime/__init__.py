@@ -4,6 +4,7 @@ A pipeline is a profile's hooks in order, frozen at policy time. The runner call
 metrics and plugin attribution.
 """
 
+from policy_sched.framework.runtime.contract import checked
 from policy_sched.framework.runtime.pipeline import (
     ENTRY_POINT_GROUP,
     Hook,
@@ -35,6 +36,7 @@ __all__ = [
     "PointResult",
     "Runner",
     "broken",
+    "checked",
     "freeze_implementations",
     "implementations",
     "points_of",

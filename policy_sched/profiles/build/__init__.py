@@ -12,6 +12,7 @@ from policy_sched.profiles.build.pipeline import (
     PluginCache,
     build_pipeline,
     compile_profiles,
+    foreign_problems,
     raise_errors,
 )
 from policy_sched.profiles.build.plan_diff import (
@@ -29,6 +30,7 @@ __all__ = [
     "compile_profiles",
     "compiled",
     "diff_plans",
+    "foreign_problems",
     "kinds_read",
     "policy_names",
     "raise_errors",

@@ -13,11 +13,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.errors import Diagnostic, PolicyError, Severity
-from policy_sched.framework import CONFIGURED, Handle
+from policy_sched.client import MemoryClient
+from policy_sched.cluster import Cache
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError, Severity
+from policy_sched.framework import CONFIGURED, Handle, WaitingPods
 from policy_sched.framework.runtime import (
     Implementations,
     Pipeline,
+    checked,
     freeze_implementations,
     implementations,
 )
@@ -35,12 +39,15 @@ from policy_sched.profiles.build.rules_cache import rules_cache
 from policy_sched.profiles.build.unprepared import as_enabled
 from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
 from policy_sched.profiles.models import (
+    NOT_BUILT,
     PLUGIN_GATES,
     UNKNOWN_PLUGIN,
+    Path,
     Problem,
     default_policies,
 )
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
+from policy_sched.queue import Nominator
 
 DYNAMIC_RESOURCES: Final = "DynamicResources"
 
@@ -63,14 +70,20 @@ class PluginCache:
         """Clear the record of an earlier build's requests."""
         self._used.clear()
 
-    def get(self, key: Key, make: Callable[[], object]) -> Implementations:
+    def get(
+        self, key: Key, make: Callable[[], object], foreign: NodeTable | None = None
+    ) -> Implementations:
         """Return what the plugin of that key implements; the plugin is made if need be.
 
+        ``foreign``: the nodes, where another package has the plugin: its results are checked.
         Raises PolicyError or PluginError if it refuses its arguments or does not fit the hooks.
         """
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = implementations(make(), key[1])
+            found = _made(key[1], make)
+            if foreign is not None:
+                found = checked(key[1], found, foreign)
+            self._made[key] = found
         self._used.add(key)
         return found
 
@@ -81,6 +94,17 @@ class PluginCache:
     def settle(self) -> None:
         """Evict plugins that were not requested since the build began."""
         self._made = {key: made for key, made in self._made.items() if key in self._used}
+
+
+def _made(name: str, make: Callable[[], object]) -> Implementations:
+    """Return what a new plugin implements. Raises PluginError whatever it raises."""
+    try:
+        return implementations(make(), name)
+    except PolicySchedError:
+        raise
+    except Exception as error:
+        text = f'plugin "{name}" cannot be made: {type(error).__name__}: {error}'
+        raise PluginError(text) from error
 
 
 class CompiledPlan(msgspec.Struct, frozen=True):
@@ -266,7 +290,9 @@ def build_pipeline(
         if name not in found and name in factories():
             args = plan.args[name]
             key = (profile, name, ready.hashes[name].whole)
-            found[name] = made.get(key, partial(factories()[name], args, handle))
+            make = partial(factories()[name], args, handle)
+            foreign = factories()[name] is not HOUSE.get(name)
+            found[name] = made.get(key, make, handle.nodes if foreign else None)
     for name in ready.in_tree & found.keys():
         enabled = {field for field, names in plan.points.items() if name in dict(names)}
         found[name] = as_enabled(name, found[name], enabled)
@@ -287,6 +313,31 @@ def build_pipeline(
         content_hash=ready.content_hash,
         feature_gates=plan.feature_gates,
     )
+
+
+def foreign_problems(config: LoadedConfig, plans: Sequence[CompiledPlan]) -> list[Diagnostic]:
+    """Make the plugins of other packages for an empty cluster; return what goes wrong.
+
+    ``plans``: of the configuration's profiles, in their order.
+    """
+    problems = []
+    handle = Handle(Cache(), WaitingPods(), Nominator(), MemoryClient(), lambda: 0)
+    for i, (ready, profile) in enumerate(zip(plans, config.model.profiles, strict=True)):
+        given = {one.name: j for j, one in enumerate(profile.plugin_config)}
+        for name in ready.plan.plugins:
+            make = factories().get(name)
+            if name in ready.plan.policies or make is None or make is HOUSE.get(name):
+                continue
+            try:
+                made = _made(name, partial(make, ready.plan.args[name], handle))
+                if "sign_pod" in made:
+                    checked(name, made, handle.nodes)["sign_pod"]()
+            except PluginError as error:
+                at: Path = place_of(config, i, name)
+                if name in given:
+                    at = ("profiles", i, "pluginConfig", given[name], "args")
+                problems.append(config.place.diagnostic(Problem(at, NOT_BUILT, str(error))))
+    return problems
 
 
 def _with_device_rules(

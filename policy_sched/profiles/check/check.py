@@ -106,7 +106,7 @@ def check_all(  # noqa: PLR0913 - most are keywords
     ``devices``: the names that selectors over devices may read, all if there is no snapshot.
     ``experiments`` checks an Experiment; only its shape unless given.
     """
-    check = _Check(further, each, devices, experiments)
+    check = _Check(further, each, devices, experiments, makes_plugins=True)
     read: dict[FilePath, LoadedFile] = {}
     for path in dict.fromkeys(paths):
         stream = stdin if path == STDIN else None
@@ -167,13 +167,17 @@ def check_open(
 
 @dataclass(slots=True)
 class _Check:
-    """One check: its options, and what was found so far; ``others`` are sound policies."""
+    """One check: its options, and what was found so far.
+
+    ``others`` are sound policies; ``makes_plugins``: those in Python that profiles enable.
+    """
 
     further: Further | None = None
     each: CheckEach = one_by_one
     devices: DeviceNames | None = None
     experiments: CheckExperiment = experiment_shape
     others: tuple[LoadedPolicy, ...] = ()
+    makes_plugins: bool = False
     found: list[Diagnostic] = field(default_factory=list)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -194,7 +198,8 @@ class _Check:
             self.seconds[policy.place.name] += seconds
         known = tuple(self.found)
         for config in configs:
-            self.found += config_errors(config, (*policies, *self.others), known)
+            others = (*policies, *self.others)
+            self.found += config_errors(config, others, known, make=self.makes_plugins)
         sources = {file.name: file.source for file in files if file.source and file.documents}
         diagnostics = _without_suppressed(sources, self.found)
         return Checkup(sorted(sources), policies, diagnostics, self.seconds)
@@ -301,22 +306,35 @@ def _failed(found: Sequence[Diagnostic]) -> bool:
 
 
 def config_errors(
-    config: LoadedConfig, policies: Sequence[LoadedPolicy], known: Iterable[Diagnostic]
+    config: LoadedConfig,
+    policies: Sequence[LoadedPolicy],
+    known: Iterable[Diagnostic],
+    *,
+    make: bool = False,
 ) -> list[Diagnostic]:
-    """Return the errors of a configuration's names and parameters that are not ``known``."""
+    """Return the errors of a configuration's names and parameters that are not ``known``.
+
+    ``make``: plugins in Python are made, and what they refuse is an error, too.
+    """
     seen = {(one.file, one.line, one.column) for one in known}
-    found = _resolved(config, policies)
+    found = _resolved(config, policies, make=make)
     return [one for one in found if (one.file, one.line, one.column) not in seen]
 
 
-def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
+def _resolved(
+    config: LoadedConfig, policies: Sequence[LoadedPolicy], *, make: bool
+) -> list[Diagnostic]:
     """Return the problems of a configuration's names and parameters.
 
-    Rules are compiled with a profile's parameters only if nothing else is wrong.
+    Rules are compiled with a profile's parameters only if nothing else is wrong, and then plugins
+    in Python are made, if ``make``.
     """
     # Plugins and the framework take 100 ms to import, and policies alone need none of them.
     from policy_sched.plugins import plugin_points  # noqa: PLC0415  see above
-    from policy_sched.profiles.build import compile_profiles  # noqa: PLC0415  see above
+    from policy_sched.profiles.build import (  # noqa: PLC0415  see above
+        compile_profiles,
+        foreign_problems,
+    )
     from policy_sched.profiles.resolve import resolve  # noqa: PLC0415  see above
 
     shipped, _ = load_policies([str(default_policies())])
@@ -325,4 +343,5 @@ def _resolved(config: LoadedConfig, policies: Sequence[LoadedPolicy]) -> list[Di
     enabled = {name for plan in plans for name in plan.policies}
     if not plans or not config.sound or enabled & unsound:
         return problems
-    return compile_profiles(config, policies)[1]
+    compiled, problems = compile_profiles(config, policies)
+    return [*problems, *foreign_problems(config, compiled)] if compiled and make else problems

@@ -65,8 +65,9 @@ class Reloader:
         gate, hints = queue_gate(built.profiles), queue_hints(built.profiles, self._events)
         order = queue_order(built.profiles) if changes.queue_sort else None
         if order is not None:
+            strict = queue_order(built.profiles, strict=True)
             for queued in (*queue.active(), *queue.backoff()):
-                order(queued)  # a sort that fails is refused before anything changes
+                strict(queued)  # a sort that fails is refused before anything changes
         self._assembly.settle(built)
         scheduler.profiles = built.profiles
         came_or_went = frozenset((*changes.added, *changes.removed))

@@ -1,0 +1,393 @@
+"""What plugins of other packages return, checked against the hooks' contract.
+
+pluggy checks the arguments of hooks when a plugin is registered; what they return is seen at pod
+time only. The functions of foreign plugins are wrapped once: a wrong result becomes a PluginError,
+which ends the attempt of that pod. Of arrays only dtype and shape are looked at, so a call
+costs some microseconds more. Plugins of this package are not wrapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from math import isnan
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    Code,
+    Codes,
+    Describe,
+    FilterResult,
+    PendingStatus,
+    PermitResult,
+    Placements,
+    PostFilterResult,
+    PreFilterResult,
+    Scope,
+    Signature,
+    Status,
+    permit_of,
+    with_permit,
+)
+from policy_sched.framework.runtime.pipeline import Implementations
+from policy_sched.model import ClusterEventWithHint, PodInfo, field_key
+
+Args: TypeAlias = tuple[Any, ...]
+
+
+class Wrong(NamedTuple):
+    """A value that a hook may not return; ``part``: what it is of the result, "" for all of it."""
+
+    value: object
+    expected: str
+    part: str = ""
+
+
+Check: TypeAlias = Callable[[Any, Args], Wrong | None]
+"""Returns what is wrong in a result; it is also given the hook's arguments."""
+
+_A_STATUS: Final = "a Status"
+
+
+def checked(plugin: str, functions: Implementations, table: NodeTable) -> Implementations:
+    """Return a plugin's functions with their results checked.
+
+    They raise PluginError naming the plugin, the hook, what it returned and what is expected.
+    """
+    checks = dict(_CHECKS)
+    if "normalize_score" not in functions:
+        checks["score"] = partial(_scores, table=table, kinds=("int64",))
+    else:
+        checks["score"] = partial(_scores, table=table, kinds=("int64", "float64"))
+    found = {
+        point: _checked(plugin, point, function, checks[point]) if point in checks else function
+        for point, function in functions.items()
+    }
+    if "filter" in found:
+        found["filter"] = _describing(plugin, found["filter"])
+    if "queue_sort" in found:
+        found["queue_sort"] = _comparable(plugin, found["queue_sort"])
+    if "permit" in found:
+        found["permit"] = _permitting(plugin, found["permit"])
+    if "sign_pod" in found:
+        found["sign_pod"] = _signing(plugin, found["sign_pod"])
+    return found
+
+
+def _checked(
+    plugin: str, point: str, function: Callable[..., Any], check: Check
+) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        returned = function(*args)
+        wrong = check(returned, args)
+        if wrong is not None:
+            raise PluginError(_words(plugin, point, wrong))
+        return returned
+
+    return call
+
+
+def _words(plugin: str, point: str, wrong: Wrong) -> str:
+    part = f"{wrong.part} that are " if wrong.part.endswith("s") else f"{wrong.part} that is "
+    got = f"{part if wrong.part else ''}{_shown(wrong.value)}"
+    return f'plugin "{plugin}": {point} returned {got}; {wrong.expected} is expected'
+
+
+def _shown(value: object) -> str:
+    """Return what kind of thing a value is."""
+    if value is None or isinstance(value, bool | int | float):
+        return str(value)
+    if isinstance(value, np.ndarray):
+        return f"{_with_article(str(value.dtype))} array of shape {value.shape}"
+    if isinstance(value, str):
+        return "a text"
+    name = _with_article(type(value).__name__)
+    if isinstance(value, list | tuple | dict | AbstractSet):
+        return f"{name} of {len(value)} element{'' if len(value) == 1 else 's'}"
+    return name
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[:1] in 'aeiouAEIOU' else 'a'} {noun}"
+
+
+# Results that are, or hold, a status.
+
+
+def _status(returned: Any, _args: Args = ()) -> Wrong | None:
+    if not isinstance(returned, Status):
+        return Wrong(returned, _A_STATUS)
+    code: object = returned.code
+    if not isinstance(code, Code):
+        return Wrong(code, "a Code", "a status with a code")
+    reasons: object = returned.reasons
+    if not isinstance(reasons, tuple) or not all(isinstance(one, str) for one in reasons):
+        return Wrong(reasons, "a tuple of texts", "a status with reasons")
+    return None
+
+
+def _status_or_pending(returned: Any, _args: Args) -> Wrong | None:
+    if isinstance(returned, PendingStatus):
+        return None
+    wrong = _status(returned)
+    return wrong and wrong._replace(expected="a Status or a PendingStatus")
+
+
+def _holding(kind: type[Any], returned: Any) -> Wrong | None:
+    """Return what is wrong in a result with a status, or with its status."""
+    if not isinstance(returned, kind):
+        return Wrong(returned, _with_article(kind.__name__))
+    wrong = _status(returned.status)
+    if wrong is None:
+        return None
+    name = _with_article(kind.__name__)
+    return wrong._replace(part=f"{name} with {wrong.part or 'a status'}")
+
+
+def _pre_filter(returned: Any, _args: Args) -> Wrong | None:
+    wrong = _holding(PreFilterResult, returned)
+    if wrong is not None or returned.node_names is None:
+        return wrong
+    names = returned.node_names
+    if isinstance(names, AbstractSet) and all(isinstance(one, str) for one in names):
+        return None
+    return Wrong(names, "a set of names", "a PreFilterResult with node_names")
+
+
+def _post_filter(returned: Any, _args: Args) -> Wrong | None:
+    wrong = _holding(PostFilterResult, returned)
+    if wrong is not None:
+        return wrong
+    node, victims = returned.nominated_node, returned.victims
+    if node is not None and not isinstance(node, str):
+        return Wrong(node, "a name", "a PostFilterResult with a nominated_node")
+    if not isinstance(victims, tuple) or not all(isinstance(one, PodInfo) for one in victims):
+        return Wrong(victims, "a tuple of PodInfo", "a PostFilterResult with victims")
+    return None
+
+
+def _permit(returned: Any, _args: Args) -> Wrong | None:
+    wrong = _holding(PermitResult, returned)
+    if wrong is None and not _is_number(returned.timeout):
+        return Wrong(returned.timeout, "a number of seconds", "a PermitResult with a timeout")
+    return wrong
+
+
+# Arrays.
+
+
+def _array(returned: Any, size: int, kinds: Sequence[str], part: str = "") -> Wrong | None:
+    if (
+        isinstance(returned, np.ndarray)
+        and returned.shape == (size,)
+        and str(returned.dtype) in kinds
+    ):
+        return None
+    return Wrong(returned, f"{_with_article(' or '.join(kinds))} array of shape ({size},)", part)
+
+
+def _filter(returned: Any, args: Args) -> Wrong | None:
+    _state, _pod, rows, nodes = args
+    if not isinstance(returned, FilterResult):
+        return Wrong(returned, "a FilterResult")
+    error: object = returned.error
+    if error is not None and not isinstance(error, str):
+        return Wrong(error, "a text", "a FilterResult with an error")
+    if returned.codes is None:
+        return None
+    size = nodes.n if rows is None else rows.size
+    return _array(returned.codes, size, ("int16",), "a FilterResult with codes")
+
+
+def _scores(returned: Any, args: Args, *, table: NodeTable, kinds: Sequence[str]) -> Wrong | None:
+    rows = args[2]
+    return _array(returned, table.n if rows is None else rows.size, kinds)
+
+
+def _normalized(returned: Any, args: Args) -> Wrong | None:
+    return _array(returned, args[2].size, ("int64",))
+
+
+def _placements(returned: Any, _args: Args) -> Wrong | None:
+    wrong = _holding(Placements, returned)
+    if wrong is not None:
+        return wrong
+    domains: object = returned.domains
+    if not isinstance(domains, Mapping):
+        return Wrong(domains, "a mapping of names to rows", "Placements with domains")
+    for rows in domains.values():
+        if not isinstance(rows, np.ndarray) or rows.ndim != 1 or rows.dtype.kind != "i":
+            return Wrong(rows, "an array of rows", "Placements with rows")
+    return None
+
+
+def _placement_score(returned: Any, _args: Args) -> Wrong | None:
+    whole = isinstance(returned, int | np.integer) and not isinstance(returned, bool)
+    return None if whole else Wrong(returned, "an int")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isnan(value)
+
+
+# What is asked once, and what is compared.
+
+
+def _events(returned: Any, _args: Args) -> Wrong | None:
+    if isinstance(returned, tuple) and all(isinstance(e, ClusterEventWithHint) for e in returned):
+        return None
+    return Wrong(returned, "a tuple of ClusterEventWithHint")
+
+
+def _signature(returned: Any, _args: Args) -> Wrong | None:
+    if not isinstance(returned, Signature):
+        return Wrong(returned, "a Signature")
+    scope: object = returned.scope
+    if not isinstance(scope, Scope):
+        return Wrong(scope, "a Scope", "a Signature with a scope")
+    fields: object = returned.fields
+    if not isinstance(fields, frozenset):
+        return Wrong(fields, "a frozenset of paths", "a Signature with fields")
+    for path in fields:
+        if not _is_path(path):
+            expected = 'a path into PodInfo, such as ("requests",) or ("labels", "app"),'
+            return Wrong(path, expected, f"a Signature with a field {path!r}")
+    return None
+
+
+def _is_path(path: object) -> bool:
+    """Return whether a signature's field is an attribute of PodInfo, or an entry of one."""
+    if not isinstance(path, tuple) or not path or not all(isinstance(one, str) for one in path):
+        return False
+    try:
+        attribute = path[0] == "namespaceObject" or field_key(path[0])
+    except KeyError:
+        return False
+    return len(path) == 1 or attribute is True or attribute != path[0]  # a mapping has a key
+
+
+def _sort_key(returned: Any, _args: Args) -> Wrong | None:
+    if isinstance(returned, tuple) and all(isinstance(e, str) or _is_number(e) for e in returned):
+        return None
+    return Wrong(returned, "a tuple of numbers and texts")
+
+
+_CHECKS: Final[Mapping[str, Check]] = {
+    **dict.fromkeys(
+        (
+            *("pre_enqueue", "add_pod", "remove_pod", "pre_score"),
+            *("reserve", "pre_bind_pre_flight"),
+        ),
+        _status,
+    ),
+    "queue_sort": _sort_key,
+    "pre_filter": _pre_filter,
+    "filter": _filter,
+    "post_filter": _post_filter,
+    "normalize_score": _normalized,
+    "permit": _permit,
+    "pre_bind": _status_or_pending,
+    "bind": _status_or_pending,
+    "placement_generate": _placements,
+    "placement_score": _placement_score,
+    "normalize_placement_score": _normalized,
+    "events_to_register": _events,
+    "sign_pod": _signature,
+}
+"""By hook; what `unreserve` and `post_bind` return does not matter."""
+
+
+def _describing(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter whose results are described without surprises."""
+
+    def guarded(describe: Describe, rows: NDArray[np.intp], codes: Codes) -> Sequence[Status]:
+        try:
+            found = list(describe(rows, codes))
+        except Exception as error:
+            text = f"the describe of filter raised {type(error).__name__}: {error}"
+            raise PluginError(f'plugin "{plugin}": {text}') from error
+        wrong = None
+        if len(found) != rows.size:
+            wrong = Wrong(found, f"one Status for each of {rows.size} rows")
+        for one in {id(one): one for one in found}.values():
+            wrong = wrong or _status(one)
+        if wrong is not None:
+            raise PluginError(_words(plugin, "the describe of filter", wrong))
+        return found
+
+    def call(*args: Any) -> FilterResult:
+        verdict: FilterResult = function(*args)
+        if verdict.codes is None:
+            return verdict
+        return replace(verdict, describe=partial(guarded, verdict.describe))
+
+    return call
+
+
+def _permitting(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Permit such that what it returns when it runs again is checked, too."""
+
+    def call(*args: Any) -> PermitResult:
+        result: PermitResult = function(*args)
+        if result.again is None:
+            return result
+        again = _checked(plugin, "permit, run again,", permit_of(result.again), _status)
+        return replace(result, again=with_permit(result.again, again))
+
+    return call
+
+
+def _comparable(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a sort whose keys can all be compared: they are alike."""
+    kinds: list[tuple[bool, ...]] = []
+
+    def call(*args: Any) -> tuple[int | float | str, ...]:
+        key: tuple[int | float | str, ...] = function(*args)
+        own = tuple([isinstance(one, str) for one in key])
+        if not kinds:
+            kinds.append(own)
+        if own != kinds[0]:
+            shown = ", ".join("a text" if text else "a number" for text in kinds[0])
+            raise PluginError(_words(plugin, "queue_sort", Wrong(key, f"({shown}) as before")))
+        return key
+
+    return call
+
+
+def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], Signature]:
+    """Return a signature whose functions of pods fail in the plugin's name."""
+
+    def guarded(key: Callable[[PodInfo], Any], pod: PodInfo) -> Any:
+        try:
+            value = key(pod)
+            hash(value)
+        except Exception as error:
+            text = f"a key of its signature raised {type(error).__name__}: {error}"
+            raise PluginError(f'plugin "{plugin}": {text}') from error
+        return value
+
+    def sign() -> Signature:
+        try:
+            signature: Signature = function()
+        except PluginError:
+            raise
+        except Exception as error:
+            text = f"sign_pod raised {type(error).__name__}: {error}"
+            raise PluginError(f'plugin "{plugin}": {text}') from error
+        keys = tuple(
+            replace(key, function=partial(guarded, key.function))
+            if isinstance(key, msgspec.Struct)
+            else partial(guarded, key)
+            for key in signature.keys
+        )
+        return replace(signature, keys=keys)
+
+    return sign

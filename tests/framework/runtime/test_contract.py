@@ -1,0 +1,257 @@
+"""What plugins of other packages return: wrong results are errors of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from policy_sched.cluster.cache import Cache
+from policy_sched.errors import PluginError
+from policy_sched.framework.results import (
+    FilterResult,
+    PermitResult,
+    Placements,
+    PodKey,
+    PostFilterResult,
+    PreFilterResult,
+    Scope,
+    Signature,
+)
+from policy_sched.framework.runtime.contract import checked
+from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.testing import make_node, make_pod
+
+CACHE = Cache()
+for _name in ("n0", "n1", "n2", "n3", "n4"):
+    CACHE.add_node(make_node(_name))
+NODES = CACHE.nodes
+POD = PodInfo.of(make_pod("p"))
+TWO = np.array([1, 3])
+ARGS: dict[str, tuple[Any, ...]] = {
+    "filter": (None, POD, None, NODES),
+    "score": (None, POD, None),
+    "normalize_score": (None, POD, np.zeros(5, np.int64)),
+    "normalize_placement_score": (None, [POD], np.zeros(2, np.int64)),
+}
+BAD_STATUS = Status(Code.UNSCHEDULABLE, ["no"])  # type: ignore[arg-type]  # the mistake is meant
+
+
+def run(hook: str, returned: object, *args: object, **others: Callable[..., Any]) -> Any:
+    """Call a checked hook that returns a value."""
+    functions = {hook: lambda *_args: returned, **others}
+    return checked("X", functions, NODES)[hook](*(args or ARGS.get(hook, ())))
+
+
+def filter_result(codes: object) -> FilterResult:
+    """Return a result that rejects with one status."""
+    return FilterResult.of(codes, Status(Code.UNSCHEDULABLE))  # type: ignore[arg-type]  # see above
+
+
+@pytest.mark.parametrize(
+    ("hook", "returned", "words"),
+    [
+        (
+            "score",
+            [1, 2, 3],
+            "score returned a list of 3 elements; an int64 array of shape (5,) is expected",
+        ),
+        ("score", None, "score returned None; an int64 array of shape (5,) is expected"),
+        (
+            "score",
+            np.zeros(3, np.int64),
+            "score returned an int64 array of shape (3,); an int64 array of shape (5,) is expected",
+        ),
+        (
+            "score",
+            np.zeros(5),
+            (
+                "score returned a float64 array of shape (5,); "
+                "an int64 array of shape (5,) is expected"
+            ),
+        ),
+        (
+            "normalize_score",
+            np.zeros(5),
+            (
+                "normalize_score returned a float64 array of shape (5,); "
+                "an int64 array of shape (5,) is expected"
+            ),
+        ),
+        (
+            "normalize_placement_score",
+            np.zeros(1, np.int64),
+            (
+                "normalize_placement_score returned an int64 array of shape (1,); "
+                "an int64 array of shape (2,) is expected"
+            ),
+        ),
+        ("filter", None, "filter returned None; a FilterResult is expected"),
+        (
+            "filter",
+            filter_result(np.zeros(2, np.int16)),
+            (
+                "filter returned a FilterResult with codes that are an int16 array of shape (2,); "
+                "an int16 array of shape (5,) is expected"
+            ),
+        ),
+        (
+            "filter",
+            filter_result([0, 1]),
+            (
+                "filter returned a FilterResult with codes that are a list of 2 elements; "
+                "an int16 array of shape (5,) is expected"
+            ),
+        ),
+        ("pre_filter", SUCCESS, "pre_filter returned a Status; a PreFilterResult is expected"),
+        (
+            "pre_filter",
+            PreFilterResult(node_names=["n1"]),  # type: ignore[arg-type]  # see above
+            (
+                "pre_filter returned a PreFilterResult with node_names that are "
+                "a list of 1 element; a set of names is expected"
+            ),
+        ),
+        (
+            "post_filter",
+            PostFilterResult(SUCCESS, "n1", ("p",)),  # type: ignore[arg-type]  # see above
+            (
+                "post_filter returned a PostFilterResult with victims that are "
+                "a tuple of 1 element; a tuple of PodInfo is expected"
+            ),
+        ),
+        (
+            "permit",
+            PermitResult(Status(Code.WAIT), "1s"),  # type: ignore[arg-type]  # see above
+            (
+                "permit returned a PermitResult with a timeout that is a text; "
+                "a number of seconds is expected"
+            ),
+        ),
+        ("bind", True, "bind returned True; a Status or a PendingStatus is expected"),
+        (
+            "reserve",
+            BAD_STATUS,
+            (
+                "reserve returned a status with reasons that are a list of 1 element; "
+                "a tuple of texts is expected"
+            ),
+        ),
+        ("placement_score", 1.5, "placement_score returned 1.5; an int is expected"),
+        (
+            "placement_generate",
+            Placements({"a": [0]}),  # type: ignore[dict-item]  # see above
+            (
+                "placement_generate returned Placements with rows that are a list of 1 element; "
+                "an array of rows is expected"
+            ),
+        ),
+        (
+            "events_to_register",
+            [],
+            (
+                "events_to_register returned a list of 0 elements; "
+                "a tuple of ClusterEventWithHint is expected"
+            ),
+        ),
+        (
+            "queue_sort",
+            (float("nan"),),
+            "queue_sort returned a tuple of 1 element; a tuple of numbers and texts is expected",
+        ),
+        ("sign_pod", None, "sign_pod returned None; a Signature is expected"),
+        *(
+            (hook, None, f"{hook} returned None; a Status is expected")
+            for hook in ("pre_enqueue", "add_pod", "remove_pod", "pre_score", "reserve")
+        ),
+    ],
+)
+def test_a_wrong_result_names_plugin_and_hook(hook: str, returned: object, words: str) -> None:
+    """Lists, None, short arrays ended the scheduler: "a mistake of policy-sched itself"."""
+    with pytest.raises(PluginError) as error:
+        run(hook, returned)
+    assert str(error.value) == f'plugin "X": {words}'
+
+
+def test_right_results_are_returned_as_they_are() -> None:
+    """Of all rows and of some; float64 where a plugin normalises."""
+    scores, few = np.arange(5), np.arange(2)
+    assert run("score", scores) is scores
+    assert run("score", few, None, POD, TWO) is few
+    raw = np.zeros(5)
+    assert run("score", raw, normalize_score=lambda *_args: scores) is raw
+    assert run("filter", FilterResult(None, lambda *_args: [])).codes is None
+    assert run("pre_filter", PreFilterResult(node_names=frozenset({"a"}))).node_names == {"a"}
+    assert run("pre_bind", pending := PendingStatus()) is pending
+    assert run("unreserve", 7) == 7  # nobody reads it
+    found = run("filter", filter_result(np.array([1, 0], np.int16)), None, POD, TWO, NODES)
+    assert found.describe(TWO[:1], found.codes[:1]) == [Status(Code.UNSCHEDULABLE)]
+
+
+def test_a_filter_that_cannot_explain_its_codes() -> None:
+    """A code without a status ended the scheduler when the condition was written."""
+    codes = np.full(5, 3, np.int16)
+    rows = np.arange(5)
+    verdict = run("filter", filter_result(codes))
+    with pytest.raises(PluginError, match='plugin "X": the describe of filter raised IndexError'):
+        verdict.describe(rows, codes)
+    for found, words in (
+        ([], "a list of 0 elements; one Status for each of 5 rows is expected"),
+        (["no"] * 5, "a text; a Status is expected"),
+        ([BAD_STATUS] * 5, "a status with reasons that are a list"),
+    ):
+        verdict = run("filter", FilterResult(codes, lambda _rows, _codes, found=found: found))  # type: ignore[misc]  # the default is no argument
+        with pytest.raises(PluginError) as error:
+            verdict.describe(rows, codes)
+        assert f"the describe of filter returned {words}" in str(error.value)
+
+
+def test_keys_of_a_queue_are_alike() -> None:
+    """Numbers beside texts cannot be compared; they ended the scheduler at the second pod."""
+    keys: list[object] = [(1, "a"), (2.5, "b"), ("c", 3)]
+    sort = checked("X", {"queue_sort": lambda _queued: keys.pop(0)}, NODES)["queue_sort"]
+    assert [sort(None), sort(None)] == [(1, "a"), (2.5, "b")]
+    with pytest.raises(PluginError, match=r'plugin "X": .*\(a number, a text\) as before'):
+        sort(None)
+
+
+def test_permit_that_runs_again_is_checked() -> None:
+    """It is called when other pods have moved, far from the pod that it is about."""
+    result = run("permit", PermitResult(Status(Code.WAIT), 1, lambda: None))  # type: ignore[arg-type, return-value]  # see above
+    with pytest.raises(PluginError, match='plugin "X": permit, run again, returned None'):
+        result.again()
+
+
+def key_error(pod: PodInfo) -> object:
+    """Fail as a function of a pod may."""
+    raise KeyError(pod.name)
+
+
+@pytest.mark.parametrize("key", [key_error, lambda _pod: [], PodKey(key_error, "name")])
+def test_keys_of_a_signature_fail_in_the_plugins_name(key: Callable[[PodInfo], Any]) -> None:
+    """They run before any hook; a list cannot be a key either."""
+    signature = run("sign_pod", Signature(frozenset(), Scope.NODE, keys=(key,)))
+    with pytest.raises(PluginError, match='plugin "X": a key of its signature raised'):
+        signature.keys[0](POD)
+
+
+@pytest.mark.parametrize("path", [("nope",), ("name", "x"), "requests", ()])
+def test_fields_of_a_signature_exist(path: Any) -> None:
+    """A misspelt field was found by the first pod, as an error of the scheduler."""
+    with pytest.raises(PluginError, match="a path into PodInfo"):
+        run("sign_pod", Signature(frozenset({path}), Scope.NODE))
+    good = frozenset({("requests",), ("labels", "app"), ("namespaceObject", "labels")})
+    assert run("sign_pod", Signature(good, Scope.NODE)).fields == good
+
+
+def test_what_sign_pod_raises_is_the_plugins() -> None:
+    """It is called when a profile is built."""
+
+    def fail() -> Signature:
+        raise ValueError("no")
+
+    with pytest.raises(PluginError, match='plugin "X": sign_pod raised ValueError: no'):
+        checked("X", {"sign_pod": fail}, NODES)["sign_pod"]()
