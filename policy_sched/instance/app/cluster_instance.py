@@ -340,6 +340,8 @@ class ClusterInstance(Instance):
         start = metrics.timer()
         events = handle_change(self.scheduler, change)
         metrics.happened(events, metrics.timer() - start)
+        if change.new is None and isinstance(change.old, Pod):
+            self.log.failures.pop(PodInfo.of(change.old).key, None)
         if self.log.verbosity.level >= STEPS:
             self.verbose_logging.happened(change.old, change.new, events)
 

@@ -98,5 +98,5 @@ class UpstreamMetrics(Families, table="scheduler"):
             longest.values[labels] = max(running, default=0)
             self.workqueue_queue_duration_seconds.take(labels, queue.waited)
             self.workqueue_work_duration_seconds.take(labels, queue.took)
-            queue.waited.clear()
-            queue.took.clear()
+            del queue.waited[:]
+            del queue.took[:]

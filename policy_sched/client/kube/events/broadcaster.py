@@ -112,7 +112,7 @@ class Write:
 
 @dataclass(slots=True)
 class _Series:
-    """An event that came several times, or once so far; it is made when it is written."""
+    """An event that came several times; it is made when it is written."""
 
     key: EventKey
     first: int
@@ -129,10 +129,14 @@ class _Series:
 
 
 class EventSeries:
-    """All events of late, at most so many."""
+    """All events of late, at most so many.
+
+    Of an event that came once only the hash of what a series has in common is kept, with its time:
+    a burst of pods that fit nowhere leaves little behind, for six minutes.
+    """
 
     def __init__(self, most: int = MOST) -> None:
-        self._series: OrderedDict[tuple[object, ...], _Series] = OrderedDict()
+        self._series: OrderedDict[int, int | _Series] = OrderedDict()
         self._most = most
 
     def __len__(self) -> int:
@@ -140,19 +144,22 @@ class EventSeries:
 
     def say(self, key: EventKey, now: int) -> Write | None:
         """Record an event; return what is to be written now, if anything. ``now``: wall time."""
-        same = key.series
+        same = hash(key.series)
         known = self._series.get(same)
         if known is None:
-            known = self._series[same] = _Series(key, now, now)
-            return known.write()
+            self._series[same] = now
+            return _Series(key, now, now).write()
         self._series.move_to_end(same)
+        if isinstance(known, int):
+            known = self._series[same] = _Series(key, known, now)
         known.count += 1
         known.last = now
         return known.write() if known.count == 2 else None
 
     def refresh(self) -> list[Write]:
         """Return the series that go on."""
-        return [series.write() for series in self._series.values() if series.count > 1]
+        every = self._series.values()
+        return [series.write() for series in every if isinstance(series, _Series)]
 
     def finish(self, now: int) -> Iterator[Write | None]:
         """Forget events that did not come for a while; yield the series among them, None otherwise.
@@ -161,10 +168,11 @@ class EventSeries:
         """
         while self._series:
             oldest = next(iter(self._series.values()))
-            if oldest.last >= now - FINISH and len(self._series) <= self._most:
+            last = oldest if isinstance(oldest, int) else oldest.last
+            if last >= now - FINISH and len(self._series) <= self._most:
                 return
             self._series.popitem(last=False)
-            yield oldest.write() if oldest.count > 1 else None
+            yield None if isinstance(oldest, int) else oldest.write()
 
 
 def cut(note: str) -> str:

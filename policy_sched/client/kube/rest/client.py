@@ -66,6 +66,8 @@ IDENTITY: Final = {"Accept-Encoding": "identity"}
 """Says that a response is to be sent as it is; streams are never compressed (as client-go)."""
 REFUSED: Final = 300
 """The lowest status that is no success; redirects are not followed."""
+ASIDE: Final = 4
+"""Connections of what goes ``aside``: events, which nobody waits for."""
 ERROR_BYTES: Final = 1 << 20
 """Bytes of a refusal that are read."""
 QUESTIONS: Final = frozenset(
@@ -129,7 +131,8 @@ class Api:
         self.observe: Observe | None = None
         self.traffic: Traffic | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._connections: Connections | None = None
+        self._connections: tuple[Connections, ...] = ()
+        """Those of writes, and those of what goes ``aside``; none behind a proxy."""
         self._server = URL(access.server, encoded=True)
         self._authority = self._server.authority
         self._secure = self._server.scheme == "https"
@@ -144,18 +147,23 @@ class Api:
             skip_auto_headers=("Content-Type",),
         )
         if not access.proxy:
-            self._connections = Connections(
-                self._server,
-                (*headers, *IDENTITY.items()),
-                access.trust.server_name,
-                connect=settings.connect,
-                longest=settings.longest_response,
+            self._connections = tuple(
+                Connections(
+                    self._server,
+                    (*headers, *IDENTITY.items()),
+                    access.trust.server_name,
+                    connect=settings.connect,
+                    longest=settings.longest_response,
+                    most=most,
+                    together=together,
+                )
+                for most, together in ((settings.connections, False), (ASIDE, True))
             )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._connections is not None:
-            self._connections.close()
+        for connections in self._connections:
+            connections.close()
         if self._session is not None:
             await self._session.close()
 
@@ -208,7 +216,7 @@ class Api:
                 await limits.room.enter()
                 try:
                     check()
-                    return await self._try(sending, timeout or self.settings.timeout)
+                    return await self._try(sending, timeout or self.settings.timeout, aside=aside)
                 except ClusterError as error:
                     failed = error
                 finally:
@@ -243,15 +251,16 @@ class Api:
         success, or with the failure, with which `request` goes on. The other parts are those of
         `request`.
         """
-        if self._connections is None or self.settings.read_only:
+        if not self._connections or self.settings.read_only:
             return False
         data = msgspec.json.encode(body)
         sending = OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
         limits = self._limits[aside]
         if not limits.room.try_enter():
-            limits.room.enter_later(partial(self._begin_in_turn, sending, limits, check, done))
+            begin = partial(self._begin_in_turn, sending, limits, check, done, aside=aside)
+            limits.room.enter_later(begin)
             return True
-        if self._begun(sending, limits, check, done):
+        if self._begun(sending, limits, check, done, aside=aside):
             return True
         limits.room.leave()
         return False
@@ -262,9 +271,11 @@ class Api:
         limits: _Limits,
         check: Callable[[], None],
         done: Callable[[ClusterError | None], None],
+        *,
+        aside: bool,
     ) -> None:
         """Begin a request that has waited for room."""
-        if not self._begun(sending, limits, check, done):
+        if not self._begun(sending, limits, check, done, aside=aside):
             asyncio.get_running_loop().call_soon(self._not_begun, limits.room, done)
 
     @staticmethod
@@ -278,10 +289,11 @@ class Api:
         limits: _Limits,
         check: Callable[[], None],
         done: Callable[[ClusterError | None], None],
+        *,
+        aside: bool,
     ) -> bool:
         """Send a request that has room; return False if it has to wait for anything else."""
-        connections, taken = self._connections, False
-        assert connections is not None, "it was checked before"
+        connections, taken = self._connections[aside], False
         if not connections.ready:
             return False
         try:
@@ -392,7 +404,7 @@ class Api:
         bucket = TokenBucket(
             self.environment.clocks.monotonic, self.settings.qps, self.settings.burst
         )
-        return _Limits(bucket, Room(self.settings.connections))
+        return _Limits(bucket, Room(self.settings.requests))
 
     def _throttle(self, bucket: TokenBucket, method: str) -> float:
         """Take a token of the client's limit; return the seconds until it is available."""
@@ -408,12 +420,12 @@ class Api:
             bucket.give_back()
             raise
 
-    async def _try(self, sending: OutgoingRequest, seconds: float) -> bytes:
+    async def _try(self, sending: OutgoingRequest, seconds: float, *, aside: bool) -> bytes:
         try:
-            if sending.data is None or sending.query or self._connections is None:
+            if sending.data is None or sending.query or not self._connections:
                 body = await self._read(sending, seconds)
             else:
-                body = await self._write(sending, seconds)
+                body = await self._write(sending, seconds, self._connections[aside])
         except TROUBLE as error:
             raise translation(sending, error) from None
         if body is None:
@@ -441,14 +453,16 @@ class Api:
         finally:
             _let_go(response)
 
-    async def _write(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
+    async def _write(
+        self, sending: OutgoingRequest, seconds: float, connections: Connections
+    ) -> bytes | None:
         """Send a request that has a body, once, or twice after a 401; return what comes back."""
         credentials = self.access.credentials
         grant = await credentials.grant()
-        response = await self._exchange(sending, grant, seconds)
+        response = await self._exchange(sending, grant, seconds, connections)
         if response.status == UNAUTHORIZED and credentials.refused(grant):
             grant = await credentials.grant()
-            response = await self._exchange(sending, grant, seconds)
+            response = await self._exchange(sending, grant, seconds, connections)
         self._checked(sending, grant, response)
         return response.body
 
@@ -458,15 +472,16 @@ class Api:
             raise self._refusal(response, grant)
         check_content(sending, response.content_type or JSON)
 
-    async def _exchange(self, sending: OutgoingRequest, grant: Grant, seconds: float) -> Response:
-        assert self._connections is not None
+    async def _exchange(
+        self, sending: OutgoingRequest, grant: Grant, seconds: float, connections: Connections
+    ) -> Response:
         if self.settings.read_only and not _reads(sending):
             raise WriteRefused(f"{sending}: this client only reads")
         context = self._tls.of(grant.certificate) if self._secure else None
         now, code = self.environment.clocks.monotonic, NO_RESPONSE
         began = now()
         try:
-            response = await self._connections.exchange(sending, grant, context, seconds)
+            response = await connections.exchange(sending, grant, context, seconds)
             code = str(response.status)
         except AccessError:
             self._tls.doubted()

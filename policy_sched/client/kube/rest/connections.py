@@ -1,11 +1,16 @@
-"""Connections of requests that write: one request at a time on each, one response as a whole.
+"""Connections of requests that write: few of them, and one write for the requests of one turn.
 
 Theory of operation. A scheduler sends two small requests for each pod, and a general HTTP client
-spends more processor time on each than the decision takes. Here a request is one write, and its
-response is parsed by httptools. An unused connection is kept for a while, and used again by the
-next request if it has the same TLS settings; the one that was used last is used first. What goes
-wrong is raised as aiohttp raises it. A request that the server may have received is not repeated,
-except for an idempotent one on a connection that was kept and that the server has closed meanwhile.
+spends more processor time on each than the decision takes. Here responses are parsed by httptools,
+and what goes to one connection in a turn of the event loop is one write. A request has a connection
+of its own, so that a slow response holds up nothing else; where no more may be opened, it joins the
+one with the fewest under way (pipelining of HTTP/1.1: the server responds in order). Events, which
+nobody waits for, have connections apart, and those of one turn share them from the beginning.
+
+An unused connection is kept for a while, and used again by the next request if it has the same TLS
+settings; the one that was used last is used first. What goes wrong is raised as aiohttp raises it.
+A request that the server may have received is not repeated, except for an idempotent one on a
+connection that was kept and that the server has closed meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +19,8 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -38,6 +44,8 @@ IDEMPOTENT: Final = frozenset({"PUT", "DELETE"})
 """Methods whose requests are sent once more on a new connection if a kept one is closed."""
 STAGGER: Final = 0.25
 """Seconds after which the next address of a server is tried, too (RFC 8305)."""
+TOGETHER: Final = 8
+"""Requests of one turn that share a connection; each waits for those before it."""
 HEADS: Final = 16
 """Heads of requests that are kept; tokens are renewed, and what went before is not needed."""
 FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -60,7 +68,10 @@ Done = Callable[[Response | Exception], None]
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, and the callbacks of its parser; ``freed`` is called when a request ends."""
+    """One connection, and the callbacks of its parser.
+
+    ``freed`` is called when nothing is under way any more.
+    """
 
     def __init__(
         self,
@@ -73,45 +84,73 @@ class _Connection(asyncio.Protocol):
         self.reusable = False
         self.begun = False
         self.idle_since = 0.0
-        self.until = 0.0
-        """The time of the event loop at which the request under way is given up."""
         self._longest = longest
         self._freed = freed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
-        self._done: Done | None = None
+        self._under_way: deque[tuple[float, Done]] = deque()
+        """When each request is given up, by the event loop's time, and who is told."""
+        self._unsent: list[bytes] = []
+        self._responses: list[Response] = []
         self._response = Response()
-        self._complete = False
         self._pieces: list[bytes] = []
         self._length = 0
         self._framed = False
 
+    @property
+    def joinable(self) -> bool:
+        """Whether another request of this turn may share the write."""
+        return bool(self._unsent) and self.count < TOGETHER
+
+    @property
+    def count(self) -> int:
+        """Requests under way."""
+        return len(self._under_way)
+
+    @property
+    def until(self) -> float:
+        """The time of the event loop at which the first request is given up."""
+        return min(until for until, _ in self._under_way)
+
     def exchange(self, request: bytes, until: float, done: Done) -> None:
-        """Send a request; the caller calls `expire` at ``until``."""
-        assert self._transport is not None
-        self._done = done
-        self.until = until
-        self._response = Response()
-        self.begun = self.reusable = self._complete = False
-        self._transport.write(request)
+        """Send a request at the end of the turn; the caller calls `expire` at ``until``."""
+        if not self._under_way:
+            self._response = Response()
+            self.begun = self.reusable = False
+        self._under_way.append((until, done))
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(request)
 
     def cancel(self) -> None:
-        """Close the connection; nothing is told of its request."""
-        self._done = None
+        """Close the connection; nothing is told of its requests."""
+        self._under_way.clear()
         self.close()
         self._freed(self)
 
     def close(self) -> None:
         """Close the connection."""
         self.closed = True
+        self._unsent.clear()
         if self._transport is not None:
             self._transport.abort()
 
-    def expire(self) -> None:
-        """Give up the request under way."""
+    def expire(self, now: float) -> None:
+        """Give up the requests whose time is over, and with them those that share the connection.
+
+        The server may have received all of them.
+        """
         self.close()
-        self._end(TimeoutError())
+        self._end(
+            lambda until: TimeoutError() if until <= now else aiohttp.ServerDisconnectedError()
+        )
+
+    def _send(self) -> None:
+        assert self._transport is not None
+        unsent, self._unsent = self._unsent, []
+        if unsent:  # it is not closed
+            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
     # asyncio's callbacks.
 
@@ -122,42 +161,50 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse; nothing may come while no request is under way."""
-        if self._done is None:
+        if not self._under_way:
             self.close()
             return
         self.begun = True
+        broken: Exception | None = None
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
+            broken = aiohttp.ClientPayloadError(str(error))
+        responses, self._responses = self._responses, []
+        under_way = self._under_way
+        if broken or len(responses) > len(under_way) or (responses and not self.reusable):
             self.close()
-            self._end(aiohttp.ClientPayloadError(str(error)))
+        told = [(under_way.popleft()[1], one) for one in responses[: len(under_way)]]
+        if self.closed:
+            self._end(lambda _: broken or aiohttp.ServerDisconnectedError(), told)
             return
-        if self._complete:
-            self._end(self._response)
+        if not under_way:
+            self._freed(self)
+        for done, response in told:
+            done(response)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the response that has no other end, or report that the rest does not come."""
         self.closed = True
-        if self._done is None:
+        if not self._under_way:
             return
         responded = self._response.status != 0
         if responded and not self._framed and error is None:
             self._join()
-            self._end(self._response)
+            told = [(self._under_way.popleft()[1], self._response)]
+            self._end(lambda _: aiohttp.ServerDisconnectedError(), told)
         elif responded:
-            self._end(aiohttp.ClientPayloadError("the connection was closed"))
+            self._end(lambda _: aiohttp.ClientPayloadError("the connection was closed"))
         elif isinstance(error, OSError):
-            self._end(aiohttp.ClientOSError(error.errno, error.strerror))
+            number, text = error.errno, error.strerror
+            self._end(lambda _: aiohttp.ClientOSError(number, text))
         else:
-            self._end(aiohttp.ServerDisconnectedError())
+            self._end(lambda _: aiohttp.ServerDisconnectedError())
 
     # httptools' callbacks.
 
     def on_message_begin(self) -> None:
         """A response begins; there is one for each request."""
-        if self._complete:
-            self.close()
-            return
         self._response = Response()
         self._pieces = []
         self._length = 0
@@ -177,25 +224,25 @@ class _Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Note the status, and whether another request may follow."""
-        if not self._complete:
-            self._response.status = self._parser.get_status_code()
-            self.reusable = self._parser.should_keep_alive()
+        self._response.status = self._parser.get_status_code()
+        self.reusable = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body; too long a body ends the response."""
         self._length += len(body)
         if self._length <= self._longest:
             self._pieces.append(body)
-        elif not self._complete:
+        elif self._response.body is not None:
             self._response.body = None
-            self._complete = True
-            self.close()
+            self._responses.append(self._response)
+            self.reusable = False
 
     def on_message_complete(self) -> None:
         """A response is complete, unless it is an interim one."""
-        if self._response.status >= 200 and not self._complete:
-            self._complete = True
+        if self._response.status >= 200 and self._response.body is not None:
             self._join()
+            self._responses.append(self._response)
+            self._response = Response()
 
     # Inside.
 
@@ -203,20 +250,26 @@ class _Connection(asyncio.Protocol):
         pieces = self._pieces
         self._response.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _end(self, response: Response | Exception) -> None:
-        done, self._done = self._done, None
+    def _end(
+        self, failure: Callable[[float], Exception], told: Sequence[tuple[Done, Response]] = ()
+    ) -> None:
+        """Tell who has a response, and then all others, by their time, what went wrong."""
+        ended, self._under_way = self._under_way, deque()
         self._freed(self)
-        if done is not None:
+        for done, response in told:
             done(response)
+        for until, done in ended:
+            done(failure(until))
 
 
 class Connections:
     """The connections to one server; ``headers`` are sent with each request.
 
-    ``connect`` is in seconds, and ``longest`` the longest body in bytes.
+    ``connect`` is in seconds, ``longest`` the longest body in bytes, ``most`` the number of
+    connections. ``together``: requests of one turn share a connection.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last four are keywords
         self,
         server: URL,
         headers: tuple[tuple[str, str], ...],
@@ -224,6 +277,8 @@ class Connections:
         *,
         connect: float,
         longest: int,
+        most: int,
+        together: bool = False,
     ) -> None:
         self._server = server
         self._server_name = server_name
@@ -234,6 +289,12 @@ class Connections:
         self._heads: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
+        self._shared: _Connection | None = None
+        """The connection that requests of this turn share."""
+        self._most = most
+        self._together = together
+        self._waiting: list[asyncio.Future[None]] = []
+        """Told when a connection is open."""
         self._connecting = 0
         self._lookup: asyncio.Task[list[AddrInfoType]] | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -242,8 +303,8 @@ class Connections:
 
     @property
     def ready(self) -> bool:
-        """Whether a connection is kept, and no earlier request waits for a new one."""
-        return bool(self._idle) and not self._connecting
+        """Whether a request may begin, as no earlier one waits for a connection."""
+        return not self._connecting and not self._waiting
 
     async def exchange(
         self,
@@ -258,8 +319,10 @@ class Connections:
         """
         request = self._encoded(sending, grant)
         until = asyncio.get_running_loop().time() + seconds
-        kept = self._take(context)
-        if kept is not None:
+        while True:
+            kept = await self._existing(context, until)
+            if kept is None:
+                break
             try:
                 return await self._responded(kept, request, until)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
@@ -269,7 +332,7 @@ class Connections:
         try:
             fresh = await self._connect(sending, context, until)
         finally:
-            self._connecting -= 1
+            self._opened()
         return await self._responded(fresh, request, until)
 
     def begin(
@@ -280,15 +343,17 @@ class Connections:
         seconds: float,
         done: Done,
     ) -> bool:
-        """Send a request on a connection that is kept; return False if there is none.
+        """Send a request on a connection that there is; return False if another may be opened.
 
         ``done`` is called later, unless the connections are closed before. Raises AccessError.
         """
         request = self._encoded(sending, grant)
-        kept = self._take(context)
-        if kept is None:
+        shared = self._shared
+        if not (self._together and shared and shared.joinable and shared.context is context):
+            shared = self._shared = self._take(context) or self._least_used(context)
+        if shared is None:
             return False
-        self._send(kept, request, asyncio.get_running_loop().time() + seconds, done)
+        self._send(shared, request, asyncio.get_running_loop().time() + seconds, done)
         return True
 
     def close(self) -> None:
@@ -306,6 +371,8 @@ class Connections:
         self._idle.clear()
         for connection in tuple(self._busy):
             connection.cancel()
+        for waiting in self._waiting:
+            waiting.cancel()
 
     # Inside.
 
@@ -394,14 +461,43 @@ class Connections:
                 connection.close()
         return None
 
+    def _least_used(self, context: ssl.SSLContext | None) -> _Connection | None:
+        """Return the connection to join where no other may be opened, None if one may."""
+        if len(self._busy) + self._connecting < self._most:
+            return None
+        shared = (one for one in self._busy if one.context is context and not one.closed)
+        return min(shared, key=lambda one: one.count, default=None)
+
+    async def _existing(self, context: ssl.SSLContext | None, until: float) -> _Connection | None:
+        """Return a connection to use, None if another may be opened.
+
+        Where all that there may be are about to be opened, it waits for one of these.
+        """
+        while True:
+            found = self._take(context) or self._least_used(context)
+            if found is not None or self._connecting < self._most:
+                return found
+            opened = asyncio.get_running_loop().create_future()
+            self._waiting.append(opened)
+            try:
+                async with asyncio.timeout_at(until):
+                    await opened
+            except TimeoutError:
+                text = f"no connection to {self._server.host} was opened in time"
+                raise aiohttp.ConnectionTimeoutError(text) from None
+
+    def _opened(self) -> None:
+        """Let those continue that wait for a connection: one is open, or cannot be opened."""
+        self._connecting -= 1
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
     async def _responded(self, connection: _Connection, request: bytes, until: float) -> Response:
         waiting: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._send(connection, request, until, partial(_settle, waiting))
-        try:
-            return await waiting
-        except asyncio.CancelledError:
-            connection.cancel()
-            raise
+        return await waiting  # if it is cancelled, the response is awaited for those behind it
 
     def _send(self, connection: _Connection, request: bytes, until: float, done: Done) -> None:
         """Send a request; one timer serves all that are under way."""
@@ -418,13 +514,13 @@ class Connections:
         loop = asyncio.get_running_loop()
         now, self._expiry = loop.time(), None
         for connection in [one for one in self._busy if one.until <= now]:
-            connection.expire()
+            connection.expire(now)
         if self._busy:
             first = min(connection.until for connection in self._busy)
             self._expiry = loop.call_at(first, self._expire)
 
     def _give_back(self, connection: _Connection) -> None:
-        """Keep a connection for the next request, if its response is complete."""
+        """Keep a connection for the next request, if its responses are complete."""
         self._busy.discard(connection)
         if connection.closed or not connection.reusable:
             connection.close()

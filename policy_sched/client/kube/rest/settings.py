@@ -21,9 +21,9 @@ class Settings:
     """How a client behaves; times in seconds.
 
     ``timeout`` is for a whole response, ``connect`` for reaching the server. ``connections`` are
-    open at once at most, watches not counted; ``qps``, ``burst`` and that hold once for events
-    and once for all else, as kube-scheduler has a client of its own for events. A response has at
-    most ``longest_response`` bytes.
+    open for writes at most; ``requests`` are under way at once at most; ``qps``, ``burst`` and that
+    hold once for events and once for all else, as kube-scheduler has a client of its own for
+    events. A response has at most ``longest_response`` bytes.
     ``read_only``: requests that write fail here, and nothing is sent.
     """
 
@@ -31,7 +31,8 @@ class Settings:
     burst: int = BURST
     timeout: float = 30.0
     connect: float = 10.0
-    connections: int = 64
+    connections: int = 16
+    requests: int = 64
     longest_response: int = 512 << 20
     read_only: bool = False
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)

@@ -6,7 +6,7 @@ back-off grows with each failure; jitter keeps clients that lost one server from
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -111,9 +111,9 @@ class WorkQueue:
         self.adds = 0
         self.retries = 0
         self.depth = 0
-        self.waited: deque[float] = deque(maxlen=KEPT)
+        self.waited = array("d")
         """How long work waited, since these were emptied; the last ones of many."""
-        self.took: deque[float] = deque(maxlen=KEPT)
+        self.took = array("d")
         """How long work took, since these were emptied; the last ones of many."""
         self._now = now
         self._running: dict[int, int] = {}
@@ -129,7 +129,7 @@ class WorkQueue:
         """A piece of work is begun; return its number, which is handed to `done`."""
         now = self._now()
         self.depth -= 1
-        self.waited.append((now - added) / 1e9)
+        _keep(self.waited, (now - added) / 1e9)
         self._begun += 1
         self._running[self._begun] = now
         return self._begun
@@ -138,7 +138,7 @@ class WorkQueue:
         """A piece of work is done, unless it was given up."""
         began = self._running.pop(number, None)
         if began is not None:
-            self.took.append((self._now() - began) / 1e9)
+            _keep(self.took, (self._now() - began) / 1e9)
 
     def given_up(self) -> None:
         """Forget queued and running work."""
@@ -149,3 +149,10 @@ class WorkQueue:
         """Return for how long work that is not done has been going on."""
         now = self._now()
         return [(now - began) / 1e9 for began in self._running.values()]
+
+
+def _keep(durations: array[float], seconds: float) -> None:
+    """Append a duration; of too many the earlier half is dropped."""
+    if len(durations) >= KEPT:
+        del durations[: KEPT // 2]
+    durations.append(seconds)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.auth.credentials import Access, AccessError, Fixed, Grant
-from policy_sched.client.kube.rest.client import Api, NotBegun
+from policy_sched.client.kube.rest.client import ASIDE, Api, NotBegun
+from policy_sched.client.kube.rest.connections import TOGETHER
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.client.kube.rest.retry import RetryPolicy, Room
 from policy_sched.client.kube.rest.settings import Settings
@@ -188,6 +189,129 @@ def test_only_an_idempotent_request_is_repeated_on_a_new_connection(
     assert len(connections(script, play)) == tries
 
 
+async def _warm(api: Api, connections: int, *, aside: bool = False) -> None:
+    """Have so many connections kept."""
+    requests = (api.request("POST", "/warm", {}, aside=aside) for _ in range(connections))
+    await asyncio.gather(*requests)
+
+
+async def _told(told: list[Any], count: int) -> None:
+    while len(told) < count:
+        await asyncio.sleep(0)
+
+
+def test_requests_of_one_turn_are_one_write() -> None:
+    """Each event had a connection and a system call of its own."""
+    told: list[Any] = []
+
+    async def play(api: Api, here: Stage) -> None:
+        await _warm(api, 2, aside=True)
+        for number in range(TOGETHER):
+            assert api.begin("POST", f"/{number}", {}, told.append, aside=True)
+        await _told(told, TOGETHER)
+        assert [one.path for one in here.asked[2:]] == [f"/{n}" for n in range(TOGETHER)]
+        assert api.begin("POST", "/later", {}, told.append, aside=True)
+        await _told(told, TOGETHER + 1)
+
+    wires = connections(ok, play)
+    assert told == [None] * (TOGETHER + 1)
+    assert len({id(wire) for wire in wires[2:]}) == 1
+
+
+def test_a_burst_has_few_connections() -> None:
+    """A burst of pods that fit nowhere opened 128 connections, for conditions and events."""
+    told: list[Any] = []
+
+    async def play(api: Api, here: Stage) -> None:
+        for aside in (False, True):
+            patches = (api.request("PATCH", f"/{n}", {}, aside=aside) for n in range(60))
+            requests = asyncio.gather(*patches)
+            await asyncio.sleep(0)
+            refused = api.begin("POST", "/b", {}, told.append, aside=aside)
+            assert not refused, "the requests before it open connections"
+            await requests
+            for number in range(60):
+                assert api.begin("POST", f"/c{number}", {}, told.append, aside=aside)
+        await _told(told, 120)
+
+    wires = connections(ok, play, Settings(qps=0))
+    assert len(wires) == 240
+    assert len({id(wire) for wire in wires}) == Settings().connections + ASIDE
+
+
+def test_a_request_joins_others_where_no_more_connections_may_be_opened() -> None:
+    """It does not wait until one is free; its answer comes after theirs."""
+    go = asyncio.Event()
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.path == "/slow":
+            await go.wait()
+        await wire.raw(OK)
+
+    async def play(api: Api, here: Stage) -> None:
+        told: list[Any] = []
+        await _warm(api, 1)
+        assert api.begin("POST", "/slow", {}, told.append)
+        while len(here.asked) < 2:
+            await asyncio.sleep(0)
+        assert api.begin("POST", "/joins", {}, told.append)
+        go.set()
+        await _told(told, 2)
+        assert told == [None, None]
+
+    assert len({id(wire) for wire in connections(script, play, Settings(connections=1))}) == 1
+
+
+@pytest.mark.parametrize("form", ["close", "cut", "garbage"])
+def test_what_shares_a_connection_that_ends_may_have_been_done(form: str) -> None:
+    """The first was answered; of the others nobody knows, so their fate is looked up."""
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.path == "/warm" or (asked.path == "/0" and form != "close"):
+            await wire.raw(OK)
+        elif asked.path == "/0":
+            await wire.respond(200, {}, Connection="close")
+        elif form == "garbage":
+            await wire.raw(b"SSH-2.0-OpenSSH_9.2\r\n")
+        else:
+            wire.cut()
+
+    async def play(api: Api, here: Stage) -> None:
+        told: list[Any] = []
+        await _warm(api, 1, aside=True)
+        for number in range(3):
+            assert api.begin("POST", f"/{number}", {}, told.append, aside=True)
+        await _told(told, 3)
+        assert [type(one) for one in told] == [type(None), Unreachable, Unreachable]
+        assert all(one.sent for one in told[1:])
+        await api.request("POST", "/warm", {})
+
+    connections(script, play)
+
+
+def test_a_cancelled_request_leaves_those_behind_it_alone() -> None:
+    """Its answer is read and dropped."""
+    go = asyncio.Event()
+
+    async def script(asked: Asked, wire: Wire) -> None:
+        if asked.path == "/cancelled":
+            await go.wait()
+        await wire.respond(200, {"path": asked.path})
+
+    async def play(api: Api, here: Stage) -> None:
+        first = asyncio.create_task(api.request("POST", "/cancelled", {}))
+        while not here.asked:
+            await asyncio.sleep(0)
+        second = asyncio.create_task(api.request("POST", "/behind", {}))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        go.set()
+        assert b"/behind" in await second
+
+    assert len({id(wire) for wire in connections(script, play, Settings(connections=1))}) == 1
+
+
 def test_an_answer_that_was_not_requested_ends_the_connection() -> None:
     """It must not be taken for the answer of the next request."""
 
@@ -329,7 +453,7 @@ def test_a_request_begins_without_a_task_if_nothing_is_awaited() -> None:
     """It needs a kept connection, room, a token of the limit, and credentials at hand."""
 
     async def play() -> None:
-        settings = Settings(qps=1, burst=2, connections=1)
+        settings = Settings(qps=1, burst=2, requests=1)
         async with stage(ok) as here, here.api(settings) as api:
             told: list[object] = []
             assert not api.begin("POST", "/x", {}, told.append), "no connection"
@@ -354,7 +478,7 @@ def test_requests_without_a_task_wait_for_their_turn() -> None:
 
     async def play() -> None:
         nonlocal leads
-        async with stage(ok) as here, here.api(Settings(qps=0, connections=1)) as api:
+        async with stage(ok) as here, here.api(Settings(qps=0, requests=1)) as api:
             told: list[object] = []
             await api.request("POST", "/w", {})
             for path in ("/x", "/y", "/z"):
