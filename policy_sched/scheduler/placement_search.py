@@ -185,7 +185,7 @@ def _try_placement(
     if seed is not None:
         trial = replace(trial, rng=Random(seed))  # noqa: S311 - no secret
     nodes = Nodes(name, rows, _domain(trial.handle.nodes, rows))
-    with AssumedMembers(trial.handle) as assumed:
+    with AssumedMembers(trial.handle, trial.absent) as assumed:
         result = schedule_members(attempts, nodes, trial, assumed)
         return _rated(result, attempts, rows, assumed.held) if result.feasible else result
 

@@ -128,7 +128,7 @@ def _plan(
         best = result if result.feasible else None
         plan = GroupPlan(tuple(attempts), NO_PLUGINS, (result,), best, result.status, gated=True)
     if by_gate and plan.best is None and plan.status.rejected and _preempts(attempts[0]):
-        return with_victims(plan, handle)
+        return with_victims(plan, handle, found)
     return plan
 
 

@@ -17,11 +17,12 @@ from msgspec.structs import replace
 
 from policy_sched.cluster import TakenOff
 from policy_sched.framework import Code, Handle, Status
+from policy_sched.framework.evaluate import Domains
 from policy_sched.model import PodGroup, PodInfo
 from policy_sched.preemption import Unit, in_order_of_reprieve, units_below
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.eviction import DEFAULT_PREEMPTION
-from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes
+from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
 from policy_sched.scheduler.pod_group_algorithm import Trial
 
 NOT_REGISTERED: Final = (
@@ -34,26 +35,27 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 
 
-def with_victims(plan: GroupPlan, handle: Handle) -> GroupPlan:
+def with_victims(plan: GroupPlan, handle: Handle, placements: Domains | None) -> GroupPlan:
     """Return the plan of a group that does not fit with the victims that make room for it.
 
-    Or with the reason why none do, behind its own.
+    Or with the reason why none do, behind its own. ``placements``: those that the group may go to;
+    None: the nodes are not parted.
     """
     pod, profile = plan.attempts[0].queued.info, plan.attempts[0].profile
+    if all(hook.plugin != DEFAULT_PREEMPTION for hook in profile.pipeline.at("post_filter")):
+        return _refused(plan, NOT_REGISTERED)
     group = handle.objects.named(PodGroup, pod.namespace, pod.pod_group)
     if group is None:
         text = f'failed to get pod group object: podgroup "{pod.pod_group}" not found'
         return replace(plan, status=Status(Code.ERROR, (text,)))
     if group.topology_key:
         return _refused(plan, CONSTRAINED)
-    if all(hook.plugin != DEFAULT_PREEMPTION for hook in profile.pipeline.at("post_filter")):
-        return _refused(plan, NOT_REGISTERED)
     if any(one.queued.info.preemption_policy == "Never" for one in plan.attempts):
         return _refused(plan, NEVER)
     units = units_below(handle.cache, handle.objects, group.priority, handle.now())
     if not units:
         return _refused(plan, NO_VICTIMS)
-    victims = _search(plan.attempts, units, handle)
+    victims = _search(plan.attempts, units, handle, placements)
     if isinstance(victims, Status):
         if victims.code is Code.ERROR:
             return replace(plan, status=victims)
@@ -68,27 +70,38 @@ def _refused(plan: GroupPlan, text: str) -> GroupPlan:
 
 
 def _search(
-    attempts: Sequence[Attempt], units: Sequence[Unit], handle: Handle
+    attempts: Sequence[Attempt],
+    units: Sequence[Unit],
+    handle: Handle,
+    placements: Domains | None,
 ) -> tuple[PodInfo, ...] | Status:
     """Return the victims, the most important one first; or why the group does not fit at all."""
     order = in_order_of_reprieve(handle.cache, handle.objects, units)
     with _taken_off(handle, units) as gone:
-        status = _fits(attempts, gone, handle)
+        status = _fits(attempts, gone, handle, placements)
         if not status.ok:
             return status
         for unit in order:
             before = gone.pop(id(unit))
             _put_back(before, handle)
-            if not _fits(attempts, gone, handle).ok:
+            if not _fits(attempts, gone, handle, placements).ok:
                 gone[id(unit)] = _take_off(unit, handle)
         return tuple(pod for unit in units if id(unit) in gone for pod in unit.pods)
 
 
-def _fits(attempts: Sequence[Attempt], gone: dict[int, list[TakenOff]], handle: Handle) -> Status:
+def _fits(
+    attempts: Sequence[Attempt],
+    gone: dict[int, list[TakenOff]],
+    handle: Handle,
+    placements: Domains | None,
+) -> Status:
     """Return the status of the group as the cluster is now."""
     absent = tuple(one.info for taken in gone.values() for one in taken)
     trial = Trial(handle, None, post_filter=False, absent=absent)
-    return try_all_nodes([Attempt(one.queued, one.profile) for one in attempts], trial).status
+    fresh = [Attempt(one.queued, one.profile) for one in attempts]
+    if placements is None:
+        return try_all_nodes(fresh, trial).status
+    return try_placements(fresh, placements, trial, None).status
 
 
 @contextmanager

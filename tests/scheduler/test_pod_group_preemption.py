@@ -44,6 +44,24 @@ def test_everything_is_as_before_afterwards() -> None:
     assert run.scheduler.cache.check() == []
 
 
+def test_with_placements_the_reason_is_that_of_the_placements() -> None:
+    """The second half of the message was that of a group whose nodes are not parted."""
+    gates = {**WHOLE, "TopologyAwareWorkloadScheduling": True}
+    run = Groups(pod_group(count=2, priority=9), gates=gates, a=2, b=2)
+    run.run("v", "a", priority=1)
+    run.add(member("x", cpu="9"), member("y", cpu="9"))
+    run.go()
+    words = f"0/1 placements are available, first placement status: {FAILED}"
+    assert run.condition() == ("Unschedulable", f"{words}, {words}")
+    run = Groups(pod_group(count=2, priority=9), gates=gates, a=1, b=1)
+    for node in "ab":
+        run.run(f"v{node}", node, priority=1)
+    run.add(member("x", priority=9), member("y", priority=9))
+    run.go()
+    assert sorted(run.client.deleted) == ["default/va", "default/vb"]
+    assert run.condition() == ("Unschedulable", words)
+
+
 def test_a_whole_group_goes_together() -> None:
     """Where its disruptionMode says so, at the priority of the group."""
     other = pod_group("old", priority=1, disruption_mode="PodGroup")
