@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Final
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, cast
 
 from policy_sched.errors import PluginError
 from policy_sched.framework import CONFIGURED, Handle
-from policy_sched.framework.runtime import ENTRY_POINT_GROUP, points_of
+from policy_sched.framework.runtime import ENTRY_POINT_GROUP, implementations, points_of
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.plugins.interpodaffinity import InterPodAffinity
@@ -55,29 +55,53 @@ GATED_PARTS: Final[Mapping[str, tuple[str, Factory]]] = {
 """What a plugin that is a policy implements besides, where a feature gate is on: gate, factory."""
 
 
+class Unusable:
+    """Stands for an installed plugin that cannot be loaded, or does not fit the hooks.
+
+    It is known like any other and cannot be made: profiles that do not enable it go on.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def __call__(self, _args: Mapping[str, object], _handle: Handle) -> object:
+        """Raise PluginError."""
+        raise PluginError(self._why)
+
+
 @cache
 def factories() -> Mapping[str, Factory]:
-    """Return every Python plugin by name; PluginError names an entry point that cannot be loaded.
+    """Return every Python plugin by name.
 
     Read once per process: installed packages do not change while it runs.
     """
-    found: dict[str, Factory] = dict(HOUSE)
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-        where = f"entry point {entry.name!r} ({entry.value}) of group {ENTRY_POINT_GROUP}"
-        try:
-            found[entry.name] = entry.load()
-        except Exception as error:
-            raise PluginError(f"{where}: {type(error).__name__}: {error}") from error
-        if not callable(found[entry.name]):
-            raise PluginError(f"{where} is no class, nor a function that returns a plugin")
-    return found
+    entries = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name)
+    return {**HOUSE, **{entry.name: _loaded(entry) for entry in entries}}
+
+
+def _loaded(entry: EntryPoint) -> Factory:
+    where = f'plugin "{entry.name}" ({entry.value})'
+    try:
+        found: object = entry.load()
+    except Exception as error:  # noqa: BLE001 - the module of a plugin is foreign code
+        return Unusable(f"{where} cannot be loaded: {type(error).__name__}: {error}")
+    if not callable(found):
+        return Unusable(f"{where} is no class")
+    try:
+        implementations(found, entry.name)
+    except PluginError as error:
+        return Unusable(str(error))
+    return cast("Factory", found)
 
 
 @cache
 def plugin_points() -> Mapping[str, frozenset[str]]:
     """Return the extension points of every Python plugin, as fields of a profile's ``plugins``."""
     fields = {hook: field for field, hook in CONFIGURED.items()}
+    any_point = frozenset(fields.values()) - {"queueSort"}  # two plugins cannot have it
     return {
-        name: frozenset(fields[hook] for hook in points_of(factory) if hook in fields)
+        name: any_point
+        if isinstance(factory, Unusable)
+        else frozenset(fields[hook] for hook in points_of(factory) if hook in fields)
         for name, factory in factories().items()
     }

@@ -130,7 +130,12 @@ def broken_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugins\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[policy_sched.plugins]\nRefuses = broken_plugins:Refuses\nWrong = broken_plugins:Wrong\n"
+        "[policy_sched.plugins]\n"
+        "Absent = no_such_module:Absent\n"
+        "Misfit = broken_plugins:Misfit\n"
+        "Number = broken_plugins:__name__\n"
+        "Refuses = broken_plugins:Refuses\n"
+        "Wrong = broken_plugins:Wrong\n"
     )
     return folder
 
@@ -162,6 +167,33 @@ def test_a_plugin_that_cannot_be_made_is_refused(broken_site: Path, tmp_path: Pa
     answer = run(broken_site, "simulate", str(cluster), "--config", config)
     assert answer.returncode == 2
     assert answer.stderr.endswith(f"policy-sched: {words}\n")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (
+            "Absent",
+            (
+                'plugin "Absent" (no_such_module:Absent) cannot be loaded: '
+                "ModuleNotFoundError: No module named 'no_such_module'"
+            ),
+        ),
+        ("Misfit", "plugin \"Misfit\" does not fit the hooks: Plugin 'Misfit' for hook 'score'"),
+        ("Number", 'plugin "Number" (broken_plugins:__name__) is no class'),
+    ],
+)
+def test_a_plugin_that_is_not_one_is_named_where_it_is_enabled(
+    broken_site: Path, tmp_path: Path, plugin: str, words: str
+) -> None:
+    """One such package ended every command, also those that had nothing to do with it.
+
+    And a misspelled argument was that of "plugin 'plugin'".
+    """
+    config = enabling(tmp_path, plugin)
+    answer = run(broken_site, "check", config)
+    assert answer.returncode == 1
+    assert f"error PS711: {words}" in answer.stdout
 
 
 MISTAKES = {

@@ -103,12 +103,17 @@ def plugin_manager(plugins: Mapping[str, object]) -> pluggy.PluginManager:
         try:
             manager.register(plugin, name=name)
         except (pluggy.PluginValidationError, ValueError) as error:
-            raise PluginError(f"plugin {name!r} does not fit the hooks: {error}") from error
+            raise _misfit(name, error) from error
     try:
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise PluginError(str(error)) from error
     return manager
+
+
+def _misfit(name: str, error: Exception) -> PluginError:
+    words = "; ".join(str(error).splitlines())
+    return PluginError(f'plugin "{name}" does not fit the hooks: {words}')
 
 
 def points_of(plugin: object) -> frozenset[str]:
@@ -159,7 +164,7 @@ def _inspected(plugin: object, name: str) -> Mapping[str, Sequence[str]]:
                 for impl in caller.get_hookimpls()
             }
         except (pluggy.PluginValidationError, ValueError) as error:
-            raise PluginError(f"plugin {name!r} does not fit the hooks: {error}") from error
+            raise _misfit(name, error) from error
         finally:
             if manager.get_plugin(name) is not None:
                 manager.unregister(name=name)
@@ -266,7 +271,7 @@ def freeze_implementations(  # noqa: PLR0913 - all but three may be left out
 def _signature(name: str, function: Callable[..., object]) -> Signature:
     signature = function()
     if not isinstance(signature, Signature):
-        raise PluginError(f"plugin {name!r}: sign_pod must return a Signature, got {signature!r}")
+        raise PluginError(f'plugin "{name}": sign_pod must return a Signature, got {signature!r}')
     return signature
 
 

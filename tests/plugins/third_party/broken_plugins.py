@@ -25,6 +25,14 @@ class Refuses:
         return None
 
 
+class Misfit:
+    """Wants an argument that no hook has."""
+
+    @hookimpl
+    def score(self, pot: PodInfo) -> Any:
+        return None
+
+
 class Wrong:
     """Returns for pods with the label ``mistake`` what that label names."""
 
