@@ -56,6 +56,7 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     coverage: Annotated[bool, Parameter(negative="")] = False,
     threshold: Annotated[float | None, Parameter(validator=Number(gte=0, lte=100))] = None,
     update: Annotated[bool, Parameter(negative="")] = False,
+    exact: Annotated[bool, Parameter(negative="")] = False,
     root: Annotated[str, Parameter(show_default=False)] = "",
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     report: str | None = None,
@@ -78,6 +79,10 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
         Exit with 1 if less than so many percent of the rules are covered; implies --coverage.
     update
         Replace expectations of YAML files that differ by the actual result; comments stay.
+    exact
+        Compare recorded lives of a scheduler in everything: every attempt with its scores and its
+        message, and the queue afterwards. Otherwise only what became of pods is compared: who is
+        bound where, evicted and nominated, and which devices claims have.
     root
         A directory below which tests may name policies and configurations, beside the repository
         of the test file (or else the working directory, or the file's own).
@@ -101,7 +106,9 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
             for name in plan.own:
                 tested.setdefault(name, {})[plan.hashes[name].whole] = None
 
-    wanted = ScenarioRun(covering, roots=tuple(folders), max_cost_limit=max_cost_limit, saw=saw)
+    wanted = ScenarioRun(
+        covering, roots=tuple(folders), max_cost_limit=max_cost_limit, saw=saw, exact=exact
+    )
     wanted = replace(wanted, wanted=_wanted(run)) if run else wanted
     paths = _scenario_files(files)
     if update:

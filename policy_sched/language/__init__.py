@@ -35,6 +35,7 @@ from policy_sched.language.sections import (
     PreemptionChoices,
     Score,
     Sections,
+    StatedEvents,
     Step,
     Unit,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "RuleError",
     "Score",
     "Sections",
+    "StatedEvents",
     "Step",
     "Unit",
     "breakdown",

@@ -15,6 +15,7 @@ from policy_sched.language.check import (
     CheckedPlacement,
     CheckedPolicy,
     CheckedPreemption,
+    CheckedRequeue,
     CheckedRule,
     CheckedScore,
     CheckedStep,
@@ -51,6 +52,7 @@ from policy_sched.language.sections import (
     Root,
     Score,
     Sections,
+    StatedEvents,
     Step,
     Unit,
 )
@@ -287,9 +289,20 @@ class PolicyCompiler:
             pre_bind=self._step("preBind", policy.pre_bind),
             bind=self._step("bind", policy.bind),
             post_bind=self._step("postBind", policy.post_bind),
+            events=None if requeue is None else self._events(requeue),
             hint=self._unit([requeue.hint] if requeue and requeue.hint else ()),
             every=self._every(requeue.every) if requeue and requeue.every else 0,
         )
+
+    def _events(self, requeue: CheckedRequeue) -> tuple[StatedEvents, ...] | None:
+        if requeue.events is None:
+            return None
+        found = []
+        for one in requeue.events:
+            hint = one.hint or requeue.hint
+            unit = None if hint is None else self._unit([hint])
+            found.append(StatedEvents(one.kind, one.actions, unit))
+        return tuple(found)
 
     def _step(self, section: str, step: CheckedStep | None) -> Step | None:
         if step is None:

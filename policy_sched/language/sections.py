@@ -135,10 +135,19 @@ class Step(msgspec.Struct, frozen=True):
         return reduce(or_, (part.reads for part in parts if part is not None))
 
 
+class StatedEvents(msgspec.Struct, frozen=True):
+    """Events that may help a pod: of a kind of objects, by action, and the hint about them."""
+
+    kind: str
+    actions: tuple[str, ...]
+    hint: Unit | None
+
+
 class LifeCycle(msgspec.Struct, frozen=True):
     """The rules that run after a node was chosen, and when a rejected pod is tried again.
 
-    ``hint`` is evaluated for events, instead of the rules' reads. ``every`` is in ns; 0: never.
+    ``events``: those that may help it; None if they are derived from the rules' reads, or if
+    ``hint`` is evaluated for all that happen. ``every`` is in ns; 0: never.
     """
 
     reserve: Step | None = None
@@ -146,6 +155,7 @@ class LifeCycle(msgspec.Struct, frozen=True):
     pre_bind: Step | None = None
     bind: Step | None = None
     post_bind: Step | None = None
+    events: tuple[StatedEvents, ...] | None = None
     hint: Unit | None = None
     every: int = 0
 

@@ -139,6 +139,11 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
     alike: Callable[[PodInfo], Hashable] | None = None
 
 
+NODE_TAINT_UPDATE: Final = ClusterEventWithHint(
+    ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
+)
+"""kube-scheduler registers this for each plugin that waits for new nodes and not for other taints:
+its queue may have missed that the node was added (buildQueueingHintMap)."""
 NODE_ADD: Final = ClusterEvent(EventResource.NODE, ActionType.ADD)
 ASSIGNED_POD_ADD: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)

@@ -25,6 +25,7 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.model import (
+    NODE_TAINT_UPDATE,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -107,6 +108,7 @@ _EVENTS: Final = (
         ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE),
         _node_changed,
     ),
+    NODE_TAINT_UPDATE,
     ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_OTHER), _pod_changed),
 )
 

@@ -37,7 +37,7 @@ def with_claims(
     written = {}
     for claim in after.values():
         if any(consumer.uid == pod.uid for consumer in claim.status.reserved_for):
-            special = claim.metadata.annotations.get(_ANNOTATION) == "true"
+            special = is_special(claim)
             name = SPECIAL if special else claim.metadata.name
             written[name] = _written(claim, pod, handle if special else None)
     gone = tuple(
@@ -46,6 +46,11 @@ def with_claims(
         if (name not in after or _given_back(claim, after[name])) and not outcome.feasible
     )
     return replace(outcome, claims=written or None, deallocated=gone or None)
+
+
+def is_special(claim: ResourceClaim) -> bool:
+    """Return whether a claim was made for a pod's extended resources."""
+    return claim.metadata.annotations.get(_ANNOTATION) == "true"
 
 
 def _given_back(before: ResourceClaim, after: ResourceClaim) -> bool:

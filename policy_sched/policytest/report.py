@@ -17,7 +17,8 @@ from policy_sched.report import CaseResult, Document
 class StepResult:
     """The differences of one step; none means that all was as expected.
 
-    ``got`` is what happened, where that is kept; ``seconds``: how long the step took.
+    ``got`` is what happened, where that is kept; ``seconds``: how long the step took. ``exact``:
+    whether a step of a recorded life came out alike in everything; None of other steps.
     """
 
     file: str
@@ -26,6 +27,7 @@ class StepResult:
     differences: tuple[Difference, ...]
     got: Outcome | None = field(default=None, compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False, repr=False)
+    exact: bool | None = None
 
     @property
     def ok(self) -> bool:
@@ -42,7 +44,9 @@ class ScenarioReport:
 
     def last_line(self) -> str:
         """Return the sentence that ends every report."""
-        return f"{sum(r.ok for r in self.results)} of {len(self.results)} steps as expected"
+        words = f"{sum(r.ok for r in self.results)} of {len(self.results)} steps as expected"
+        lives = [r.exact for r in self.results if r.exact is not None]
+        return f"{words}, {sum(lives)} of {len(lives)} of lives exactly" if lives else words
 
     def text_lines(self) -> Iterator[str]:
         """Yield a line per difference, below its scenario and pod, and one line per file."""
@@ -68,6 +72,7 @@ class ScenarioReport:
         found: Document = {
             "steps": len(self.results),
             "asExpected": sum(r.ok for r in self.results),
+            "exact": sum(r.exact is True for r in self.results),
             "differences": [
                 {
                     "file": r.file,

@@ -39,6 +39,8 @@ from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import Outcome, PluginOutcome
+from policy_sched.policytest.life import load_lives
+from policy_sched.policytest.life_cluster import run_life
 from policy_sched.policytest.names import unknown_names
 from policy_sched.policytest.objects import pod_name
 from policy_sched.policytest.observed import outcome_of, plugin_outcome
@@ -72,7 +74,7 @@ class ScenarioRun:
     most that a policy's annotation may let its rules cost. ``fuse_after``: how often plugins run
     one by one before one function replaces them. ``checks_names``: nodes, pods, plugins
     and rules that expectations name and that are not there are errors. ``saw`` is called with the
-    profiles of each scenario.
+    profiles of each scenario. ``exact``: steps of recorded lives are compared in everything.
     """
 
     coverage: RuleCoverage | None = None
@@ -82,6 +84,7 @@ class ScenarioRun:
     fuse_after: int = FUSE_AFTER
     checks_names: bool = True
     saw: Callable[[Sequence[CompiledPlan]], None] = lambda _plans: None
+    exact: bool = False
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
@@ -438,6 +441,11 @@ def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
     sequences = load_sequences(path)
     if sequences is not None:
         results = [result for one in sequences for result in run_sequence(path, one)]
+        found.results += (r for r in results if run.wanted(r.scenario, r.pod))
+        return
+    lives = load_lives(path)
+    if lives is not None:
+        results = [result for one in lives for result in run_life(path, one, exact=run.exact)]
         found.results += (r for r in results if run.wanted(r.scenario, r.pod))
         return
     for scenario in load_scenarios(path, run.roots):

@@ -14,7 +14,8 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
+from collections.abc import Set as AbstractSet
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -106,18 +107,32 @@ def load_sequences(path: str) -> list[Sequence] | None:
 
     Raises PolicyError with every line that is wrong, and OSError if the file cannot be read.
     """
+    found = decoded_lines(path, {"ops"}, Sequence, but="pending")
+    return None if found is None else [sequence for _, sequence in found]
+
+
+T = TypeVar("T")
+
+
+def decoded_lines(
+    path: str, keys: AbstractSet[str], form: type[T], *, but: str = ""
+) -> list[tuple[int, T]] | None:
+    """Return the lines of a file in a form, with their numbers; None if it is of another kind.
+
+    ``keys``: those that every line has; ``but``: one that it has not. Raises as `load_sequences`.
+    """
     lines = [line for line in _lines(path) if line[1].strip()]
-    if not lines or not _is_sequence(lines[0][1]):
+    if not lines or not _has(lines[0][1], keys, but):
         return None
-    sequences, problems = [], []
+    found, problems = [], []
     for number, line in lines:
         try:
-            sequences.append(msgspec.json.decode(line, type=Sequence))
+            found.append((number, msgspec.json.decode(line, type=form)))
         except (msgspec.DecodeError, RecursionError) as error:
             problems.append(Diagnostic(path, number, 1, BAD_SEQUENCE, str(error)))
     if problems:
         raise PolicyError(problems)
-    return sequences
+    return found
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
@@ -133,12 +148,12 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(content.split(b"\n"), start=1)
 
 
-def _is_sequence(line: bytes) -> bool:
+def _has(line: bytes, keys: AbstractSet[str], but: str) -> bool:
     try:
         found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         return False
-    return "ops" in found and "pending" not in found
+    return keys <= found.keys() and but not in found
 
 
 def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:

@@ -4,8 +4,8 @@ As in kube-scheduler (framework/events.go) an update that is nothing in particul
 ``Update``. An update of a pod's status alone is no event: the scheduler itself writes that status
 whenever it rejects a pod. Fields that a rule may read and that have no event of their own
 (annotations, some but not all scheduling gates, node selector and affinity, and of the status the
-nominated node) are an ``Update`` as well, even beside others: no plugin is woken in vain, and no
-pod is left waiting for something that has happened.
+nominated node; of a node that it is cordoned) are an ``Update`` as well, even beside others: no
+plugin is woken in vain, and no pod is left waiting for something that has happened.
 """
 
 from __future__ import annotations
@@ -61,17 +61,18 @@ def _only_status(old: PodInfo, new: PodInfo) -> bool:
 def node_changes(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
     """Return the events of a node's update; none if nothing changed that a plugin looks at."""
     taint = old.spec.taints != new.spec.taints
-    cordon = old.spec.unschedulable != new.spec.unschedulable
+    uncordoned = old.spec.unschedulable and not new.spec.unschedulable
+    cordoned = new.spec.unschedulable and not old.spec.unschedulable
     changed = {
         ActionType.UPDATE_NODE_ALLOCATABLE: old.status.allocatable != new.status.allocatable,
         ActionType.UPDATE_NODE_LABEL: old.metadata.labels != new.metadata.labels,
-        ActionType.UPDATE_NODE_TAINT: taint or cordon,
+        ActionType.UPDATE_NODE_TAINT: taint or uncordoned,
         ActionType.UPDATE_NODE_CONDITION: _conditions(old) != _conditions(new),
         ActionType.UPDATE_NODE_ANNOTATION: old.metadata.annotations != new.metadata.annotations,
         ActionType.UPDATE_NODE_DECLARED_FEATURE: (
             old.status.declared_features != new.status.declared_features
         ),
-        ActionType.UPDATE_OTHER: _others(old) != _others(new),
+        ActionType.UPDATE_OTHER: cordoned or _others(old) != _others(new),
     }
     return tuple(ClusterEvent(_NODE, action) for action, is_so in changed.items() if is_so)
 

@@ -150,13 +150,15 @@ class SchedulingQueue:
         queued: QueuedPod,
         rejected_by: frozenset[str] = NO_PLUGINS,
         pending: frozenset[str] = NO_PLUGINS,
+        *,
+        after_backoff: bool = False,
     ) -> QueueState:
         """Put a pod back after an attempt in vain, and return where it went.
 
         ``rejected_by`` and ``pending`` are the plugins that returned so; if there is none, the
         attempt met an unexpected error. A pod that was deleted in the meantime is forgotten. One
-        that was binding is tried again after its backoff, whatever rejected it. Raises
-        QueueStateError if the pod is neither in flight nor binding.
+        that was binding, and any if ``after_backoff`` is set, is tried again after its backoff,
+        whatever rejected it. Raises QueueStateError if the pod is neither in flight nor binding.
         """
         if queued.place not in _UNDER_WAY:
             raise QueueStateError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
@@ -173,7 +175,7 @@ class SchedulingQueue:
             queued.consecutive_errors += 1
         queued.enqueued_at = now = self._clock()
         queued.backoff_until, queued.flushed = 0, False
-        strategy = self._missed_events(queued)
+        strategy = Strategy.AFTER_BACKOFF if after_backoff else self._missed_events(queued)
         self._end_attempt(queued)
         self._requeue(queued, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
         return queued.place

@@ -25,7 +25,7 @@ from policy_sched.scheduler.event_handlers import (
     pod_seen,
 )
 from policy_sched.scheduler.eviction import clear_lower_nominations, prepare_candidate
-from policy_sched.scheduler.failure import record_no_profile
+from policy_sched.scheduler.failure import record_no_profile, rejectors
 from policy_sched.scheduler.placement_search import GroupPlan
 from policy_sched.scheduler.pod_group_algorithm import Member
 from policy_sched.scheduler.pod_group_cycle import (
@@ -100,6 +100,7 @@ __all__ = [
     "queue_hints",
     "queue_order",
     "record_no_profile",
+    "rejectors",
     "schedule_group",
     "single_pass",
     "update_group_condition",

@@ -70,12 +70,16 @@ def gated(pod: PodInfo, pipeline: Pipeline) -> bool:
 
 
 def schedule_group(
-    first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
+    first: Attempt,
+    queue: SchedulingQueue,
+    handle: Handle,
+    rng: Random | None,
+    watched: Collection[str] = (),
 ) -> GroupDecision | None:
     """Decide all pods of a popped pod's group, one at a time; they are in flight then, too.
 
     None if the pod is to be decided by itself: it has no group, or no plugin generates placements
-    for it.
+    for it. ``rng`` and ``watched``: see `_plan`.
     """
     pod, profile = first.queued.info, first.profile
     if not decided_together(pod, profile.pipeline):
@@ -91,7 +95,7 @@ def schedule_group(
         if queued is not first.queued:
             queue.pop_member(queued.info.uid)
         attempts.append(first if queued is first.queued else Attempt(queued, first.profile))
-    return decision_of(_plan(attempts, choice, handle, rng))
+    return decision_of(_plan(attempts, choice, handle, rng, watched))
 
 
 class _Choice(msgspec.Struct, frozen=True):

@@ -368,11 +368,12 @@ class Scheduler:
         queued, pod = attempt.queued, attempt.queued.info
         if nominated is not None:
             self._nominate(pod, nominated)
-        if pod.pod_group and gated(pod, attempt.profile.pipeline):
-            rejected_by = _BROKEN  # it is retried with its group, after a backoff
-        there = (
-            self.queue.add_unschedulable_if_not_present(queued, *rejected_by) is not QueueState.OUT
+        # Upstream waits for no event on behalf of a pod that is tried with its group.
+        after_backoff = bool(pod.pod_group) and gated(pod, attempt.profile.pipeline)
+        place = self.queue.add_unschedulable_if_not_present(
+            queued, *rejected_by, after_backoff=after_backoff
         )
+        there = place is not QueueState.OUT
         handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:
             record_no_profile(pod, self.handle)

@@ -97,7 +97,7 @@ def no_node_fits(attempt: Attempt, evaluation: Evaluation, nodes: int) -> Preemp
     diagnosis = diagnosed(evaluation, nodes)
     pod, runner = attempt.queued.info, attempt.profile.runner
     if not runner.pipeline.at("post_filter"):
-        return rejected(diagnosis, nominated=True)
+        return rejected(diagnosis, nominated=False)
     dry_run = evaluation.filtering.filter_dry_run
     if attempt.brief and dry_run.node_by_node:
         raise TakesLong("victims are searched node by node")

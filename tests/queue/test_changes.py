@@ -59,7 +59,7 @@ def test_the_event_of_a_pod_update_names_what_changed(
         ({"cpu": "8"}, ActionType.UPDATE_NODE_ALLOCATABLE),
         ({"labels": {"a": "b"}}, ActionType.UPDATE_NODE_LABEL),
         ({"taints": ["a=b:NoSchedule"]}, ActionType.UPDATE_NODE_TAINT),
-        ({"unschedulable": True}, ActionType.UPDATE_NODE_TAINT),
+        ({"unschedulable": True}, ActionType.UPDATE_OTHER),
         ({"ready": False}, ActionType.UPDATE_NODE_CONDITION),
         ({"annotations": {"a": "b"}}, ActionType.UPDATE_NODE_ANNOTATION),
         ({"images": {"nginx": 1}}, ActionType.UPDATE_OTHER),
@@ -68,10 +68,17 @@ def test_the_event_of_a_pod_update_names_what_changed(
 def test_the_event_of_a_node_update_names_what_changed(
     new: dict[str, Any], action: ActionType
 ) -> None:
-    """A cordon counts as a taint; what no event is about is an update."""
+    """What no event is about is an update; so is a cordon, which helps nobody, as upstream."""
     capacity: dict[str, str | int | float] = {"cpu": "4", "memory": "32Gi", "pods": 110}
     events = node_changes(make_node(capacity=capacity), make_node(capacity=capacity, **new))
     assert [event.action for event in events] == [action]
+
+
+def test_a_node_that_is_uncordoned_has_lost_a_taint() -> None:
+    """Pods were tried again when a node was cordoned; kube-scheduler looks at the end of it."""
+    cordoned = make_node(unschedulable=True)
+    events = node_changes(cordoned, make_node())
+    assert [event.action for event in events] == [ActionType.UPDATE_NODE_TAINT]
 
 
 def test_a_heartbeat_is_no_event() -> None:

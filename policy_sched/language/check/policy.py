@@ -28,6 +28,7 @@ from policy_sched.language.diagnostics import (
     DeviceRule,
     DeviceRules,
     DevicesSource,
+    EventRule,
     KeySource,
     OrderKey,
     PlacementRule,
@@ -37,6 +38,7 @@ from policy_sched.language.diagnostics import (
     PreFilterRule,
     Problem,
     RequeueRule,
+    RequeueSource,
     Rule,
     RuleSource,
     ScoreRule,
@@ -54,6 +56,7 @@ CheckedKey: TypeAlias = OrderKey[Checked]
 CheckedPreFilter: TypeAlias = PreFilterRule[Checked]
 CheckedScore: TypeAlias = ScoreRule[Checked]
 CheckedStep: TypeAlias = StepRule[Checked]
+CheckedEvent: TypeAlias = EventRule[Checked]
 CheckedRequeue: TypeAlias = RequeueRule[Checked]
 CheckedPreemption: TypeAlias = PreemptionRules[Checked]
 CheckedPlacement: TypeAlias = PlacementRule[Checked]
@@ -145,12 +148,7 @@ def _check_policy(
         bind=check.step(source.bind, "bind", "bind"),
         post_bind=check.step(source.post_bind, "postBind", "postBind"),
         preemption=None if source.preemption is None else check.preemption(source.preemption),
-        requeue=None
-        if source.requeue is None
-        else CheckedRequeue(
-            check.optional(source.requeue.hint, "requeue.hint"),
-            check.optional(source.requeue.every, "requeue.every"),
-        ),
+        requeue=None if source.requeue is None else check.requeue(source.requeue),
         placement=None
         if source.placement is None
         else CheckedPlacement(
@@ -323,6 +321,20 @@ class _Checker:
         )
         score = self.optional(devices.score, "devices.score")
         return CheckedDevices(rules, score, devices.score_on_error)
+
+    def requeue(self, requeue: RequeueSource) -> CheckedRequeue:
+        section = "requeue.hint"
+        events = None
+        if requeue.events is not None:
+            events = tuple(
+                CheckedEvent(one.kind, one.actions, self.optional(one.hint, section))
+                for one in requeue.events[:MAX_RULES]
+            )
+        return CheckedRequeue(
+            self.optional(requeue.hint, section),
+            self.optional(requeue.every, "requeue.every"),
+            events,
+        )
 
     def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
         rules = self._within_limit(rules, section, "rules", lambda rule: rule.expression)

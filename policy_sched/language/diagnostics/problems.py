@@ -223,11 +223,20 @@ class StepRule(msgspec.Struct, Generic[E], frozen=True):
     timeout: E | None = None
 
 
+class EventRule(msgspec.Struct, Generic[E], frozen=True):
+    """Events of ``requeue``: the kind of the objects, what happens to them, and the hint."""
+
+    kind: str
+    actions: tuple[str, ...]
+    hint: E | None = None
+
+
 class RequeueRule(msgspec.Struct, Generic[E], frozen=True):
-    """The ``requeue`` section."""
+    """The ``requeue`` section; without ``events`` they are derived."""
 
     hint: E | None = None
     every: E | None = None
+    events: tuple[EventRule[E], ...] | None = None
 
 
 class PreemptionRules(msgspec.Struct, Generic[E], frozen=True):
@@ -268,6 +277,7 @@ KeySource: TypeAlias = OrderKey[Text]
 PreFilterSource: TypeAlias = PreFilterRule[Text]
 ScoreSource: TypeAlias = ScoreRule[Text]
 StepSource: TypeAlias = StepRule[Text]
+EventSource: TypeAlias = EventRule[Text]
 RequeueSource: TypeAlias = RequeueRule[Text]
 PreemptionSource: TypeAlias = PreemptionRules[Text]
 PlacementSource: TypeAlias = PlacementRule[Text]

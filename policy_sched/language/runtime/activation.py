@@ -122,6 +122,7 @@ class Event(msgspec.Struct, frozen=True):
     new_node: NodeFacts | None = None
     old_pod: PodInfo | None = None
     new_pod: PodInfo | None = None
+    extended_resources: tuple[str, ...] = ()
 
 
 NOTHING: Final = Event()

@@ -6,6 +6,7 @@ from typing import Final
 
 from policy_sched.errors import PluginError
 from policy_sched.model import (
+    NODE_TAINT_UPDATE,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -56,6 +57,7 @@ def of(lookup: Lookup) -> tuple[ClusterEventWithHint, ...]:
 
     return (
         ClusterEventWithHint(on(EventResource.NODE, _NODE)),
+        NODE_TAINT_UPDATE,
         ClusterEventWithHint(on(EventResource.RESOURCE_CLAIM, _CHANGE), claim_changed),
         ClusterEventWithHint(
             on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_changed

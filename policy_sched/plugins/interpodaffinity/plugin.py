@@ -37,12 +37,10 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.model import (
-    ActionType,
-    ClusterEvent,
     ClusterEventWithHint,
-    EventResource,
     PodInfo,
 )
+from policy_sched.plugins.interpodaffinity.events import EVENTS
 from policy_sched.plugins.interpodaffinity.filtering import (
     TopologyPairCounts,
     moved,
@@ -95,14 +93,7 @@ class InterPodAffinity:
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Register pods added, relabelled or deleted, and nodes added, relabelled or tainted."""
-        pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
-        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        own = ActionType.UPDATE_POD_LABEL
-        return (
-            ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods)),
-            ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
-            ClusterEventWithHint(ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)),
-        )
+        return EVENTS
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:

@@ -29,12 +29,10 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.model import (
-    ActionType,
-    ClusterEvent,
     ClusterEventWithHint,
-    EventResource,
     PodInfo,
 )
+from policy_sched.plugins.podtopologyspread import events
 from policy_sched.plugins.podtopologyspread.constraints import (
     ConstraintCache,
     Constraints,
@@ -102,19 +100,7 @@ class PodTopologySpread:
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Register pods added, relabelled or deleted, and nodes added, changed or tainted."""
-        pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
-        nodes = (
-            ActionType.ADD
-            | ActionType.DELETE
-            | ActionType.UPDATE_NODE_LABEL
-            | ActionType.UPDATE_NODE_TAINT
-        )
-        own = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
-        return (
-            ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods)),
-            ClusterEventWithHint(ClusterEvent(EventResource.NODE, nodes)),
-            ClusterEventWithHint(ClusterEvent(EventResource.UNSCHEDULABLE_POD, own)),
-        )
+        return events.of(self._book.of)
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:

@@ -11,10 +11,14 @@ Rules that gate a pod read the pod and what it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import reduce
+from operator import or_
 from typing import Final
 
-from policy_sched.language import CompiledPolicy
+from msgspec.structs import replace
+
+from policy_sched.language import CompiledPolicy, StatedEvents, Unit
 from policy_sched.language.ir import Dependency, Reads
 from policy_sched.model import (
     ALL,
@@ -46,7 +50,7 @@ _NODE_CHANGES: Final = {
     "labels": ActionType.UPDATE_NODE_LABEL,
     "domain": ActionType.UPDATE_NODE_LABEL | ActionType.DELETE,
     "taints": ActionType.UPDATE_NODE_TAINT,
-    "unschedulable": ActionType.UPDATE_NODE_TAINT,
+    "unschedulable": ActionType.UPDATE_NODE_TAINT | ActionType.UPDATE_OTHER,
     "allocatable": ActionType.UPDATE_NODE_ALLOCATABLE,
     "free": ActionType.UPDATE_NODE_ALLOCATABLE,
     "nodes": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
@@ -110,14 +114,30 @@ _OF_A_GROUP: Final = (
     ),
 )
 
+_KINDS: Final = {
+    resource.value.rpartition("/")[2]: resource
+    for resource in EventResource
+    if resource
+    not in (*(EventResource.WILDCARD, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD),)
+}
+"""Kinds of objects by the names that policies call them."""
+_ACTION_OF: Final = {**{action_label(action): action for action in ActionType}, "Update": UPDATE}
+_ACTIONS: Final = ("Add", "Delete", "Update")
+_WHOLE: Final = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_OTHER
+_PARTED: Final = {
+    kind: reduce(or_, (one for one in ActionType if f"_{kind.upper()}_" in str(one.name)), _WHOLE)
+    for kind in ("Node", "Pod")
+}
+"""What happens to objects whose updates are parted; of others an update is one event."""
+
 Helps = Callable[[PodInfo, str], bool]
 """Return whether a policy has nothing against a pod on the node of that name, as it is now."""
 Alike = Callable[[PodInfo], Hashable]
 """Return a key of pods that `Helps` and `MayEvict` do not distinguish."""
 MayEvict = Callable[[PodInfo], bool]
 """Return whether there are pods that a pod could evict."""
-OwnHint = Callable[[str, str], Hint]
-"""From the kind of an object and what was done to it to the policy's own hint about that."""
+OwnHint = Callable[[Unit, str, str], ClusterEventWithHint]
+"""From a hint, the kind of an object and what was done to it to an event with that hint."""
 
 
 def events_of(
@@ -125,24 +145,31 @@ def events_of(
 ) -> tuple[ClusterEventWithHint, ...]:
     """Return the events that may help a pod which the policy rejected or gated.
 
-    A policy with its own hint is evaluated for every event.
+    Without events of its own a policy with its own hint is evaluated for every event.
     """
     life = policy.life
-    found = _hinted(own_hint) if life.hint is not None else _events(policy, helps, may_evict, alike)
+    if life.events is not None:
+        found = _stated(life.events, own_hint)
+    elif life.hint is not None:
+        found = _stated([StatedEvents(kind, _ACTIONS, life.hint) for kind in _KINDS], own_hint)
+    else:
+        found = _events(policy, helps, may_evict, alike)
     timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
     return (*found, *timer)
 
 
-def _hinted(own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
-    """Yield every event of every kind of object, each with the policy's own hint."""
-    for resource in EventResource:
-        if resource in (EventResource.WILDCARD, EventResource.POD):
+def _stated(events: Iterable[StatedEvents], own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:
+    """Yield the events that a policy states, each action with the hint about it."""
+    for one in events:
+        resource, parted = _KINDS[one.kind], _PARTED.get(one.kind)
+        stated = reduce(or_, (_ACTION_OF[action] for action in one.actions))
+        if one.hint is None:
+            yield ClusterEventWithHint(ClusterEvent(resource, stated))
             continue
-        pod = resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
-        kind = EventResource.POD.value if pod else resource.value.rpartition("/")[2]
-        for action in ActionType:
-            hint = own_hint(kind, action_label(action))
-            yield ClusterEventWithHint(ClusterEvent(resource, action), hint)
+        actions = list(stated & parted) if parted else [_ACTION_OF[name] for name in one.actions]
+        for action in actions:
+            found = own_hint(one.hint, one.kind, action_label(action))
+            yield replace(found, event=ClusterEvent(resource, action))
 
 
 def _events(
@@ -263,14 +290,19 @@ def _changes_the_pod(fields: tuple[str, ...]) -> Hint:
 
 def _serves_the_pod(pod: PodInfo, old: object, new: object) -> QueueingHint:
     """Queue if a device class serves a resource now that the pod requests."""
+    served = newly_served(old, new)
+    return QueueingHint.QUEUE if any(r in pod.requests for r in served) else QueueingHint.SKIP
+
+
+def newly_served(old: object, new: object) -> tuple[str, ...]:
+    """Return the extended resources that a device class serves now, and did not before."""
     if not isinstance(new, DeviceClass):
-        return QueueingHint.SKIP
-    served = {new.spec.extended_resource_name}
+        return ()
+    named = new.spec.extended_resource_name
     if isinstance(old, DeviceClass):
-        served -= {old.spec.extended_resource_name}
-    else:
-        served.add(DEVICE_CLASS_PREFIX + new.metadata.name)
-    return QueueingHint.SKIP if served.isdisjoint(pod.requests) else QueueingHint.QUEUE
+        return (named,) if named and named != old.spec.extended_resource_name else ()
+    by_name = DEVICE_CLASS_PREFIX + new.metadata.name
+    return (by_name, named) if named else (by_name,)
 
 
 def _is_its_namespace(pod: PodInfo, old: object, new: object) -> QueueingHint:

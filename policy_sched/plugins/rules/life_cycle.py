@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -91,19 +92,22 @@ class BoundLifeCycle:
         self.pre_bind = bound(life.pre_bind)
         self.bind = bound(life.bind)
         self.post_bind = bound(life.post_bind)
-        self._hint = _unit(life.hint, runtime)
+        self._runtime = runtime
 
-    def hint(self, pod: PodInfo, cycle: Activation) -> bool:
-        """Return whether ``cycle.event`` justifies an attempt; RuleError if the hint fails."""
-        assert self._hint is not None, "the policy has no hint"
-        value = _value(self._hint, pod, cycle, 0)
-        if isinstance(value, Failure):
-            raise RuleError(f"requeue.hint: {value.message}")
-        return bool(value)
+    def hint(self, unit: Unit) -> Callable[[PodInfo, Activation], bool]:
+        """Return the function that says whether ``event`` of an activation justifies an attempt.
 
+        It raises RuleError if the hint fails.
+        """
+        bound = BoundUnit(unit, self._runtime)
 
-def _unit(unit: Unit | None, runtime: Runtime) -> BoundUnit | None:
-    return None if unit is None else BoundUnit(unit, runtime)
+        def hint(pod: PodInfo, cycle: Activation) -> bool:
+            value = _value(bound, pod, cycle, 0)
+            if isinstance(value, Failure):
+                raise RuleError(f"requeue.hint: {value.message}")
+            return bool(value)
+
+        return hint
 
 
 def _value(bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> Any:

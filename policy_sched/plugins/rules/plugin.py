@@ -45,13 +45,13 @@ from policy_sched.framework import (
 )
 from policy_sched.framework.evaluate import Key, key_getter
 from policy_sched.framework.runtime import broken
-from policy_sched.language import CompiledPolicy
+from policy_sched.language import CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
 from policy_sched.language.values import NodeFacts
 from policy_sched.model import (
+    TIMER,
     ClusterEventWithHint,
-    Hint,
     Node,
     PodInfo,
     QueuedPod,
@@ -62,7 +62,7 @@ from policy_sched.plugins.defaultpreemption import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
-from policy_sched.plugins.rules.events import events_of
+from policy_sched.plugins.rules.events import events_of, newly_served
 from policy_sched.plugins.rules.fused_rules import FusableRules
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
 from policy_sched.plugins.rules.placement_hooks import placement_hooks
@@ -375,9 +375,15 @@ class _Rules:
         codes = bound.filter(pod, self._still, np.array([row], np.intp))
         return codes is None or codes.item() == 0 or codes.item() in bound.aborting
 
-    def _own_hint(self, kind: str, action: str) -> Hint:
-        """Return the policy's hint about one kind of event."""
-        table, life = self._handle.nodes, self._bound.life
+    def _own_hint(self, unit: Unit, kind: str, action: str) -> ClusterEventWithHint:
+        """Return an event with a hint of the policy's own about what happens to a kind."""
+        table, own = self._handle.nodes, self._bound.life.hint(unit)
+        reads = self._policy.reads | unit.reads
+        fields = frozenset(reads.pod)
+        moves = Scope(int(reads.scope)) is Scope.VOLATILE or reads.clock
+        alike = None
+        if not moves and not any(path[0] in _OF_THE_ATTEMPT for path in fields):
+            alike = key_getter(Signature(fields, Scope.STATIC))
 
         def facts(one: object) -> NodeFacts | None:
             return NodeFacts(one, table) if isinstance(one, Node) else None
@@ -390,12 +396,13 @@ class _Rules:
                 facts(new),
                 old if isinstance(old, PodInfo) else None,
                 new if isinstance(new, PodInfo) else None,
+                newly_served(old, new),
             )
             cycle = Activation(now=self._handle.now(), profile=self._profile, event=event)
-            worth = not self._bound.matches(pod, cycle) or life.hint(pod, cycle)
+            worth = not self._bound.matches(pod, cycle) or own(pod, cycle)
             return QueueingHint.QUEUE if worth else QueueingHint.SKIP
 
-        return hint
+        return ClusterEventWithHint(TIMER, hint, alike=alike)
 
     def _now(self, pod: PodInfo) -> Activation:
         handle = self._handle

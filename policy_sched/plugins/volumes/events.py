@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.model import (
+    NODE_TAINT_UPDATE,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -148,6 +149,7 @@ BINDING: Final = (
     _on(_CLAIM, _CHANGE, _own_claim),
     _on(EventResource.PERSISTENT_VOLUME, _CHANGE, None),
     _on(EventResource.NODE, _RELABEL, None),
+    NODE_TAINT_UPDATE,
     _on(EventResource.CSI_NODE, _CHANGE, _migration),
     _on(EventResource.CSI_DRIVER, ActionType.UPDATE_OTHER, _capacity_unchecked),
     _on(EventResource.CSI_STORAGE_CAPACITY, _CHANGE, _more_capacity),
@@ -155,12 +157,14 @@ BINDING: Final = (
 ZONE: Final = (
     _on(EventResource.STORAGE_CLASS, _ADD, _class_waits),
     _on(EventResource.NODE, _RELABEL, None),
+    NODE_TAINT_UPDATE,
     _on(_CLAIM, _CHANGE, _named_claim),
     _on(EventResource.PERSISTENT_VOLUME, _CHANGE, _volume_moved),
 )
 RESTRICTIONS: Final = (
     _on(EventResource.ASSIGNED_POD, ActionType.DELETE, _released),
     _on(EventResource.NODE, _ADD, None),
+    NODE_TAINT_UPDATE,
     _on(_CLAIM, _ADD, _named_claim),
 )
 LIMITS: Final = (

@@ -12,6 +12,7 @@ from policy_sched.language.diagnostics import (
     MAX_RULE_COST,
     DeviceRuleSource,
     DevicesSource,
+    EventSource,
     FunctionSource,
     KeySource,
     PlacementSource,
@@ -173,8 +174,8 @@ class _Texts:
                 value = as_duration(self(*at)) if name in _DURATIONS else self(*at)
             elif name == "match_conditions":
                 value = self.each(*at, count=len(value))
-            elif isinstance(value, tuple):
-                value = self.entries(KeySource, value, *at)
+            elif isinstance(value, tuple) and name != "actions":
+                value = self.entries(EventSource if name == "events" else KeySource, value, *at)
             found[_RENAMED.get(name, name)] = value
         return found
 

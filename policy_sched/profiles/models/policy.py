@@ -49,6 +49,42 @@ class Preemption(Document):
     """Order of nodes on which evicting pods would help, the best first."""
 
 
+EventKind = Literal[
+    "Pod",
+    "Node",
+    "Namespace",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+    "ResourceClaim",
+    "ResourceSlice",
+    "DeviceClass",
+    "PodGroup",
+]
+"""Kinds of objects whose changes the scheduling queue hears of."""
+EventAction = Literal[
+    "Add",
+    "Delete",
+    "Update",
+    "UpdateNodeAllocatable",
+    "UpdateNodeLabel",
+    "UpdateNodeTaint",
+    "UpdateNodeCondition",
+    "UpdateNodeAnnotation",
+    "UpdateNodeDeclaredFeature",
+    "UpdatePodLabel",
+    "UpdatePodScaleDown",
+    "UpdatePodToleration",
+    "UpdatePodSchedulingGatesEliminated",
+    "UpdatePodGeneratedResourceClaim",
+]
+"""kube-scheduler's words for what happens to an object."""
+
+
 class VetoRule(Document):
     """A rule that can stop a binding, and the reason it gives."""
 
@@ -96,11 +132,24 @@ class EventRule(Document):
     """What an error in the expression means; default Abort: a warning about the pod."""
 
 
-class Requeue(Document):
-    """When a pod that this policy rejected is tried again, besides events that the rules read."""
+class RequeueEvent(Document):
+    """A kind of events that may help a pod which this policy rejected."""
 
+    kind: EventKind
+    """What they happen to, as in event.kind."""
+    actions: Annotated[Many[EventAction], Field(min_length=1)]
+    """What happens, as in event.action; Update stands for every change of an object."""
     hint: Expression | None = None
-    """Whether an event is worth an attempt; in place of what the rules read."""
+    """Whether such an event is worth an attempt. Absent: the section's hint, or always."""
+
+
+class Requeue(Document):
+    """When a pod that this policy rejected is tried again."""
+
+    events: Many[RequeueEvent] | None = None
+    """The events that may help it, in place of those that are derived from what the rules read."""
+    hint: Expression | None = None
+    """Whether an event is worth an attempt: of those in events, or else of all that happen."""
     every: Expression | None = None
     """The pod is tried again at least so often: a duration such as 1m, or a rule over params."""
 

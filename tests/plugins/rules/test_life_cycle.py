@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,6 +43,13 @@ def compiled(**spec: Any) -> CompiledPolicy:
 def life(world: World, **spec: Any) -> BoundLifeCycle:
     """Return a policy's life cycle over a world."""
     return bind(compiled(**spec), cache_of(world).nodes).life
+
+
+def hint_of(world: World, hint: str, **spec: Any) -> Callable[[PodInfo, Activation], bool]:
+    """Return a policy's hint over a world."""
+    policy = compiled(requeue={"hint": hint}, **spec)
+    assert policy.life.hint is not None
+    return bind(policy, cache_of(world).nodes).life.hint(policy.life.hint)
 
 
 def expected(world: World, pod: PodInfo, row: int, spec: dict[str, Any]) -> bool | None:
@@ -90,7 +98,7 @@ def test_a_node_of_an_event_is_read_as_the_node_of_a_rule(text: str, situation: 
     assume(compiles(hint, "requeue.hint", PARAMS))
     world, pod = situation
     table = cache_of(world).nodes
-    requested = life(world, params=PARAMS, requeue={"hint": hint})
+    requested = hint_of(world, hint, params=PARAMS)
     spec = {"params": PARAMS, "reserve": text}
     for row, node in enumerate(world.nodes):
         event = Event("Node", "Update", new_node=NodeFacts(node, table))
@@ -98,9 +106,9 @@ def test_a_node_of_an_event_is_read_as_the_node_of_a_rule(text: str, situation: 
         wanted = expected(world, pod, row, spec)
         if wanted is None:
             with pytest.raises(RuleError, match=r"^requeue.hint: "):
-                requested.hint(pod, cycle)
+                requested(pod, cycle)
         else:
-            assert requested.hint(pod, cycle) is wanted
+            assert requested(pod, cycle) is wanted
 
 
 POD = PodInfo.of(make_pod("p", labels={"app": "web"}))
@@ -163,10 +171,10 @@ def test_hints_read_pods_and_names_of_events() -> None:
         'event.kind == "Pod" && event.action == "Delete" && !event.newPod.hasValue()'
         ' && event.oldPod.optMap(p, p.labels[?"app"] == optional.of("web")).orValue(false)'
     )
-    requested = life(NOTHING, requeue={"hint": hint})
-    assert requested.hint(POD, Activation(event=Event("Pod", "Delete", old_pod=POD)))
-    assert not requested.hint(POD, Activation(event=Event("Pod", "Add", new_pod=POD)))
-    assert not requested.hint(POD, Activation(event=Event("Pod", "Delete")))
+    requested = hint_of(NOTHING, hint)
+    assert requested(POD, Activation(event=Event("Pod", "Delete", old_pod=POD)))
+    assert not requested(POD, Activation(event=Event("Pod", "Add", new_pod=POD)))
+    assert not requested(POD, Activation(event=Event("Pod", "Delete")))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""What can make a pod fit that PodTopologySpread rejected: kube-scheduler's events and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from policy_sched.model import (
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    EventResource,
+    Node,
+    PodInfo,
+    QueueingHint,
+)
+from policy_sched.plugins.podtopologyspread.constraints import Constraint, Constraints
+
+_PODS: Final = (
+    ActionType.ADD
+    | ActionType.DELETE
+    | ActionType.UPDATE_POD_LABEL
+    | ActionType.UPDATE_POD_TOLERATION
+)
+_NODES: Final = (
+    ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+)
+
+
+def of(constraints_of: Callable[[PodInfo], Constraints]) -> tuple[ClusterEventWithHint, ...]:
+    """Return the events with their hints; ``constraints_of`` finds the constraints of a pod."""
+
+    def pod_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        """Queue for a pod that counts, or counted, for one of the hard constraints."""
+        before = old if isinstance(old, PodInfo) else None
+        after = new if isinstance(new, PodInfo) else None
+        if not all(_involved(one, pod) for one in (before, after) if one):
+            return QueueingHint.SKIP
+        hard = constraints_of(pod).hard
+        if before is None or after is None:
+            other = before or after
+            counts = other is not None and all(one.selector.matches(other.labels) for one in hard)
+            return _hint(counts)
+        tolerates_more = after.uid == pod.uid and after.tolerations != before.tolerations
+        if tolerates_more and any(one.spread.honor_taints for one in hard):
+            return QueueingHint.QUEUE
+        return _hint(
+            any(
+                one.selector.matches(before.labels) != one.selector.matches(after.labels)
+                for one in hard
+            )
+        )
+
+    def node_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        """Queue for a node that has, or had, all labels of the hard constraints."""
+        hard = constraints_of(pod).hard
+        before = old if isinstance(old, Node) else None
+        after = new if isinstance(new, Node) else None
+        was = before is not None and _labelled(before.metadata.labels, hard)
+        now = after is not None and _labelled(after.metadata.labels, hard)
+        if before is None or after is None or was is not now:
+            return _hint(was or now)
+        return _hint(
+            now
+            and (
+                before.spec.taints != after.spec.taints
+                or any(_value(before, one) != _value(after, one) for one in hard)
+            )
+        )
+
+    return (
+        ClusterEventWithHint(ClusterEvent(EventResource.POD, _PODS), pod_changed),
+        ClusterEventWithHint(ClusterEvent(EventResource.NODE, _NODES), node_changed),
+    )
+
+
+def _hint(matters: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if matters else QueueingHint.SKIP
+
+
+def _involved(other: PodInfo, pod: PodInfo) -> bool:
+    """Tell whether another pod can count for a pod's constraints."""
+    somewhere = bool(other.node_name or other.nominated_node_name)
+    return other.uid == pod.uid or (somewhere and other.namespace == pod.namespace)
+
+
+def _labelled(labels: Mapping[str, str], hard: Sequence[Constraint]) -> bool:
+    return all(one.spread.topology_key in labels for one in hard)
+
+
+def _value(node: Node, constraint: Constraint) -> str | None:
+    return node.metadata.labels.get(constraint.spread.topology_key)

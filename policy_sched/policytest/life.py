@@ -1,0 +1,232 @@
+"""Recorded lives of a scheduler: their file form, and what differs from what was recorded.
+
+A life is one line of a ``.jsonl`` file: a cluster, what happens in it over time, and a step for the
+start, for each event and for each evicted pod that is gone. At each step the clock is set, backoffs
+that are over and pods that waited too long are flushed, pods are scheduled until none is ready, the
+change is delivered, and pods are scheduled again. A step states every attempt, and the queue and
+the claims afterwards.
+
+Two things are compared. The fates: who is bound where, evicted and nominated, and which devices
+claims have. And everything (exact): also who was tried when, with which scores and messages, and
+where in the queue each pod waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.manifests import decode_object
+from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.sequence import decoded_lines
+
+
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An object by kind and name; ``namespace`` is empty where the kind has none."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change at a time, in milliseconds: one of put, target with patch, delete, tick.
+
+    ``put``: the object comes, or is replaced. ``patch``: a JSON merge patch of the target as it is
+    then; none if it is gone. ``tick``: nothing but the time changes.
+    """
+
+    at: int
+    put: dict[str, Any] | None = None
+    target: Target | None = None
+    patch: dict[str, Any] | None = None
+    delete: Target | None = None
+    tick: bool = False
+
+    @property
+    def words(self) -> str:
+        """What happens, in a few words."""
+        if self.put is not None:
+            name = self.put.get("metadata", {}).get("name", "")
+            return f"put {self.put.get('kind', '')} {name}"
+        if self.delete is not None:
+            return f"delete {self.delete.kind} {self.delete.name}"
+        return "tick" if self.target is None else f"patch {self.target.kind} {self.target.name}"
+
+
+class GroupCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The condition PodGroupScheduled as it was written."""
+
+    status: str
+    reason: str
+    message: str = ""
+
+
+class Attempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What became of a pod that was tried, or the condition of a group that was.
+
+    A bound pod has a ``node``, and where several were feasible their total ``scores`` and the
+    ``best``. Another has ``reason`` and ``message``; ``nominated`` is None where that stays as it
+    was. A pod that was passed over, because it is being deleted, has neither.
+    """
+
+    pod: str = ""
+    node: str = ""
+    best: list[str] = []
+    scores: dict[str, int] = {}
+    reason: str = ""
+    message: str = ""
+    nominated: str | None = None
+    plugins: list[str] = []
+    pending: list[str] = []
+    victims: list[str] = []
+    deallocated: list[str] = []
+    group: str = ""
+    condition: GroupCondition | None = None
+
+
+class Queue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The queue after a step: names of pods, by pod the end of its backoff in milliseconds.
+
+    ``nominated`` has the nodes of all nominated pods.
+    """
+
+    backoff: dict[str, int] = {}
+    unschedulable: list[str] = []
+    gated: list[str] = []
+    nominated: dict[str, str] = {}
+    active: list[str] = []
+    in_flight: list[str] = []
+
+
+class AllocatedClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A claim that has devices, each as ``request:driver/pool/device``, and its consumers."""
+
+    devices: list[str] = []
+    reserved_for: list[str] = []
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A step; ``at`` in milliseconds. ``ends``: an evicted pod is gone, and that is all."""
+
+    at: int
+    after: Queue
+    attempts: list[Attempt] = []
+    claims: dict[str, AllocatedClaim] = {}
+    ends: bool = False
+
+
+class Life(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A life. ``grace``: milliseconds from the eviction of a bound pod until it is gone.
+
+    It may be cut after any step: ``expect`` has as many steps as were recorded.
+    """
+
+    name: str
+    objects: list[dict[str, Any]]
+    events: list[Event]
+    expect: list[Step]
+    grace: int = 0
+    config: dict[str, Any] | None = None
+    gates: str = ""
+
+
+def load_lives(path: str) -> list[Life] | None:
+    """Return the lives of a file; None if the file is of another kind.
+
+    Raises PolicyError with every line and every object that is wrong, and OSError if the file
+    cannot be read.
+    """
+    found = decoded_lines(path, {"events", "objects"}, Life)
+    if found is None:
+        return None
+    problems: list[Diagnostic] = []
+    for number, life in found:
+        for place, manifest in _manifests(life):
+            decode_object(manifest, reporter(path, number, place, problems))
+    if problems:
+        raise PolicyError(problems)
+    return [life for _, life in found]
+
+
+def _manifests(life: Life) -> Iterator[tuple[str, object]]:
+    yield from ((f"objects[{i}]", one) for i, one in enumerate(life.objects))
+    for i, event in enumerate(life.events):
+        if event.put is not None:
+            yield f"events[{i}].put", event.put
+
+
+def reporter(
+    path: str, line: int, place: str, problems: list[Diagnostic]
+) -> Callable[[tuple[str | int, ...], str, str, str], None]:
+    """Return the function that notes a problem of a manifest in a line."""
+
+    def report(at: tuple[str | int, ...], code: str, message: str, hint: str) -> None:
+        where = ".".join([place, *map(str, at)])
+        problems.append(Diagnostic(path, line, 1, code, f"{where}: {message}", hint))
+
+    return report
+
+
+def differences(expected: Step, found: Step, *, exact: bool) -> Iterator[Difference]:
+    """Yield what a step differs in: in the fates of pods, or (``exact``) in anything."""
+    if not exact:
+        expected, found = _fates(expected), _fates(found)
+    elif expected.at != found.at or expected.ends != found.ends:
+        yield Difference("at", _when(expected), _when(found))
+    if _comparable(expected.attempts) != _comparable(found.attempts):
+        yield Difference("attempts", _texts(expected.attempts), _texts(found.attempts))
+    for name in Queue.__struct_fields__:
+        wanted, ours = getattr(expected.after, name), getattr(found.after, name)
+        if wanted != ours:
+            yield Difference(f"after.{name}", _shown(wanted), _shown(ours))
+    for name in sorted({*expected.claims, *found.claims}):
+        one, other = expected.claims.get(name), found.claims.get(name)
+        if one != other:
+            yield Difference(f"claims.{name}", _text(one), _text(other))
+
+
+def _comparable(attempts: list[Attempt]) -> list[list[Attempt]]:
+    """Return attempts in runs; those in one list are compared without regard to their order.
+
+    Pods of a group are bound beside each other, and beside the condition of their group.
+    """
+    runs = [list(run) for _, run in groupby(attempts, key=lambda one: bool(one.node or one.group))]
+    for run in runs:
+        if any(one.group for one in run):
+            run.sort(key=lambda one: (one.group, one.pod))
+    return runs
+
+
+def _fates(step: Step) -> Step:
+    """Return what became of pods in a step, without how and why."""
+    fates = [
+        Attempt(pod=one.pod if one.node else "", node=one.node, victims=sorted(one.victims))
+        for one in step.attempts
+        if one.node or one.victims
+    ]
+    fates.sort(key=lambda one: (one.pod, one.victims))
+    nominated = Queue(nominated=step.after.nominated)
+    return Step(step.at, nominated, fates, step.claims)
+
+
+def _when(step: Step) -> str:
+    return f"{step.at} ms, the end of a pod" if step.ends else f"{step.at} ms"
+
+
+def _texts(attempts: list[Attempt]) -> list[str]:
+    return [_text(one) for one in attempts]
+
+
+def _text(value: object) -> str:
+    return "(none)" if value is None else msgspec.json.encode(value).decode()
+
+
+def _shown(value: dict[str, object] | list[str]) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{name}: {one}" for name, one in sorted(value.items())]
+    return value

@@ -1,0 +1,480 @@
+"""Lives a recorded life again: the cluster whose events come from a record.
+
+What the scheduler writes is delivered to it as an update after each attempt, in order, as a watch
+would do. Claims and volumes are written, and seen, at once. The clock advances only between steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from policy_sched.client import Done, MemoryClient
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.embedded.store import merge
+from policy_sched.errors import Diagnostic, PolicyError
+from policy_sched.manifests import as_stored, decode_object
+from policy_sched.model import (
+    CLUSTER_SCOPED,
+    DEFAULT_NAMESPACE,
+    ApiObject,
+    Condition,
+    Node,
+    Pod,
+    PodGroup,
+    PodInfo,
+    QueuedPod,
+    ResourceClaim,
+    running_form,
+)
+from policy_sched.policytest.claims import SPECIAL, is_special
+from policy_sched.policytest.life import (
+    AllocatedClaim,
+    Attempt,
+    Event,
+    GroupCondition,
+    Life,
+    Queue,
+    Step,
+    Target,
+    differences,
+    reporter,
+)
+from policy_sched.policytest.report import StepResult
+from policy_sched.profiles.models import gates_of, moment_of
+from policy_sched.queue import SECOND
+from policy_sched.scheduler import (
+    Attempt as SchedulingAttempt,
+)
+from policy_sched.scheduler import (
+    Bind,
+    Decision,
+    GroupDecision,
+    Outcome,
+    decide,
+    node_gone,
+    node_seen,
+    object_gone,
+    object_seen,
+    pod_gone,
+    pod_seen,
+    rejectors,
+    schedule_group,
+)
+from policy_sched.scheduler.setup import ENDED, assemble, read
+from policy_sched.simulate import VirtualClock, leaving_form
+
+T = TypeVar("T", bound=ApiObject)
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+MILLISECOND: Final = 1_000_000
+START: Final = moment_of("2026-06-01T00:00:00Z")
+"""The time at which lives begin, in nanoseconds since 1970."""
+FIRST_BINDING: Final = 100_000 * SECOND
+"""From the start to the time since which the first pod is said to run; others: a second later."""
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A pod was bound to a node."""
+
+    pod: PodInfo
+    node: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The condition PodScheduled=False was written, with the nomination unless it is None."""
+
+    pod: PodInfo
+    reason: str = ""
+    message: str = ""
+    nominated: str | None = None
+
+
+class Evicted(msgspec.Struct, frozen=True):
+    """A pod was evicted."""
+
+    pod: PodInfo
+
+
+class Grouped(msgspec.Struct, frozen=True):
+    """The condition PodGroupScheduled was written."""
+
+    group: PodGroup
+    condition: GroupCondition
+
+
+@dataclass(slots=True)
+class RecordingClient(MemoryClient):
+    """Keeps its writes to pods and groups, in order, until they are delivered."""
+
+    writes: list[Bound | Refused | Evicted | Grouped] = field(default_factory=list)
+
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        """Bind the pod at once."""
+        self.writes.append(Bound(pod, node))
+        done(None)
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """No-op: the binding follows at once."""
+
+    def set_unschedulable(
+        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Keep the condition and the nomination."""
+        self.writes.append(Refused(pod, reason, message, nominated))
+
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Keep that the nomination ends."""
+        self.writes.append(Refused(pod, nominated=""))
+
+    def set_group_scheduled(
+        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
+    ) -> None:
+        """Keep the condition."""
+        self.writes.append(Grouped(group, GroupCondition(str(scheduled), reason, message)))
+
+    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
+        """No-op: the deletion follows."""
+
+    def delete_pod(self, pod: PodInfo) -> None:
+        """Keep that the pod is evicted."""
+        self.writes.append(Evicted(pod))
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """The total scores of the feasible nodes, and the best of these; empty if there is only one."""
+
+    scores: dict[str, int]
+    best: list[str]
+
+
+class LifeCluster:
+    """A cluster, the scheduler in it, and the time. Raises PolicyError if a file is wrong."""
+
+    def __init__(self, file: str, life: Life) -> None:
+        self._file = file
+        self._life = life
+        self._clock = VirtualClock(START)
+        self._client = RecordingClient()
+        plans, _ = read(life.config, (), feature_gates=gates_of(life.gates))
+        self._scheduler = assemble(plans, client=self._client, now=self._clock)
+        self._client.objects = self
+        self._scheduler.decide = self._decide
+        self._scheduler.schedule_group = self._schedule_group
+        self._objects: dict[Key, ApiObject] = {}
+        self._ends: list[tuple[int, Key]] = []
+        self._bound = 0
+        self._rankings: dict[str, Ranking] = {}
+        self._attempts: list[Attempt] = []
+
+    def steps(self) -> Iterator[tuple[str, Step]]:
+        """Yield each step with what happens in it, in a few words."""
+        objects = [self._decoded(one, f"objects[{i}]") for i, one in enumerate(self._life.objects)]
+        objects.sort(key=lambda one: isinstance(one, Pod))
+        yield "start", self._step(0, partial(self._begins, objects))
+        for number, event in enumerate(self._life.events):
+            yield from self._ended(event.at)
+            yield event.words, self._step(event.at, partial(self._happens, event, number))
+        yield from self._ended(None)
+
+    # The store that the client writes to, and the watch that brings its changes.
+
+    def named(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """Return one object, None if there is none."""
+        return self._scheduler.handle.objects.named(kind, namespace, name)
+
+    def put(self, one: ApiObject) -> None:
+        """Take an object in, or replace it by its newer form; the scheduler sees that."""
+        key = _key(one)
+        old = self._objects.get(key)
+        self._objects[key] = one
+        scheduler = self._scheduler
+        if isinstance(one, Pod):
+            known = old if isinstance(old, Pod) and not _ended(old) else None
+            if known and (_ended(one) or known.metadata.uid != one.metadata.uid):
+                pod_gone(scheduler, PodInfo.of(known))
+            if not _ended(one):
+                pod_seen(scheduler, PodInfo.of(one))
+        elif isinstance(one, Node):
+            node_seen(scheduler, one)
+        else:
+            object_seen(scheduler, old, one)
+
+    def remove(self, one: ApiObject) -> None:
+        """Drop an object if it is known; the scheduler sees that."""
+        old = self._objects.pop(_key(one), None)
+        if isinstance(old, Pod):
+            if not _ended(old):
+                pod_gone(self._scheduler, PodInfo.of(old))
+        elif isinstance(old, Node):
+            node_gone(self._scheduler, old)
+        elif old is not None:
+            object_gone(self._scheduler, old)
+
+    def _begins(self, objects: list[ApiObject]) -> None:
+        for one in objects:
+            self.put(one)
+
+    def _gone(self, key: Key) -> None:
+        pod = self._objects.get(key)
+        if pod is not None:
+            self.remove(pod)
+
+    def _happens(self, event: Event, number: int) -> None:
+        if event.put is not None:
+            self.put(self._decoded(event.put, f"events[{number}].put"))
+        target = event.delete or event.target
+        known = None if target is None else self._objects.get(_key_of(target))
+        if known is None:
+            return
+        if event.delete is not None:
+            self.remove(known)
+        else:
+            changed = merge(msgspec.to_builtins(known), event.patch)
+            self.put(self._decoded(changed, f"events[{number}].patch"))
+
+    def _decoded(self, manifest: object, place: str) -> ApiObject:
+        problems: list[Diagnostic] = []
+        line = 1  # a patch may make an object wrong: the place says which
+        found = decode_object(manifest, reporter(self._file, line, place, problems))
+        if found is None:
+            raise PolicyError(problems)
+        return as_stored(found)
+
+    # A step.
+
+    def _ended(self, until: int | None) -> Iterator[tuple[str, Step]]:
+        """Yield a step for each evicted pod whose grace period is over; None: for all."""
+        while self._ends and (until is None or self._ends[0][0] <= until):
+            at, key = self._ends.pop(0)
+            step = self._step(at, partial(self._gone, key))
+            yield f"end of {key[2]}", replace(step, ends=True)
+
+    def _step(self, at: int, change: Callable[[], object]) -> Step:
+        self._clock.ns = START + at * MILLISECOND
+        self._attempts = []
+        queue = self._scheduler.queue
+        queue.flush_backoff()
+        queue.flush_unschedulable()
+        self._schedule()
+        change()
+        self._schedule()
+        return Step(at, self._queue(), self._attempts, self._claims())
+
+    def _schedule(self) -> None:
+        """Schedule until no pod is ready; deliver what was written after each attempt."""
+        scheduler = self._scheduler
+        while True:
+            tried = scheduler.schedule_one()
+            outcomes = [] if tried is None else [tried, *tried.others]
+            outcomes += scheduler.run_due()
+            if not outcomes:
+                return
+            self._note(outcomes)
+
+    def _note(self, outcomes: list[Outcome]) -> None:
+        """Note what became of pods, and deliver it."""
+        writes, self._client.writes = self._client.writes, []
+        by_uid = {outcome.pod.uid: outcome for outcome in outcomes}
+        victims = sorted(one.pod.key for one in writes if isinstance(one, Evicted))
+        for write in writes:
+            match write:
+                case Bound():
+                    self._attempts.append(self._of_bound(write))
+                case Refused(pod, reason) if reason:
+                    self._attempts.append(_of_refused(write, by_uid[pod.uid], victims))
+                    victims = []
+                case Grouped(group, condition):
+                    self._attempts.append(Attempt(group=_name(group), condition=condition))
+        passed_over = (one for one in outcomes if one.decision is None)
+        self._attempts += (Attempt(pod=one.pod.key) for one in passed_over)
+        for write in writes:
+            self._deliver(write)
+
+    def _of_bound(self, write: Bound) -> Attempt:
+        ranking = self._rankings.pop(write.pod.uid, None) or Ranking({}, [])
+        return Attempt(pod=write.pod.key, node=write.node, best=ranking.best, scores=ranking.scores)
+
+    def _deliver(self, write: Bound | Refused | Evicted | Grouped) -> None:
+        if isinstance(write, Grouped):
+            self._deliver_group(write)
+            return
+        info = write.pod
+        key = ("Pod", info.namespace, info.name)
+        pod = self._objects.get(key)
+        if not isinstance(pod, Pod):
+            return
+        if isinstance(write, Bound):
+            self._bound += 1
+            since = START + FIRST_BINDING + self._bound * SECOND
+            running = running_form(pod, write.node, since)
+            self.put(replace(running, status=replace(running.status, conditions=())))
+        elif isinstance(write, Evicted):
+            if not pod.spec.node_name:
+                self.remove(pod)
+            elif pod.metadata.deletion_timestamp is None:
+                self.put(leaving_form(pod, self._clock.ns))
+                at = (self._clock.ns - START) // MILLISECOND + self._life.grace
+                self._ends.append((at, key))
+                self._ends.sort(key=lambda one: one[0])
+        else:
+            self._deliver_refusal(pod, write)
+
+    def _deliver_refusal(self, pod: Pod, write: Refused) -> None:
+        status = pod.status
+        if write.reason:
+            condition = Condition("PodScheduled", "False", write.reason, write.message)
+            others = tuple(one for one in status.conditions if one.type != condition.type)
+            if condition not in status.conditions:
+                status = replace(status, conditions=(*others, condition))
+        if write.nominated is not None:
+            status = replace(status, nominated_node_name=write.nominated)
+        if status != pod.status:
+            self.put(replace(pod, status=status))
+
+    def _deliver_group(self, write: Grouped) -> None:
+        group = self._objects.get(_key(write.group))
+        if isinstance(group, PodGroup):
+            one = write.condition
+            condition = Condition("PodGroupScheduled", one.status, one.reason, one.message)
+            others = tuple(o for o in group.status.conditions if o.type != condition.type)
+            self.put(replace(group, status=replace(group.status, conditions=(*others, condition))))
+
+    # Deciding: as the scheduler does, but of the best nodes the first by name is taken.
+
+    def _decide(self, attempt: SchedulingAttempt, table: NodeTable, rng: Random) -> Decision:
+        decision = decide(attempt, table, rng)
+        if not isinstance(decision, Bind):
+            return decision
+        ranking = _ranking(decision, table)
+        if not ranking.best:
+            return decision
+        self._rankings[attempt.queued.info.uid] = ranking
+        node = ranking.best[0]
+        return Bind(node, table.row_of[node], decision.evaluation)
+
+    def _schedule_group(
+        self, first: SchedulingAttempt, queue: object, handle: object, rng: Random
+    ) -> GroupDecision | None:
+        del queue, handle, rng
+        scheduler, pod = self._scheduler, first.queued.info
+        watched = {pod.uid, *scheduler.handle.groups.siblings(pod)}
+        found = schedule_group(first, scheduler.queue, scheduler.handle, None, watched)
+        if found is not None:
+            for one in found.members:
+                if isinstance(one.decision, Bind):
+                    uid = one.attempt.queued.info.uid
+                    self._rankings[uid] = _ranking(one.decision, scheduler.cache.nodes)
+        return found
+
+    # What is seen of it afterwards.
+
+    def _queue(self) -> Queue:
+        queue, nominator = self._scheduler.queue, self._scheduler.handle.nominator
+        return Queue(
+            backoff={one.info.key: self._millis(one) for one in queue.backoff()},
+            unschedulable=_names(queue.unschedulable()),
+            gated=_names(queue.gated()),
+            nominated={
+                PodInfo.of(one).key: nominator.node_by_uid[one.metadata.uid]
+                for one in self._objects.values()
+                if isinstance(one, Pod) and one.metadata.uid in nominator.node_by_uid
+            },
+            active=_names(queue.active()),
+            in_flight=_names(queue.in_flight()),
+        )
+
+    def _millis(self, queued: QueuedPod) -> int:
+        return (queued.backoff_until - START) // MILLISECOND
+
+    def _claims(self) -> dict[str, AllocatedClaim]:
+        claims = {}
+        for claim in self._scheduler.handle.objects.of(ResourceClaim):
+            allocation = claim.status.allocation
+            if allocation is not None:
+                devices = [
+                    f"{one.request}:{one.driver}/{one.pool}/{one.device}"
+                    for one in allocation.devices.results
+                ]
+                names = [consumer.name for consumer in claim.status.reserved_for]
+                special = is_special(claim)
+                name = f"{SPECIAL[:-1]} of [{' '.join(names)}])" if special else _name(claim)
+                claims[name] = AllocatedClaim(devices, names)
+        return claims
+
+
+def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
+    """Live a life again; return one result per recorded step.
+
+    ``exact``: any difference counts, else those in the fates of pods; see `differences`.
+    """
+    results = []
+    started = time.perf_counter()
+    steps = LifeCluster(file, life).steps()
+    for number, expected in enumerate(life.expect):
+        words, found = next(steps, ("nothing", Step(0, Queue())))
+        ended = time.perf_counter()
+        name = f"{number}: {words} at {expected.at} ms"
+        every = tuple(differences(expected, found, exact=True))
+        wrong = every if exact else tuple(differences(expected, found, exact=False))
+        one = StepResult(file, life.name, name, wrong, seconds=ended - started, exact=not every)
+        results.append(one)
+        started = ended
+    return results
+
+
+def _of_refused(write: Refused, outcome: Outcome, victims: list[str]) -> Attempt:
+    decision = outcome.decision
+    assert decision is not None, "a pod that is passed over has no condition"
+    failure = outcome.status if isinstance(decision, Bind) else decision
+    plugins, pending = rejectors(failure)
+    return Attempt(
+        pod=write.pod.key,
+        reason=write.reason,
+        message=write.message,
+        nominated=write.nominated,
+        plugins=sorted(plugins),
+        pending=sorted(pending),
+        victims=victims,
+    )
+
+
+def _ranking(decision: Bind, table: NodeTable) -> Ranking:
+    evaluation, names = decision.evaluation, table.names
+    if evaluation.scoring is None:
+        return Ranking({}, [])
+    rows = evaluation.filtering.feasible_rows().tolist()
+    if len(rows) < 2:
+        return Ranking({}, [])
+    totals = evaluation.scoring.total
+    best = sorted(names[row] for row in evaluation.best().tolist())
+    return Ranking({names[row]: int(totals[row]) for row in rows}, best)
+
+
+def _names(queued: list[QueuedPod]) -> list[str]:
+    return sorted(one.info.key for one in queued)
+
+
+def _name(one: ApiObject) -> str:
+    return f"{one.metadata.namespace or DEFAULT_NAMESPACE}/{one.metadata.name}"
+
+
+def _key(one: ApiObject) -> Key:
+    return _key_of(Target(one.kind, one.metadata.name, one.metadata.namespace))
+
+
+def _key_of(target: Target) -> Key:
+    scoped = target.kind in CLUSTER_SCOPED
+    return target.kind, "" if scoped else target.namespace or DEFAULT_NAMESPACE, target.name
+
+
+def _ended(pod: Pod) -> bool:
+    return pod.status.phase in ENDED
