@@ -13,15 +13,18 @@ where in the queue each pod waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.manifests import decode_object
+from policy_sched.manifests import Admission, ApiObject, decode_object
+from policy_sched.model import ResourceClaim
 from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.reader import WRONG_VALUE
 from policy_sched.policytest.sequence import decoded_lines
 
 
@@ -147,7 +150,7 @@ def load_lives(path: str) -> list[Life] | None:
     problems: list[Diagnostic] = []
     for number, life in found:
         for place, manifest in _manifests(life):
-            decode_object(manifest, reporter(path, number, place, problems))
+            decoded(manifest, Diagnostic(path, number, 1, WRONG_VALUE, place), problems)
     if problems:
         raise PolicyError(problems)
     return [life for _, life in found]
@@ -160,16 +163,24 @@ def _manifests(life: Life) -> Iterator[tuple[str, object]]:
             yield f"events[{i}].put", event.put
 
 
-def reporter(
-    path: str, line: int, place: str, problems: list[Diagnostic]
-) -> Callable[[tuple[str | int, ...], str, str, str], None]:
-    """Return the function that notes a problem of a manifest in a line."""
+def decoded(manifest: object, blank: Diagnostic, problems: list[Diagnostic]) -> ApiObject | None:
+    """Return the object of a manifest; None after its problems were noted.
+
+    ``blank`` has the file, the line and, as its message, the place of the manifest in the line.
+    """
+    before = len(problems)
 
     def report(at: tuple[str | int, ...], code: str, message: str, hint: str) -> None:
-        where = ".".join([place, *map(str, at)])
-        problems.append(Diagnostic(path, line, 1, code, f"{where}: {message}", hint))
+        where = ".".join([blank.message, *map(str, at)])
+        problems.append(replace(blank, code=code, message=f"{where}: {message}", hint=hint))
 
-    return report
+    found = decode_object(manifest, report)
+    if found is None and len(problems) == before:
+        report((), WRONG_VALUE, "scheduling does not read this kind", "leave it out")
+    if isinstance(found, ResourceClaim):
+        # Other objects are recorded as an API server had them; of claims less was written down.
+        Admission([]).admit(found, report)
+    return found
 
 
 def differences(expected: Step, found: Step, *, exact: bool) -> Iterator[Difference]:

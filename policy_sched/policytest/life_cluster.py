@@ -20,7 +20,6 @@ from policy_sched.client import Done, MemoryClient
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.embedded.store import merge
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.manifests import as_stored, decode_object
 from policy_sched.model import (
     CLUSTER_SCOPED,
     DEFAULT_NAMESPACE,
@@ -44,9 +43,10 @@ from policy_sched.policytest.life import (
     Queue,
     Step,
     Target,
+    decoded,
     differences,
-    reporter,
 )
+from policy_sched.policytest.reader import WRONG_VALUE
 from policy_sched.policytest.report import StepResult
 from policy_sched.profiles.models import gates_of, moment_of
 from policy_sched.queue import SECOND
@@ -243,11 +243,11 @@ class LifeCluster:
 
     def _decoded(self, manifest: object, place: str) -> ApiObject:
         problems: list[Diagnostic] = []
-        line = 1  # a patch may make an object wrong: the place says which
-        found = decode_object(manifest, reporter(self._file, line, place, problems))
+        where = f"{self._life.name}: {place}"  # the line is in no object any more
+        found = decoded(manifest, Diagnostic(self._file, 1, 1, WRONG_VALUE, where), problems)
         if found is None:
             raise PolicyError(problems)
-        return as_stored(found)
+        return found
 
     # A step.
 
