@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from policy_sched.language.diagnostics.problems import (
+    EventSource,
     FunctionSource,
     KeySource,
     PlacementSource,
@@ -128,9 +129,20 @@ def _step(spec: Mapping[str, Any], section: str) -> StepSource | None:
 
 def _requeue(requeue: Mapping[str, Any]) -> RequeueSource:
     hint, every = requeue.get("hint"), requeue.get("every")
+    events = None
+    if "events" in requeue:
+        events = tuple(
+            EventSource(
+                one["kind"],
+                tuple(one["actions"]),
+                _text(one["hint"], f"requeue.events[{i}].hint") if "hint" in one else None,
+            )
+            for i, one in enumerate(requeue["events"])
+        )
     return RequeueSource(
         None if hint is None else _text(hint, "requeue.hint"),
         None if every is None else as_duration(_text(every, "requeue.every")),
+        events,
     )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic_core import PydanticCustomError
 
 from policy_sched.profiles.models.types import Document, Expression, Many
 
@@ -141,6 +142,20 @@ class RequeueEvent(Document):
     """What happens, as in event.action; Update stands for every change of an object."""
     hint: Expression | None = None
     """Whether such an event is worth an attempt. Absent: the section's hint, or always."""
+
+    @field_validator("actions")
+    @classmethod
+    def _happen_to_the_kind(
+        cls, actions: tuple[EventAction, ...], info: ValidationInfo
+    ) -> tuple[EventAction, ...]:
+        """Refuse updates of nodes and pods for other kinds: they never happen."""
+        kind = info.data.get("kind", "")
+        for action in actions:
+            owner = next((one for one in ("Node", "Pod") if f"Update{one}" in action), kind)
+            if kind and owner != kind:
+                why = f"{action} happens to kind {owner}, not to {kind}"
+                raise PydanticCustomError("event", "{why}", {"why": why})
+        return actions
 
 
 class Requeue(Document):
