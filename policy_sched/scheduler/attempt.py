@@ -35,6 +35,7 @@ class Attempt(msgspec.Struct, eq=False):
     more, only something can break. ``sent``: the cluster has been requested to bind it. ``began``:
     when, in seconds of whatever clock measures attempts; 0 where none does. ``brief``: a decision
     that may take long raises TakesLong, and the caller makes it again where it blocks nothing.
+    ``early``: if the attempt is in vain, the pod's backoff ends as soon as nothing else is ready.
     """
 
     queued: QueuedPod
@@ -45,6 +46,7 @@ class Attempt(msgspec.Struct, eq=False):
     sent: bool = False
     began: float = 0.0
     brief: bool = False
+    early: bool = False
 
 
 class Bind(msgspec.Struct, frozen=True):

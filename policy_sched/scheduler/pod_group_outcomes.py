@@ -103,11 +103,22 @@ def _waiting(member: Member, plan: GroupPlan) -> MemberDecision:
 def _rejected(attempt: Attempt, decision: Reject, plan: GroupPlan) -> MemberDecision:
     """Return what becomes of a pod that found no node."""
     broke = plan.status.code is Code.ERROR
+    # Upstream's gangs activate the pods that they wait for, and so the group is tried again at
+    # once, for ever if the pod is rejected each time: here it is once.
+    attempt.early = plan.gated and _asks_to_wait(plan) and attempt.queued.attempts == 1
     node = None if decision.nominated and not broke else ""
     by = rejectors_of(decision)
     if not plan.gated:
         by = (by[0] | plan.plugins, by[1]) if plan.best is not None else plan.rejected_by
     return MemberDecision(attempt, decision, decision.status, decision.message, node, by)
+
+
+def _asks_to_wait(plan: GroupPlan) -> bool:
+    """Return whether a pod of a group without enough nodes has to wait for others."""
+    if plan.best is not None or not plan.tried:
+        return False
+    permits = (one.permit for one in plan.tried[0].members)
+    return any(one is not None and one.code is Code.WAIT for one in permits)
 
 
 def _failed(attempt: Attempt, decision: Reject | Preempt, plan: GroupPlan) -> MemberDecision:

@@ -368,8 +368,10 @@ class Scheduler:
         queued, pod = attempt.queued, attempt.queued.info
         if nominated is not None:
             self._nominate(pod, nominated)
-        # Upstream waits for no event on behalf of a pod that is tried with its group.
+        # As upstream has it, no event retries a pod that is tried with its group.
         after_backoff = bool(pod.pod_group) and gated(pod, attempt.profile.pipeline)
+        if after_backoff and not attempt.early:
+            rejected_by = _BROKEN  # so that its backoff does not end early
         place = self.queue.add_unschedulable_if_not_present(
             queued, *rejected_by, after_backoff=after_backoff
         )
