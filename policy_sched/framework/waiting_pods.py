@@ -126,9 +126,9 @@ _NO_PODS: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
 class WaitingPod:
     """One pod that waits for Permit plugins; the plugins hold this object.
 
-    ``waits``: the plugins with their time-outs. ``again``: functions that plugins would answer
-    with when they run again: Success allows, a rejection rejects, Wait waits on. ``reasons``:
-    the reasons of the plugins' Wait.
+    ``waits``: the plugins with their time-outs, which count from ``now``. ``again``: functions
+    that plugins would answer with when they run again: Success allows, a rejection rejects, Wait
+    waits on. ``reasons``: the reasons of the plugins' Wait.
     """
 
     polled = False
@@ -145,14 +145,25 @@ class WaitingPod:
         self.pod = pod
         self.node = node
         self.started = now
-        self.reasons = tuple(reasons)
-        self.again = {} if again is None else dict(again)
         self.wake: Callable[[], None] | None = None
+        self._status: Status | None = None
+        self.wait_for(waits, again or {}, reasons)
+
+    def wait_for(
+        self,
+        waits: Mapping[str, float],
+        again: Mapping[str, Callable[[], Status]],
+        reasons: Sequence[str],
+    ) -> None:
+        """Wait for other plugins than before; the time that has passed counts."""
+        self.reasons = tuple(reasons)
+        self.again = dict(again)
         self._deadlines = {
-            plugin: now + round(min(timeout, MAX_TIMEOUT) * SECOND)
+            plugin: self.started + round(min(timeout, MAX_TIMEOUT) * SECOND)
             for plugin, timeout in waits.items()
         }
-        self._status: Status | None = None
+        if self.wake is not None:
+            self.wake()
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
@@ -182,6 +193,10 @@ class WaitingPod:
     def preempt(self, plugin: str, message: str) -> None:
         """Send the pod back to be tried anew, as nothing is wrong with it; see `reject`."""
         self._end(Status(Code.ERROR, (f"waiting on permit for pod: {message}",), plugin))
+
+    def allow_all(self) -> None:
+        """Let the pod go on, whatever it waits for."""
+        self._end(SUCCESS)
 
     def _end(self, status: Status) -> None:
         if self._status is None:
@@ -244,6 +259,18 @@ class WaitingPods:
             del group[uid]
             if not group:
                 del self._groups[key]
+
+    def wait_for(
+        self,
+        waiting: WaitingPod,
+        waits: Mapping[str, float],
+        again: Mapping[str, Callable[[], Status]],
+        reasons: Sequence[str],
+    ) -> None:
+        """Have a waiting pod wait for other plugins; see `WaitingPod.wait_for`."""
+        self._rechecker.remove(waiting)
+        waiting.wait_for(waits, again, reasons)
+        self._rechecker.add(waiting)
 
     def of_group(self, key: GroupKey) -> Mapping[str, WaitingPod]:
         """Return the waiting pods of a pod group, by UID."""

@@ -10,7 +10,7 @@ reverse: Unreserve of every Reserve plugin, then the cache forgets the pod.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from policy_sched.cluster import PodState, PodStateError
@@ -27,13 +27,16 @@ from policy_sched.framework import (
     WaitingPod,
 )
 from policy_sched.framework.evaluate import extenders as extending
-from policy_sched.framework.runtime import Hook, PointResult
+from policy_sched.framework.runtime import Hook, PointResult, Runner
 from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.event_recorder import record_event
 
 Steps: TypeAlias = Generator[Wait, None, Status]
 """A binding on its way: yields what it waits for, returns Success or what failed."""
+
+Waits: TypeAlias = tuple[Mapping[str, float], Mapping[str, Callable[[], Status]], Sequence[str]]
+"""By plugin its time-out in seconds and how it is asked again; and their reasons."""
 
 LOG: Final = logging.getLogger(__name__)
 _SKIP: Final = Status(Code.SKIP)
@@ -67,14 +70,12 @@ def reserve_and_permit(
             status = _worded("reserve", status.plugin, status)
         else:
             permitted = runner.run("permit", state, pod, node, hooks=hooks["permit"])
-            status, waits = permitted.status, permitted.waits
+            status = permitted.status
             if status.code is Code.SUCCESS:
                 return status, None
             if status.code is Code.WAIT:
-                timeouts = {plugin: result.timeout for plugin, result in waits.items()}
-                again = {p: r.again for p, r in waits.items() if r.again is not None}
-                reasons = [reason for r in waits.values() for reason in r.status.reasons]
-                waiting = WaitingPod(pod, node, timeouts, handle.now(), again, reasons)
+                waiting = WaitingPod(pod, node, {}, handle.now())
+                waiting.wait_for(*_waits(permitted))
                 handle.waiting_pods.add(waiting)
                 return SUCCESS, waiting
             status = _worded("permit", status.plugin, status)
@@ -82,6 +83,33 @@ def reserve_and_permit(
         status = Status(Code.ERROR, (str(error),))
     undo(attempt, node, handle)
     return status, None
+
+
+def _waits(permitted: PointResult) -> Waits:
+    """Return what a pod waits for that Permit plugins let wait."""
+    waits = permitted.waits
+    timeouts = {plugin: result.timeout for plugin, result in waits.items()}
+    again = {plugin: r.again for plugin, r in waits.items() if r.again is not None}
+    return timeouts, again, [reason for r in waits.values() for reason in r.status.reasons]
+
+
+def permit_again(waiting: WaitingPod, attempt: Attempt, runner: Runner, handle: Handle) -> None:
+    """Run the Permit plugins of a newer pipeline for a pod that waits for those of its own.
+
+    A pod that has to wait for the newer ones has waited since it was held.
+    """
+    try:
+        permitted = runner.run("permit", attempt.state.clone(), waiting.pod, waiting.node)
+    except PluginError as error:
+        waiting.reject("", str(error))
+        return
+    status = permitted.status
+    if status.ok:
+        waiting.allow_all()
+    elif status.code is Code.WAIT:
+        handle.waiting_pods.wait_for(waiting, *_waits(permitted))
+    else:
+        waiting.reject(status.plugin, status.message())
 
 
 def begin_binding(

@@ -14,7 +14,7 @@ long. The caller then runs it in a worker thread, and leaves the scheduler alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from random import Random
 from typing import Final, TypeAlias
 
@@ -47,7 +47,12 @@ from policy_sched.scheduler.attempt import (
     Profile,
     Reject,
 )
-from policy_sched.scheduler.binding_cycle import begin_binding, reserve_and_permit, undo
+from policy_sched.scheduler.binding_cycle import (
+    begin_binding,
+    permit_again,
+    reserve_and_permit,
+    undo,
+)
 from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
@@ -269,6 +274,17 @@ class Scheduler:
                 if ended is not None:
                     outcomes.append(self._end(binding.attempt, binding.decision, ended))
         return outcomes
+
+    def permit_again(self, profiles: Container[str]) -> None:
+        """Run the Permit plugins now in force for the pods of some profiles that wait for older."""
+        waiting_pods = self.handle.waiting_pods
+        for binding in self._bindings:
+            attempt = binding.attempt
+            pod = attempt.queued.info
+            waiting = waiting_pods.get(pod.uid)
+            if waiting is not None and not waiting.ended and pod.scheduler_name in profiles:
+                runner = self.profiles[pod.scheduler_name].runner
+                permit_again(waiting, attempt, runner, self.handle)
 
     def has_woken(self) -> bool:
         """Return whether an attempt that waits was woken, for which `run_due` is called then."""

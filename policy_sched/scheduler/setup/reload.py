@@ -4,8 +4,9 @@ Theory of operation. Everything that can fail happens first, without touching th
 the files are compiled, the profiles built, their events registered, every queued pod given its new
 place in the order. Then one assignment changes the scheduler's profiles, and the queue follows. An
 attempt holds the profile that it began with, so pods that are being decided, wait for permission or
-are being bound end with the plugins that reserved for them. Pods of a profile that is gone stay in
-the queue, gated, until a profile of that name comes back.
+are being bound end with the plugins that reserved for them. Only Permit is asked anew: a pod that
+waits is allowed, rejected or held by the plugins now in force. Pods of a profile that is gone stay
+in the queue, gated, until a profile of that name comes back.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Reloader:
         regate = frozenset((*changes.gates, *changes.removed))
         queue.reload(gate, hints, sort_key=order, helps=helps, regate=regate)
         queue.move_among(self._preempting(changes), POLICY_RELOAD, None)
+        scheduler.permit_again(changes.changed)
         for queued in self._stranded(changes.removed):
             record_no_profile(queued.info, scheduler.handle)
 
