@@ -155,10 +155,10 @@ class SchedulingQueue:
     ) -> QueueState:
         """Put a pod back after an attempt in vain, and return where it went.
 
-        ``rejected_by`` and ``pending`` are the plugins that returned so; if there is none, the
-        attempt met an unexpected error. A pod that was deleted in the meantime is forgotten. One
-        that was binding, and any if ``after_backoff`` is set, is tried again after its backoff,
-        whatever rejected it. Raises QueueStateError if the pod is neither in flight nor binding.
+        ``rejected_by`` and ``pending`` are the plugins that returned so; without any the attempt
+        met an unexpected error. A pod that was deleted meanwhile is forgotten. One that binds,
+        and any with ``after_backoff``, is tried again after its backoff, whatever rejected it.
+        Raises QueueStateError if the pod is neither in flight nor binding.
         """
         if queued.place not in _UNDER_WAY:
             raise QueueStateError(f"pod {queued.info.key} comes back, but is {queued.place.name}")
@@ -288,9 +288,8 @@ class SchedulingQueue:
         due = self._timers.next()
         if due is not None and due <= now:
             for queued in self._timers.take(now):
-                strategy = Strategy.AFTER_BACKOFF
-                if queued.place is QueueState.GATED:
-                    strategy = Strategy.IMMEDIATELY
+                gated = queued.place is QueueState.GATED
+                strategy = Strategy.IMMEDIATELY if gated else Strategy.AFTER_BACKOFF
                 self._requeue(queued, strategy, REQUEUE_EVERY.label, now)
         if (sweep := now // self.timing.sweep) != self._swept:
             self._swept = sweep
