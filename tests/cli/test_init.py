@@ -80,6 +80,16 @@ def test_a_plugin_in_python_passes_its_test(plugin: Path) -> None:
     assert job["script"][0].endswith(" './plugins/few-pods'")
 
 
+def test_a_plugin_refuses_wrong_arguments(plugin: Path) -> None:
+    """The template shows what a constructor does with arguments that make no sense."""
+    tests = plugin / "tests.yaml"
+    tests.write_text(tests.read_text("utf-8").replace("maxPods: 10", "maxPods: -1"), "utf-8")
+    ended = with_plugin(plugin, ("test",))
+    assert ended.returncode == 1
+    assert "maxPods must be a positive integer, got -1" in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_plugin_of_the_documentation_is_the_one_that_is_written(plugin: Path) -> None:
     """docs/plugins.md shows the files of `init --plugin`, to the letter."""
     text = page("docs/plugins.md")
