@@ -68,7 +68,8 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     jobs
         Processes, one for each core unless given; with 1 everything runs in this one.
     engine
-        dask://HOST:PORT runs on a Dask cluster (needs distributed, the extra dask).
+        dask+tls://HOST:PORT runs on a Dask cluster with the certificates of Dask's configuration,
+        dask://HOST:PORT on one without, on this machine (needs distributed, the extra dask).
     results
         The folder of results: NAME-results unless given, with the experiment's name.
     settings

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from policy_sched.experiments.limits import check_size
 from policy_sched.experiments.reading import LATER, NOT_REPEATABLE, Loaded, axis_name
 from policy_sched.profiles.models import (
     BAD_VALUE,
@@ -43,6 +44,7 @@ def check_model(loaded: Loaded) -> None:
     _check_variants(loaded)
     _check_computed(loaded)
     _check_figures(loaded)
+    check_size(loaded)
 
 
 def _check_parameters(loaded: Loaded) -> None:

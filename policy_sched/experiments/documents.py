@@ -16,6 +16,7 @@ import yaml
 
 from policy_sched.errors import Diagnostic
 from policy_sched.experiments.checks import check_model
+from policy_sched.experiments.limits import MAX_TEXT
 from policy_sched.experiments.reading import (
     LATER,
     NAME,
@@ -26,6 +27,7 @@ from policy_sched.experiments.reading import (
 )
 from policy_sched.profiles.load import DocumentPosition, read_documents, read_experiment
 from policy_sched.profiles.models import (
+    BAD_VALUE,
     EXPERIMENT_KIND,
     UNKNOWN_KEY,
     WRONG_TYPE,
@@ -112,11 +114,12 @@ def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Proble
     """Return a document with values for ${NAME}; a default may name parameters before it."""
     known = parameters_of(value)
     values: dict[str, Any] = {}
+    filled = _Filled(values, problems)
     for name, default in known.items():
         at = ("spec", "parameters", name)
         text = given.get(name, default)
         own = isinstance(text, str) and name not in given
-        values[name] = _text_with(text, at, values, problems) if own else text
+        values[name] = filled.text(text, at) if own else text
 
     def put_in(one: Any, path: Path) -> Any:
         if path == ("spec", "parameters"):
@@ -125,25 +128,43 @@ def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Proble
             return {key: put_in(item, (*path, key)) for key, item in one.items()}
         if isinstance(one, list):
             return [put_in(item, (*path, i)) for i, item in enumerate(one)]
-        return _text_with(one, path, values, problems) if isinstance(one, str) else one
+        return filled.text(one, path) if isinstance(one, str) else one
 
     return put_in(value, ())
 
 
-def _text_with(text: str, path: Path, values: Mapping[str, Any], problems: list[Problem]) -> Any:
-    names = [name for name in NAME.findall(text) if not LATER.fullmatch(name)]
-    for name in names:
-        if name not in values:
-            hint = did_you_mean(name, values) or "spec.parameters names and defaults them"
-            message = f"{path_text(path)}: there is no parameter ${{{name}}}"
-            problems.append(Problem(path, UNKNOWN_KEY, message, hint))
+class _Filled:
+    """Puts values of parameters into texts, as many characters as `MAX_TEXT` allows."""
+
+    def __init__(self, values: Mapping[str, Any], problems: list[Problem]) -> None:
+        self._values = values
+        self._problems = problems
+        self._left = MAX_TEXT
+
+    def text(self, text: str, path: Path) -> Any:
+        """Return a text with values, or the value that it names alone."""
+        values = self._values
+        names = [name for name in NAME.findall(text) if not LATER.fullmatch(name)]
+        for name in names:
+            if name not in values:
+                hint = did_you_mean(name, values) or "spec.parameters names and defaults them"
+                message = f"{path_text(path)}: there is no parameter ${{{name}}}"
+                self._problems.append(Problem(path, UNKNOWN_KEY, message, hint))
+                return text
+        if not names or self._left < 0:
             return text
-    if len(names) == 1 and text == f"${{{names[0]}}}":
-        value = values[names[0]]
-        return _scalar(value) if isinstance(value, str) else value
-    for name in names:
-        text = text.replace(f"${{{name}}}", str(values[name]))
-    return text
+        self._left -= len(text) + sum(len(str(values[name])) for name in names)
+        if self._left < 0:
+            message = (
+                f"{path_text(path)}: parameters make texts of more than {MAX_TEXT:,} characters"
+            )
+            hint = "a parameter that names another one twice doubles it"
+            self._problems.append(Problem(path, BAD_VALUE, message, hint))
+            return text
+        if text == f"${{{names[0]}}}":
+            value = values[names[0]]
+            return _scalar(value) if isinstance(value, str) else value
+        return NAME.sub(lambda one: str(values.get(one[1], one[0])), text)
 
 
 def _scalar(text: str) -> Any:

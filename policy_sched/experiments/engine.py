@@ -33,7 +33,9 @@ from typing import Any, Final
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.inputs import Inputs
 from policy_sched.experiments.runs import RunResult, RunVariant, run
+from policy_sched.http import address_of
 from policy_sched.profiles.models import ExperimentSpec
+from policy_sched.profiles.reload import end_with_parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ _WORK: dict[str, Work] = {}
 
 
 def _begin(file: str) -> None:
+    end_with_parent()  # a pool whose process was killed leaves its workers waiting for work
     data = Path(file).read_bytes()
     _WORK["work"] = pickle.loads(data)  # noqa: S301 - from the process that started this one
     gc.freeze()
@@ -151,15 +154,23 @@ def _handed_out(
             yield under_way.pop(future), result
 
 
-def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> Iterator[Ended]:
+def on_dask(work: Work, orders: Sequence[Order], engine: str, note: Note) -> Iterator[Ended]:
     """Yield the results of orders as a Dask cluster gives them. Raises PolicySchedError.
 
-    Runs are lost if all workers die that have the inputs; they are handed out again.
+    ``engine``: dask://HOST:PORT, or dask+tls://HOST:PORT with the certificates that Dask's own
+    configuration names. Runs are lost if all workers die that have the inputs; they are handed out
+    again.
     """
     distributed = require("distributed", "dask")
+    scheme, _, address = engine.partition("://")
     data, left = pickle.dumps(work, pickle.HIGHEST_PROTOCOL), list(orders)
+    options: dict[str, Any] = {"address": f"tcp://{address}", "set_as_default": False}
+    if scheme == DASK_TLS:
+        options |= {"address": f"tls://{address}", "security": _certificates(distributed, engine)}
+    elif not address_of(address).loopback:
+        note(f"{engine}: whoever is on the way can run code on both sides; use {DASK_TLS}://")
     try:
-        with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
+        with distributed.Client(**options) as client:
             for _ in range(_ROUNDS):
                 lost: list[Order] = []
                 yield from _from_dask(distributed, client, data, left, lost)
@@ -168,9 +179,19 @@ def on_dask(work: Work, orders: Sequence[Order], address: str, note: Note) -> It
                 note(f"the workers were killed that had the inputs; {len(lost)} runs are left")
                 left = lost
     except OSError as error:
-        raise PolicySchedError(f"--engine dask://{address}: {error or type(error)}") from None
+        raise PolicySchedError(f"--engine {engine}: {error or type(error)}") from None
     for order in left:
         yield order, Failure(f"the workers were killed {_ROUNDS} times while they ran it")
+
+
+def _certificates(distributed: Any, engine: str) -> Any:
+    """Return Dask's settings for TLS. Raises PolicySchedError if they name no certificates."""
+    security = distributed.Security(require_encryption=True)
+    missing = [name for name in ("tls_ca_file", "tls_client_cert") if not getattr(security, name)]
+    if missing:
+        where = "distributed.comm.tls.ca-file and .client.cert in Dask's configuration name files"
+        raise PolicySchedError(f"--engine {engine}: no {' and no '.join(missing)}; {where}")
+    return security
 
 
 def _from_dask(
@@ -197,6 +218,8 @@ def _for_dask(data: bytes, order: Order) -> RunResult | Failure:
     return _WORK[key].run(order)
 
 
+DASK_TLS: Final = "dask+tls"
+"""The scheme of a Dask cluster that proves who it is, and asks the same of its clients."""
 Engine = Callable[[Work, Sequence[Order]], Iterator[Ended]]
 """Does orders, and yields their results as they come."""
 
@@ -208,9 +231,12 @@ def engine_of(name: str | None, workers: int, note: Note) -> Engine:
             return in_this_process
         return lambda work, orders: in_processes(work, orders, min(workers, len(orders)), note)
     scheme, _, address = name.partition("://")
-    if scheme != "dask" or not address:
-        raise PolicySchedError(f"--engine {name}: write dask://HOST:PORT")
-    return lambda work, orders: on_dask(work, orders, address, note)
+    if scheme not in ("dask", DASK_TLS) or not address:
+        raise PolicySchedError(
+            f"--engine {name}: write {DASK_TLS}://HOST:PORT, or dask://HOST:PORT"
+        )
+    address_of(address)
+    return lambda work, orders: on_dask(work, orders, name, note)
 
 
 EXTRAS: Final = {

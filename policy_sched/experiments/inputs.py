@@ -15,6 +15,7 @@ import msgspec
 
 from policy_sched.errors import PolicySchedError, Severity
 from policy_sched.experiments.devices import with_devices
+from policy_sched.experiments.limits import MAX_PODS, check_work
 from policy_sched.experiments.reading import Loaded
 from policy_sched.experiments.tables import has_columns, orders_of, read_table
 from policy_sched.manifests import Admission, decode_object, load, with_claims
@@ -91,6 +92,8 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
         return None
     if Severity.WARNING not in said:
         _check_objects(loaded, nodes, pods)
+    if loaded.sound:
+        check_work(loaded, nodes, pods)
     if not nodes or not pods or not loaded.sound:
         return None
     return Inputs(tuple(cluster), tuple(pods), tuple(others), orders, ranks)
@@ -179,6 +182,10 @@ def _of_rows(loaded: Loaded, admission: Admission) -> list[ApiObject]:
         hint = did_you_mean(name, table.columns) or f"columns: {', '.join(table.columns)}, number"
         loaded.problem((*at, "pod"), BAD_VALUE, f"no column {name}", hint, on_key=True)
     if unknown:
+        return []
+    if len(table.rows) > MAX_PODS:
+        message = f"{rows.file}: {len(table.rows):,} rows are more than {MAX_PODS:,} pods"
+        loaded.problem((*at, "file"), BAD_VALUE, message, "take a part of it")
         return []
     found: list[ApiObject] = []
     for number, row in enumerate(table.rows):

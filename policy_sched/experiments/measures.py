@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import MAX_SUM, STRUCTURE, Changes, NodeTable, PodTable
 from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.limits import MAX_POINTS
 from policy_sched.experiments.reading import Loaded, rule_text
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression, compile_expression
@@ -357,8 +358,13 @@ class Series:
         return found
 
     def by_time(self, start: int, end: int, step: int, how: str) -> Curve:
-        """Return the points of a curve over time: hours since the start."""
+        """Return the points of a curve over time: hours since the start.
+
+        Raises PolicySchedError if they are too many.
+        """
         count = max(1, -(-(end - start) // step))
+        if count > MAX_POINTS:
+            raise PolicySchedError(f"{count:,} points of a curve are more than {MAX_POINTS:,}")
         edges = start + step * np.arange(count + 1, dtype=np.int64)
         edges[-1] = max(end, start + 1)
         times = np.array([start, *self.times], np.int64)

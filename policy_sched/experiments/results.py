@@ -16,13 +16,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.engine import require
 from policy_sched.experiments.runs import RunResult
 from policy_sched.experiments.statistics import Paired, distribution, paired
 from policy_sched.experiments.sweep import Task
 from policy_sched.profiles.models import ExperimentSpec
-from policy_sched.source import write_file
+from policy_sched.source import read_bytes, write_file
 
 RUNS: Final = "runs"
 _CELL = str | int | float | bool | None
@@ -45,24 +47,47 @@ class Table:
         return text.getvalue()
 
 
+class _Kept(msgspec.Struct, forbid_unknown_fields=True):
+    """The form of a file with a result."""
+
+    values: dict[str, int | float | None]
+    curve: dict[str, list[int | float]]
+    pods: list[dict[str, _CELL]]
+
+
+_KEPT: Final = msgspec.json.Decoder(_Kept)
+MAX_RESULT: Final = 128 << 20
+"""Bytes of a file with a result."""
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """The folder of results."""
 
     folder: Path
 
-    def known(self, key: str) -> RunResult | None:
-        """Return the result of a run; None if it has none, or its file cannot be read."""
+    def known(self, key: str, spec: ExperimentSpec) -> RunResult | None:
+        """Return the result of a run; None if it has none, or none that sweep can have written."""
         try:
-            plain = json.loads(self._file(key).read_text(encoding="utf-8"))
-            return RunResult(plain["values"], plain["curve"], plain["pods"])
-        except (OSError, ValueError, KeyError, TypeError):
+            kept = _KEPT.decode(read_bytes(self._file(key), MAX_RESULT))
+        except (OSError, ValueError, msgspec.MsgspecError):
             return None
+        found = RunResult(dict(kept.values), dict(kept.curve), list(kept.pods))
+        needed = {"x", *curve_names(spec)} if spec.curve is not None else set()
+        lengths = {len(column) for column in found.curve.values()}
+        return found if needed <= found.curve.keys() and len(lengths) < 2 else None
 
     def keep(self, key: str, result: RunResult) -> None:
         """Write the result of a run. Raises PolicySchedError if that is not possible."""
         text = json.dumps(asdict(result), ensure_ascii=False, separators=(",", ":"))
         write(self._file(key), text.encode())
+
+    def size(self, key: str) -> int:
+        """Return the bytes of a run's result, 0 for none."""
+        try:
+            return self._file(key).stat().st_size
+        except OSError:
+            return 0
 
     def _file(self, key: str) -> Path:
         return self.folder / RUNS / f"{key}.json"

@@ -31,7 +31,7 @@ def run_tasks(
 
     Raises PolicySchedError if a result cannot be written.
     """
-    known = {task.key: store.known(task.key) for task in tasks}
+    known = {task.key: store.known(task.key, sweep.spec) for task in tasks}
     outcome = Outcome(found=sum(known[task.key] is not None for task in tasks))
     advance(outcome.found)
     missing = {task.key: task for task in tasks if known[task.key] is None}

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.cluster import Cache
+from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.devices import Devices
 from policy_sched.experiments.inputs import (
     START,
@@ -27,6 +28,7 @@ from policy_sched.experiments.inputs import (
     renamed,
     without_departure,
 )
+from policy_sched.experiments.limits import HOUR, MAX_PODS
 from policy_sched.experiments.measures import (
     Level,
     MeasureRules,
@@ -61,7 +63,6 @@ from policy_sched.simulate import (
 )
 
 _SECOND: Final = 1_000_000_000
-_HOUR: Final = 3600 * _SECOND
 DEFAULT_BINDER: Final = "DefaultBinder"
 _AROUND: Final = (
     "pre_enqueue",
@@ -173,12 +174,15 @@ def _sampled(inputs: Inputs, spec: ExperimentSpec, rng: Random) -> list[int]:
     requests = [PodInfo.of(pod).requests.get(resource, 0) for pod in inputs.pods]
     target = arrivals.inflate.percent * _capacity(inputs, resource) / 100
     total = sum(requests)
+    any_requests = total > 0
     while total > target and order:
         total -= requests[order.pop(rng.randrange(len(order)))]
-    while sum(requests):
+    while any_requests:
         number = rng.randrange(len(requests))
         if total + requests[number] > target:
             break
+        if len(order) == MAX_PODS:
+            raise PolicySchedError(f"more than {MAX_PODS:,} pods are drawn")
         total += requests[number]
         order.append(number)
     return order
@@ -424,7 +428,7 @@ def _timed(
     result.values.update(_times(spec.measures, played))
     result.values = {one.name: result.values[one.name] for one in spec.measures}
     if curve is not None:
-        step = round(curve.step * _HOUR)
+        step = round(curve.step * HOUR)
         points = (
             series.by_time(played.start, played.end, step, curve.value)
             if curve.time

@@ -7,6 +7,7 @@ curves. What was measured is in `FILE`.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,14 +17,18 @@ import msgspec
 from pydantic import ValidationError
 
 from policy_sched.errors import PolicySchedError
+from policy_sched.experiments.limits import MAX_RUNS
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import Store, write
-from policy_sched.experiments.runs import RunResult
 from policy_sched.experiments.sweep import AsRun, Sweep, Task
 from policy_sched.profiles.models import ExperimentSpec
+from policy_sched.source import MAX_BYTES, read_bytes
 
 FILE: Final = "experiment.json"
 RUNS: Final = "runs.csv"
+MAX_TABLE: Final = 64 << 20
+"""Bytes of each of these files."""
+_TOO_MUCH: Final = f"the results before it have more than {MAX_BYTES >> 20} MiB"
 MOST: Final = 200
 """Folders that are looked at for results."""
 
@@ -49,16 +54,17 @@ def folders_of_results(path: Path) -> list[Path]:
 def stored_report(folder: Path) -> SweepReport:
     """Return the report of a folder. Raises PolicySchedError if it cannot be read."""
     try:
-        document = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        document = json.loads(read_bytes(folder / FILE, MAX_TABLE))
         spec = ExperimentSpec.model_validate(document["spec"])
         name = str(document["name"])
         kept = document.get("asRun")
         as_run = None if kept is None else msgspec.convert(kept, AsRun)
-        with open(folder / RUNS, encoding="utf-8", newline="") as rows:
-            tasks = list(_tasks(csv.DictReader(rows), spec))
+        rows = io.StringIO(read_bytes(folder / RUNS, MAX_TABLE).decode(), newline="")
+        tasks = list(_tasks(csv.DictReader(rows), spec))
     except OSError as error:
         raise PolicySchedError(f"{error.filename}: {error.strerror}") from None
     except (
+        AttributeError,
         ValueError,
         KeyError,
         TypeError,
@@ -69,11 +75,13 @@ def stored_report(folder: Path) -> SweepReport:
     ):
         raise PolicySchedError(f"{folder} holds no results that sweep has written") from None
     store = Store(folder)
-    results, failures = [], []
+    results, failures, left = [], [], MAX_BYTES
     for task in tasks:
-        found = store.known(task.key)
-        if found is None or not _whole(found, spec):
-            failures.append((task, "its file is not there, or broken"))
+        left -= store.size(task.key)
+        found = store.known(task.key, spec) if left >= 0 else None
+        if found is None:
+            broken = "its file is not there, or broken"
+            failures.append((task, broken if left >= 0 else _TOO_MUCH))
         else:
             results.append((task, found))
     return SweepReport(name, spec, results, failures, str(folder), as_run=as_run)
@@ -83,15 +91,7 @@ def _tasks(rows: Iterator[Mapping[str, Any]], spec: ExperimentSpec) -> Iterator[
     known = {"variant", "seed", "key", *(measure.name for measure in spec.measures)}
     for number, row in enumerate(rows):
         key = row["key"]
-        if not key.isalnum():
+        if not key.isalnum() or None in row or None in row.values() or number == MAX_RUNS:
             raise ValueError(key)
         axes = {name: value for name, value in row.items() if name not in known}
         yield Task(number, row["variant"], axes, int(row["seed"]), key)
-
-
-def _whole(found: RunResult, spec: ExperimentSpec) -> bool:
-    """Return whether a result has the form that the tables need."""
-    curves = [found.curve] if spec.curve is not None else []
-    return isinstance(found.values, dict) and all(
-        isinstance(curve, dict) and "x" in curve for curve in curves
-    )

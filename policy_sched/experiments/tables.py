@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic
+from policy_sched.experiments.limits import MAX_KINDS, MAX_PODS
 from policy_sched.experiments.reading import Loaded
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, WRONG_TYPE, Path, did_you_mean
 from policy_sched.source import decode_text, read_bytes
 
+_DIGITS: Final = 19
+"""Characters of a cell that is a number; a longer one is a text."""
 SEED: Final = "${seed}"
 """The seed of a run, in the name of a column."""
 
@@ -44,6 +47,10 @@ def computed_params(loaded: Loaded) -> dict[str, dict[str, Any]]:
         columns = [table.column(name) for name in one.by]
         counts = Counter(zip(*columns, strict=True))
         value = _groups(counts, one.by, one.cover)
+        if len(value) > MAX_KINDS:
+            message = f"{len(value):,} kinds of rows are more than {MAX_KINDS:,}"
+            loaded.problem((*at, "by"), BAD_VALUE, message, "fewer columns, or a smaller cover")
+            continue
         found.setdefault(one.policy, {})[one.param] = value
     return found
 
@@ -73,7 +80,8 @@ def _groups(
 
 
 def _number(cell: str) -> int | str:
-    return int(cell) if cell.removeprefix("-").isdecimal() else cell
+    number = cell.isascii() and cell.removeprefix("-").isdecimal() and len(cell) < _DIGITS
+    return int(cell) if number else cell
 
 
 def _sortable(value: int | str) -> tuple[int, int, str]:
@@ -94,7 +102,13 @@ def read_table(loaded: Loaded, reference: str, path: Path) -> Table | None:
     if isinstance(text, Diagnostic):
         loaded.diagnostics.append(text)
         return None
-    rows = [tuple(row) for row in csv.reader(io.StringIO(text)) if row]
+    reader = csv.reader(io.StringIO(text))
+    try:
+        rows = [tuple(row) for row in reader if row]
+    except csv.Error as error:
+        message = f"this is no CSV: {error}"
+        loaded.diagnostics.append(Diagnostic(file, max(reader.line_num, 1), 1, WRONG_TYPE, message))
+        return None
     if not rows:
         loaded.problem(path, BAD_VALUE, f"{reference} is empty", "the first line is a header")
         return None
@@ -148,6 +162,12 @@ def orders_of(
             hint = "a row is the number of a pod or a node, counted from 0"
             loaded.diagnostics.append(
                 Diagnostic(table.file, wrong + 2, 1, BAD_VALUE, message, hint)
+            )
+            continue
+        if end > MAX_PODS:
+            message = f"column {name}: {end:,} rows are more than {MAX_PODS:,}"
+            loaded.diagnostics.append(
+                Diagnostic(table.file, MAX_PODS + 2, 1, BAD_VALUE, message, "take a part of it")
             )
             continue
         if not end:

@@ -41,7 +41,15 @@ from policy_sched.simulate.report import (
     policy_document,
     policy_lines,
 )
-from policy_sched.simulate.timeline import Retry, Timeline, play, waits
+from policy_sched.simulate.timeline import (
+    LONGEST,
+    Retry,
+    Timeline,
+    known_span,
+    play,
+    require_span,
+    waits,
+)
 from policy_sched.simulate.timeline_page import timeline_charts, timeline_page
 from policy_sched.simulate.timeline_result import (
     PodTimeline,
@@ -54,6 +62,7 @@ from policy_sched.simulate.workloads import ExpansionError, expand
 
 __all__ = [
     "DIGITS",
+    "LONGEST",
     "MAIN_RESOURCES",
     "ORIGIN",
     "Allocation",
@@ -82,6 +91,7 @@ __all__ = [
     "explain_queued",
     "generated_nodes",
     "is_trace",
+    "known_span",
     "leaving_form",
     "load_traces",
     "never_placed",
@@ -92,6 +102,7 @@ __all__ = [
     "policy_document",
     "policy_facts",
     "policy_lines",
+    "require_span",
     "resource_names",
     "run_page",
     "run_queue",

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
+from policy_sched.errors import PolicySchedError
 from policy_sched.model import (
     DURATION_ANNOTATION,
     ApiObject,
@@ -67,12 +68,15 @@ from policy_sched.simulate.timeline_result import (
     PodTimeline,
     StepFunction,
     TimelineResult,
+    duration_text,
 )
 
 #: Kubernetes' default of terminationGracePeriodSeconds.
 GRACE_SECONDS: Final = 30
 #: How long pods may wait after the last event, beyond the time after which each is retried.
 AFTERTHOUGHT: Final = 60 * SECOND
+LONGEST: Final = 100_000_000 * SECOND
+"""Virtual time of a simulation at most, three years: pods that wait are tried every 5 minutes."""
 #: New objects after which Python looks for cycles.
 NEW_OBJECTS: Final = 1_000_000
 
@@ -157,6 +161,7 @@ class Timeline:
         self._pending, self._count = StepFunction(), StepFunction()
         self._used_steps: dict[str, StepFunction] = {}
         self._allocatable: dict[str, StepFunction] = {}
+        self._span = known_span([pod for _, pod in waiting if isinstance(pod, Pod)])
         self._load(objects)
         for at, pod in waiting:
             self._events.add(max(at, self._start), Kind.POD, pod)
@@ -210,7 +215,10 @@ class Timeline:
         """Simulate to the end, or for a number of nanoseconds.
 
         ``stops`` is called after each instant at which something happened, and ends the run.
+        Raises PolicySchedError, before anything is decided if that can be known, for more virtual
+        time than `LONGEST`.
         """
+        require_span(self._span, until)
         with _few_collections():
             self._run(until, stops)
 
@@ -225,6 +233,7 @@ class Timeline:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
                 return
+            require_span(at - self._start, None)
             self._clock.ns = at
             for _, kind, _, what in events.due(at):
                 self._last = at
@@ -446,3 +455,22 @@ def _few_collections() -> Iterator[None]:
 def waits(one: ApiObject) -> bool:
     """Return whether an object is a pending pod."""
     return isinstance(one, Pod) and not one.spec.node_name and one.status.phase not in ENDED
+
+
+def known_span(pods: Sequence[Pod], *, departures: bool = True) -> int:
+    """Return nanoseconds from the first arrival to the last end that pods have without waiting."""
+    times = [nanoseconds(pod.metadata.creation_timestamp) for pod in pods]
+    start = min(filter(None, times), default=EPOCH)
+    last = start
+    for pod, at in zip(pods, times, strict=True):
+        duration = pod.metadata.annotations.get(DURATION_ANNOTATION) if departures else None
+        last = max(last, max(at, start) + (nanoseconds_of(duration) if duration else 0))
+    return last - start
+
+
+def require_span(span: int, until: int | None) -> None:
+    """Raise PolicySchedError for a simulation of more than `LONGEST`; ``until``: where it ends."""
+    needed = span if until is None else min(span, until)
+    if needed > LONGEST:
+        text = f"{duration_text(needed)} of virtual time are more than {duration_text(LONGEST)}"
+        raise PolicySchedError(f"{text}; simulate a part of it, or end it earlier (--until)")

@@ -58,6 +58,10 @@ WORKER_GPUS: Final = 8
 POD_SLOTS: Final = 1001
 """The pod slots of every node in the simulator of OpenB's authors."""
 
+MOST_OBJECTS: Final = 500_000
+"""Nodes and pods of all tables."""
+MOST_GPUS: Final = 100_000
+"""GPUs of a job, or of a node."""
 _FOREVER: Final = 10**10
 """Seconds beyond any trace; datetime ends at 2.5e11."""
 
@@ -175,7 +179,7 @@ def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     """Yield the workers of a job: submit_s,duration_s,num_gpus,vc."""
     cells = _Cells(row)
     submitted, duration = cells.number(0), cells.number(1)
-    gpus, cluster = cells.number(2, least=1), cells.name(3)
+    gpus, cluster = cells.number(2, least=1, most=MOST_GPUS), cells.name(3)
     cells.check()
     job = f"job-{number:06d}"
     workers = -(-gpus // WORKER_GPUS)
@@ -317,6 +321,11 @@ def _read(path: str, lines: Sequence[str], found: Traces, seen: _Seen) -> None:
                 for column, message in error.problems
             ]
             continue
+        if len(found.objects) + len(objects) > MOST_OBJECTS:
+            message = f"the tables make more than {MOST_OBJECTS:,} objects"
+            place = _Place(path, number + 2, line, cells)
+            found.diagnostics.append(place.diagnostic(0, BAD_VALUE, message, "take a part"))
+            return
         for one in objects:
             metadata = one.metadata
             key = type(one).__name__, metadata.namespace, metadata.name
@@ -353,6 +362,8 @@ class _Place(msgspec.Struct, frozen=True):
         )
 
 
+MOST_NODES: Final = 100_000
+"""Nodes that are made; Kubernetes supports 5,000 in a cluster."""
 DEFAULT_PODS: Final = "110"
 """Pods of a node unless given: the kubelet's default."""
 _FORM: Final = re.compile(r"([0-9]{1,7})\*([^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*)")
@@ -361,11 +372,15 @@ _FORM: Final = re.compile(r"([0-9]{1,7})\*([^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*)")
 def generated_nodes(texts: Sequence[str]) -> Iterator[Node]:
     """Yield the nodes of all texts, numbered through: node-0001, node-0002, ...
 
-    Raises PolicySchedError if a text is not a number, "*" and resource=quantity pairs.
+    Raises PolicySchedError, before it makes any, if a text is not a number, "*" and
+    resource=quantity pairs, or if these are more than `MOST_NODES`.
     """
+    kinds = [_parsed(text) for text in texts]
+    total = sum(count for count, _ in kinds)
+    if total > MOST_NODES:
+        raise PolicySchedError(f"--nodes {total:,} nodes are more than {MOST_NODES:,}")
     number = 0
-    for text in texts:
-        count, amounts = _parsed(text)
+    for count, amounts in kinds:
         for _ in range(count):
             number += 1
             name = f"node-{number:04d}"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import select
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +27,7 @@ from policy_sched.experiments.engine import (
     in_processes,
     require,
 )
+from tests.client.kube.authority import Authority
 from tests.experiments.examples import tiny
 from tests.experiments.workers import Deadly
 
@@ -69,6 +74,19 @@ def test_a_run_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     assert found == {number: float(number) for number in (0, 2, 3, 4, 5)}
 
 
+def test_workers_end_with_a_sweep_that_was_killed(tmp_path: Path) -> None:
+    """After `kill -9` of `sweep` its workers stayed for ever, and computed what nobody reads."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "tests.experiments.workers", str(pipe)]
+    with subprocess.Popen(command) as sweep, open(pipe, encoding="ascii") as begun:
+        assert [begun.readline(), begun.readline()] == ["begun\n", "begun\n"]
+        sweep.kill()
+        ended, _, _ = select.select([begun], [], [], 120)
+        assert ended, "the workers hold the pipe open"
+        assert begun.read() == ""
+
+
 STARTS_NOT = """\
 import os, signal, sys
 if "--multiprocessing-fork" in sys.orig_argv:
@@ -103,9 +121,37 @@ def test_a_worker_killed_while_it_starts_loses_nothing(
 
 @pytest.mark.parametrize("name", ["dask:/host", "ray://host:1", "dask://"])
 def test_an_unknown_engine_is_refused(name: str) -> None:
-    """Only dask://HOST:PORT is an engine."""
-    with pytest.raises(PolicySchedError, match="dask://HOST:PORT"):
+    """Only a Dask cluster is an engine."""
+    with pytest.raises(PolicySchedError, match=r"dask\+tls://HOST:PORT, or dask://HOST:PORT"):
         engine_of(name, 1, print)
+
+
+@pytest.mark.parametrize(
+    ("name", "warned"),
+    [("dask://127.0.0.1:9", False), ("dask://[::1]:9", False), ("dask://10.0.0.1:9", True)],
+)
+def test_dask_without_encryption_is_told(
+    name: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is on the way to a cluster could run code in it and in the sweep, and nobody said so."""
+    notes: list[str] = []
+    engine = engine_of(name, 1, notes.append)
+
+    def refuses(**_options: object) -> None:
+        raise OSError("not in a test")
+
+    monkeypatch.setattr("distributed.Client", refuses)
+    with pytest.raises(PolicySchedError, match=rf"--engine {re.escape(name)}: not in a test"):
+        list(engine(cast("Work", Deadly("")), ORDERS))
+    assert bool(notes) is warned
+    assert all("dask+tls://" in note for note in notes)
+
+
+def test_dask_with_tls_needs_certificates() -> None:
+    """A cluster could not be reached with TLS; Dask's configuration names the certificates."""
+    engine = engine_of("dask+tls://10.0.0.1:9", 1, print)
+    with pytest.raises(PolicySchedError, match=r"no tls_ca_file and no tls_client_cert; distrib"):
+        list(engine(cast("Work", Deadly("")), ORDERS))
 
 
 def test_a_missing_extra_is_named() -> None:
@@ -128,6 +174,37 @@ def cluster() -> Iterator[Any]:
         **options,
     ) as cluster:
         yield cluster
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_dask_cluster_with_tls_gives_the_same_bytes(
+    tmp_path: Path,
+) -> None:
+    """Client and cluster show each other certificates; one without them is refused."""
+    import dask  # noqa: PLC0415  seconds of imports
+    from distributed import LocalCluster  # noqa: PLC0415
+
+    authority = Authority(tmp_path)
+    authority.make("ca")
+    authority.make("all", names="IP:127.0.0.1", ca="ca")
+    tls = {"ca-file": "ca.pem"}
+    for role in ("client", "scheduler", "worker"):
+        tls |= {f"{role}.cert": "all.pem", f"{role}.key": "all.key"}
+    settings = {f"distributed.comm.tls.{key}": str(tmp_path / file) for key, file in tls.items()}
+    options: dict[str, Any] = {"processes": False, "dashboard_address": "127.0.0.1:0"}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=1, protocol="tls", host="127.0.0.1", silence_logs=logging.CRITICAL, **options
+        ) as secure,
+    ):
+        address = secure.scheduler_address.removeprefix("tls://")
+        file = tiny(tmp_path)
+        there = ["--results", str(tmp_path / "dask")]
+        assert run(["sweep", file, "--engine", f"dask+tls://{address}", *there]) == 0
+    assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
+    one, other = (tmp_path / where / "runs.csv" for where in ("one", "dask"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def engine_name(cluster: Any) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+from typing import cast
 
-from policy_sched.experiments.engine import Failure, Order
+from policy_sched.experiments.engine import Failure, Order, Work, in_processes
 from policy_sched.experiments.runs import RunResult
 
 
@@ -26,3 +29,23 @@ class Deadly:
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return RunResult(values={"number": float(order.number)})
+
+
+@dataclass(frozen=True)
+class Endless:
+    """Says in a pipe that a run has begun, holds the pipe open, and never ends."""
+
+    pipe: str
+
+    def run(self, _order: Order) -> RunResult | Failure:
+        """Run an order."""
+        with open(self.pipe, "w", encoding="ascii") as pipe:
+            pipe.write("begun\n")
+            pipe.flush()
+            Event().wait()
+        return Failure("")
+
+
+if __name__ == "__main__":
+    endless = cast("Work", Endless(sys.argv[1]))
+    list(in_processes(endless, [Order(number, "v", number) for number in range(2)], 2, print))

@@ -183,7 +183,7 @@ def test_every_mistake_is_reported_with_its_place(tmp_path: Path) -> None:
         (5, 8, "PS707"),
     ]
     assert found.diagnostics[1].render() == (
-        f"{path}:3:6: error PS707: num_gpus: '0' is not a whole number of at least 1\n"
+        f"{path}:3:6: error PS707: num_gpus: '0' is not a whole number from 1 to 100000\n"
         "    3 | x,64,0,11cb48\n"
         "      |      ^"
     )

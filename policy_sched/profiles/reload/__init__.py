@@ -22,7 +22,12 @@ from policy_sched.profiles.reload.store import PolicyStore, Reload, Result, Stor
 
 if TYPE_CHECKING:
     from policy_sched.profiles.reload.compiler_process import CompilerProcess
-    from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoResultError
+    from policy_sched.profiles.reload.limited_process import (
+        LimitedProcess,
+        Limits,
+        NoResultError,
+        end_with_parent,
+    )
     from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
 
 __all__ = [
@@ -42,6 +47,7 @@ __all__ = [
     "Watched",
     "changes",
     "compiled_set",
+    "end_with_parent",
     "frozen_mounts",
     "read_policy_set",
 ]
@@ -53,6 +59,7 @@ _LATER: Final = {
     "NoResultError": "limited_process",
     "Watched": "watch",
     "changes": "watch",
+    "end_with_parent": "limited_process",
     "frozen_mounts": "watch",
 }
 """Names and their modules."""

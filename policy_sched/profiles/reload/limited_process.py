@@ -162,7 +162,7 @@ def serve(
     """Compute what comes through the pipe until it closes: what the process does."""
     os.setsid()  # signals from a terminal are the parent's alone
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _bound_memory(limits.memory)
     _bound_time(limits.processor_time)
     with suppress(EOFError, OSError):
@@ -202,8 +202,12 @@ def _bound_memory(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
-def _end_with_parent() -> None:
-    """Wait for the end of the process that started this one, and end."""
+def end_with_parent() -> None:
+    """End this process when the one that started it has ended, however that came about."""
+    Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
