@@ -19,7 +19,7 @@ from policy_sched.explain.page import (
     tone_of,
 )
 from policy_sched.explain.places import locate_selectors
-from policy_sched.explain.report import Explanation
+from policy_sched.explain.report import Explanation, some
 
 __all__ = [
     "SELECTOR",
@@ -36,5 +36,6 @@ __all__ = [
     "locate_selectors",
     "rejections_table",
     "scores_bars",
+    "some",
     "tone_of",
 ]

@@ -17,6 +17,9 @@ from policy_sched.explain.devices import (
 from policy_sched.model import counted, quantity_text
 from policy_sched.report import Document, table
 
+NAMED: Final = 3
+"""Nodes, or pods, that a sentence names."""
+
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
@@ -231,7 +234,7 @@ def _head(found: Explanation) -> Iterator[str]:
         yield f"{found.pod} is not placed, though {found.feasible} of {nodes} are feasible"
         yield f"  {found.message}"
     elif found.best:
-        one = found.best[0] if len(found.best) == 1 else f"one of {', '.join(found.best)}"
+        one = found.best[0] if len(found.best) == 1 else f"one of {some(found.best)}"
         where = found.node or one
         yield f"{found.pod} goes to {where}: the best of {found.feasible} feasible, {nodes} in all"
         if found.placement:
@@ -257,6 +260,12 @@ def _head(found: Explanation) -> Iterator[str]:
     else:
         yield f"{found.pod} fits on none of {nodes}"
         yield f"  {found.message}"
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first of some names as a text, and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _queue(found: Explanation) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from policy_sched.console import FilesSource
 from policy_sched.console.pages import Query, Results, overview, pods
+from policy_sched.console.pages import pod as pod_page
 from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, grouped
 from policy_sched.console.sources.history import History, Sample
 from policy_sched.errors import PolicySchedError
@@ -26,6 +28,7 @@ spec:
   - expression: node.name != "%s"
     message: node(s) were kept
 """
+NONE = Results()
 EVERY = ("/", "/pods", "/nodes", "/pods?by=reason", "/?colour=expression&expression=1%2B1")
 
 
@@ -183,6 +186,65 @@ def test_lists_are_paged_and_filtered() -> None:
     groups = view(by="priority", state="pending")["groups"]
     assert [row[0].text for row in groups.rows] == ["1", "0", "2"]  # type: ignore[attr-defined]
     assert sum(int(row[1]) for row in groups.rows) == 200  # type: ignore[attr-defined]
+
+
+def crowded() -> FilesSource:
+    """Return four nodes, and five pods for which they have room, and then one for which not."""
+    found = [node(f"n{number}", cpu="4") for number in range(4)]
+    ahead = [pod(f"web-{number}", cpu="3", priority=10) for number in range(4)]
+    return of_objects([*found, *ahead, pod("late", cpu="2")])
+
+
+def test_a_pod_without_room_is_explained_after_the_pods_ahead_of_it() -> None:
+    """Its page said first that it goes to one of all the nodes, by their names."""
+    source = crowded()
+    source.simulate()
+    wanted = {"namespace": "default", "name": "late"}
+
+    def view(**parameters: str) -> dict[str, Any]:
+        return dict(pod_page.view(source, Query("/pods/default/late", parameters, wanted), NONE))
+
+    first = view()
+    assert first["after"]
+    assert first["lead"] == "After the 4 pods ahead of it: default/late fits on none of 4 nodes"
+    assert first["tone"] == "bad"
+    assert first["remarks"][-2:] == [
+        "On the cluster as it is, it would go to one of n0, n1, n2 and 1 more.",
+        (
+            "default/web-0, default/web-1, default/web-2 and 1 more are ahead of it and go to nodes"
+            " on which it fits now."
+        ),
+    ]
+    now = view(after="now")
+    assert not now["after"]
+    assert now["lead"].startswith("default/late goes to one of n0, n1, n2 and 1 more: the best")
+    assert now["remarks"][-1].startswith("After the pods ahead of it, it has no node: 0/4 nodes")
+    assert view(after="queue")["lead"] == first["lead"]
+
+
+def test_nodes_are_coloured_as_they_are_and_as_simulated() -> None:
+    """The cells showed an empty cluster, however many pods found a node."""
+    source = crowded()
+
+    def view(**parameters: str) -> dict[str, Any]:
+        return dict(overview.view(source, Query("/", parameters), NONE))
+
+    assert view(cluster="simulated")["clusters"] == []  # nothing is simulated yet
+    source.simulate()
+    for cluster, share, text in (("now", 0.0, "0 of 4 cpu"), ("simulated", 0.75, "3 of 4 cpu")):
+        values = view(cluster=cluster)
+        (group,) = values["cells"].groups
+        assert {(cell.share, cell.text) for cell in group.cells} == {(share, text)}
+        assert (", as simulated:" in values["cells"].caption) == (cluster == "simulated")
+        assert values["cluster"] == cluster
+    (page,) = pages(source, "/?cluster=simulated&colour=expression&expression=node.free.cpu")
+    assert '<option value="simulated" selected>as simulated</option>' in page
+    assert "node.free.cpu, as simulated: one cell for each node" in page
+
+
+def test_the_list_says_how_it_decides() -> None:
+    """One after the other, as simulate does; a live cluster's list decides each pod alone."""
+    assert "decided one after the other" in pages(crowded(), "/pods")[0]
 
 
 def test_nodes_are_coloured_by_any_expression() -> None:

@@ -129,6 +129,25 @@ def test_pages_fit_on_a_phone(browser: Any) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
+def test_badges_are_whole_on_a_phone(browser: Any) -> None:
+    """ "no node" was two lines, and the sign that takes a long filter away was off the screen."""
+    reason = "node(s)+didn't+match+Pod's+node+affinity/selector"
+    with opened(browser, of_files) as (page, running):
+        page.set_viewport_size({"width": 390, "height": 844})
+        visit(page, running, f"/pods?reason={reason}")
+        badges = page.evaluate(
+            "[...document.querySelectorAll('.badge')].map(one => {"
+            " const at = one.getBoundingClientRect();"
+            " return [one.textContent, at.height / parseFloat(getComputedStyle(one).fontSize)]; })"
+        )
+        assert len(badges) >= 3
+        assert [text for text, lines in badges if lines > 2] == []
+        away = page.locator(".chosen .badge a").bounding_box()
+        assert away["x"] + away["width"] <= 390
+        page.click(".chosen .badge a")
+        page.wait_for_selector("header.headline:has-text('13 pods')")
+
+
 def test_an_empty_cluster(browser: Any) -> None:
     """Every list is there, and nothing is wrong."""
     with opened(browser, lambda: of_objects([])) as (page, running):

@@ -69,6 +69,8 @@ def test_a_shadow_says_what_it_would_do_with_pods_that_wait(tmp_path: Path) -> N
                 assert found["default/huge"].reason == "Insufficient cpu"
                 table = overview.view(source, Query("/", {}), Results())["sections"][0].blocks[0]
                 assert [row[1] for row in table.rows] == ["1"]
+                how = pods.view(source, Query("/pods", {}), Results())["how"]
+                assert how.startswith("Each pod that waits is decided alone")
             assert beside.proxy.writes == []
 
     acted(play)

@@ -237,3 +237,23 @@ def test_a_broken_policy_is_shown_with_carets(browser: Any, tmp_path: Path) -> N
         page.locator(".diagnostic mark").first.wait_for()
         page.locator(".diagnostic .place a").first.click()
         page.locator("[data-part=problems] li", has_text="orValu").wait_for(timeout=LONG)
+
+
+def test_a_new_policy_is_tried_without_any_file(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A console without policies has a named buffer; leaving it as it was asks nothing."""
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "cluster.yaml", NODES + POD.replace("NUMBER", "1"))
+    source = partial(of_files, ["cluster.yaml"], PolicyFiles())
+    asked: list[str] = []
+    with opened(browser, source) as (page, running):
+        page.on("dialog", lambda dialog: asked.append(dialog.type))
+        visit(page, running, "/policies/edit")
+        page.wait_for_selector("[data-part=state]:has-text('no problems')", timeout=LONG)
+        assert page.input_value("[data-part=file]") == "policy.yaml"
+        page.click("[data-part=try]")
+        page.wait_for_selector("#result h2", timeout=LONG)
+        assert "MyPolicy" in page.inner_text("#result")
+        visit(page, running, "/policies")
+    assert asked == []

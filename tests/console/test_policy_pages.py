@@ -14,13 +14,16 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.console import FilesSource, RunningSource, serving
+from policy_sched.console.pages import policy_editor
 from policy_sched.console.pages.page import Query, Results
 from policy_sched.console.pages.policies import hits_sections, view
 from policy_sched.console.pages.trial_result import sections
 from policy_sched.console.trials import Hits, Trial, TrialQuestion, packed
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.web import Table, environment
+from tests.console import clusters
 from tests.console.browsing import EXAMPLE, ROOT, Browser, browsing, of_files, pages, plain
+from tests.console.clusters import of_objects
 from tests.console.files import put
 from tests.console.threaded import embedded
 from tests.instance.app.test_cluster_instance import pod
@@ -79,7 +82,7 @@ def test_a_cluster_without_policies_invites_to_write_one() -> None:
     (page, editor) = pages(of_files(policies=PolicyFiles()), "/policies", "/policies/edit")
     assert "only the default profile decides" in page
     assert "Write a policy" in page
-    assert '"files":[]' in editor.replace(" ", "")
+    assert '"path":"policy.yaml"' in editor.replace(" ", "")
 
 
 def test_what_the_editor_asks_has_a_result(folder: Path) -> None:
@@ -106,6 +109,30 @@ def test_what_the_editor_asks_has_a_result(folder: Path) -> None:
             assert status == 400
 
     browsing(source_of(folder), act)
+
+
+def test_an_editor_without_files_has_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The editor had a text without a name, and "Try it" left it out."""
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "policy.yaml", "kind: Deployment")  # is another file's name
+    source = of_objects([clusters.node("a"), clusters.node("b"), clusters.pod("p")])
+    (page,) = pages(source, "/policies/edit")
+    assert "this is a new one" in page
+    (new,) = policy_editor.view(source, Query("/policies/edit", {}), Results())["data"]["files"]
+    assert (new["path"], new["added"]) == ("policy-2.yaml", True)
+
+    async def act(browser: Browser) -> None:
+        await browser.opened()
+        body = {"edits": {new["path"]: new["text"].replace("MyPolicy", "Mine")}, "seeds": 1}
+        status, text = await browser.post("/policies/try", body)
+        assert status == 200
+        assert "Mine" in text
+        status, text = await browser.post("/policies/patch", body)
+        assert "+++ b/policy-2.yaml" in text
+
+    browsing(source, act)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ FEWEST, MOST = 2, 60
 """How many values a label has by which nodes are grouped."""
 ZONE: Final = "topology.kubernetes.io/zone"
 NONE: Final = "none"
+AS_IT_IS: Final = "now"
+SIMULATED: Final = "simulated"
+"""The clusters whose nodes are drawn: as it is, and with what the simulation placed."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
@@ -56,13 +59,16 @@ def view(source: Source, query: Query, results: Results) -> View:
     """Return the values of the page."""
     del results
     waiting = list(source.waiting().values())
-    colouring = coloured(source.scheduler, query)
+    after = source.simulated if query.get("cluster") == SIMULATED else None
+    colouring = coloured(after or source.scheduler, query)
     known = labels(source)
     label = query.get("by") or (ZONE if ZONE in known else NONE)
     return {
         "heading": "Overview",
         "sections": [attention(source, waiting), summary(source, waiting)],
-        "cells": cells(source, label, colouring),
+        "cells": cells(source, label, colouring, ", as simulated" if after else ""),
+        "clusters": [AS_IT_IS, SIMULATED] if source.simulated is not None else [],
+        "cluster": SIMULATED if after else AS_IT_IS,
         "colouring": colouring,
         "colours": [*colours(source.scheduler), EXPRESSION],
         "labels": [NONE, *known],
@@ -108,7 +114,8 @@ def summary(source: Source, waiting: Sequence[Waiting]) -> Section:
     table = source.scheduler.cache.nodes
     status = source.store.status
     placed = sum(bool(one.node) for one in waiting)
-    note = f"{placed:,} of them find a node" if placed else ""
+    alone = ", each decided alone" if source.status.kind == "live" else ""
+    note = f"{placed:,} of them find a node{alone}" if placed else ""
     running = sum(bool(pod.spec.node_name) for pod in source.pods())
     facts = [
         Fact("nodes", Text(f"{table.live_count:,}", "/nodes")),
@@ -145,8 +152,8 @@ def labels(source: Source) -> list[str]:
     return sorted(n for n, v in values.items() if FEWEST <= len(v) <= MOST and n != _HOSTNAME)
 
 
-def cells(source: Source, label: str, colouring: Colouring) -> Cells:
-    """Return one cell for each node, in groups of a label."""
+def cells(source: Source, label: str, colouring: Colouring, state: str = "") -> Cells:
+    """Return one cell for each node, in groups of a label; ``state`` follows the caption."""
     groups: dict[str, list[Node]] = {}
     for node in source.scheduler.cache.nodes.nodes:
         if node is not None:
@@ -159,7 +166,7 @@ def cells(source: Source, label: str, colouring: Colouring) -> Cells:
         fields = [_cell(node, colouring) for node in groups[name]]
         found.append(CellGroup(name, fields, text))
     unknown = Counter(share is None for share, _ in colouring.shares.values())[True]
-    caption = f"{colouring.caption}: one cell for each node"
+    caption = f"{colouring.caption}{state}: one cell for each node"
     return Cells(caption, found, colouring.low, colouring.high, "no value" if unknown else "")
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from policy_sched.console.pages.page import Missing, Page, Query, Results, View, node_href
 from policy_sched.console.sources import Source, Waiting
-from policy_sched.explain import explanation_page, explanation_sections
-from policy_sched.model import Pod, PodInfo, ResourceClaim, quantity_text
+from policy_sched.explain import Explanation, explanation_page, explanation_sections, some
+from policy_sched.model import Pod, PodInfo, ResourceClaim, counted, quantity_text
 from policy_sched.web import Badge, Column, Fact, Facts, Prose, Section, Table, Text, Value
 
 TOP: Final = 5
 """Nodes whose scores are shown, unless the address says another number."""
 MOST: Final = 50
+AHEAD: Final = 1_000
+"""Pods that wait at most where a pod is explained after those ahead of it without being asked."""
 DECISIONS: Final = 20
 """Decisions of a pod that are shown."""
 ALLOCATED: Final = 20
@@ -27,27 +30,36 @@ def view(source: Source, query: Query, results: Results) -> View:
     pod = found(source, query.arguments["namespace"], query.arguments["name"])
     info = PodInfo.of(pod)
     waiting = source.waiting().get(info.uid)
-    after = query.get("after") == "queue" and source.status.kind == "files"
+    files = source.status.kind == "files"
+    asked = query.get("after") if files else "now"
     top = min(MOST, query.number("top", TOP) or TOP)
     sections = [about(info, waiting), *_history(source, info), *_claims(source, info)]
     values: dict[str, object] = {
         "heading": info.key,
-        "after": after,
-        "may_wait": source.status.kind == "files" and not info.pod.spec.node_name,
+        "after": asked == "queue",
+        "may_wait": files and not info.pod.spec.node_name,
         "sections": sections,
     }
     node = info.pod.spec.node_name
-    if node and info.pod_group and source.status.kind != "files":
+    if node and info.pod_group and not files:
         lead = f"It has a node, {node}, and was placed with its group {info.pod_group}."
         return {**values, "lead": lead, "remarks": (), "tone": "good"}
-    explained = source.explained(pod, top=top, after_queue=after)
+    explained = now = source.explained(pod, top=top, after_queue=asked == "queue")
+    if not asked and explained.best and _in_vain(source, waiting):
+        explained = source.explained(pod, top=top, after_queue=True)
+        values["after"] = True
     page = explanation_page(explained)
     reasons = explanation_sections(explained, node_href)
     rejected = [reasons.pop()] if explained.rejections else []  # the longest one comes last
     lead = f"It has a node: {node}. Without one, now: {page.lead}" if node else page.lead
     remarks = [remark.partition("; --after-queue")[0] for remark in page.remarks]
+    if explained.after_queue and explained.ahead:
+        lead = f"After the {counted(explained.ahead, 'pod')} ahead of it: {lead}"
+        remarks = [remark for remark in remarks if not remark.startswith("decided after")]
     if waiting is not None and not explained.after_queue:
         remarks += _in_turn(waiting, explained.best)
+    elif waiting is not None and explained is not now:
+        remarks += _before_its_turn(source, waiting, now)
     return {
         **values,
         "lead": lead,
@@ -55,6 +67,27 @@ def view(source: Source, query: Query, results: Results) -> View:
         "tone": page.tone,
         "sections": [*reasons, *sections, *rejected],
     }
+
+
+def _in_vain(source: Source, waiting: Waiting | None) -> bool:
+    """Return whether a pod has no node after those ahead of it, and that is quickly explained."""
+    if waiting is None or waiting.node or not waiting.message:
+        return False
+    return waiting.place == "active" and len(source.waiting()) <= AHEAD
+
+
+def _before_its_turn(source: Source, waiting: Waiting, now: Explanation) -> list[str]:
+    """Return where a pod would go on the cluster as it is, and which pods come first there."""
+    best = "one of " * (len(now.best) > 1) + some(now.best)
+    every = source.waiting().values()
+    ahead = itertools.takewhile(lambda one: one.uid != waiting.uid, every)
+    names = [one.key for one in ahead if one.node and one.node not in now.rejections]
+    found = [f"On the cluster as it is, it would go to {best}."]
+    if names:
+        come = "is ahead of it and goes" if len(names) == 1 else "are ahead of it and go"
+        where = "a node" if len(names) == 1 else "nodes"
+        found.append(f"{some(names)} {come} to {where} on which it fits now.")
+    return found
 
 
 def _in_turn(waiting: Waiting, best: Sequence[str]) -> list[str]:

@@ -28,6 +28,16 @@ STATES: Final = ("all", "pending", "placed", "running")
 BY: Final = ("", "reason", "priority", "namespace")
 
 
+HOW: Final = {
+    "files": "Pods that wait are decided one after the other, in the order of the queue, as"
+    " simulate does.",
+    "live": "Each pod that waits is decided alone, on the cluster as it is: none takes room from"
+    " another, so not all that find a node here will.",
+    "instance": "",
+}
+"""How the list decides pods that wait, by the kind of source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A pod as the list shows it. ``waiting``: of a pod without a node."""
@@ -104,6 +114,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     return {
         "heading": "Pods",
         "lead": _lead(everything, found),
+        "how": HOW[source.status.kind] if source.waiting() else "",
         "states": STATES,
         "state": query.get("state", "all"),
         "by_choices": BY,

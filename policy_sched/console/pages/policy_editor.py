@@ -26,6 +26,7 @@ from policy_sched.console.trials import (
     TrialQuestion,
     checked_edits,
     cluster_of,
+    free_place,
     now_of,
     patch,
     place_of_new,
@@ -57,10 +58,16 @@ def view(source: Source, query: Query, results: Results) -> View:
     """Return the values of the page: the files with their texts, and which one is shown."""
     del results
     texts = source_texts(source.store.files)
+    files: list[dict[str, object]] = [
+        {"path": one.path, "text": one.text} for one in texts if not one.problem
+    ]
+    if not texts:
+        files = [{"path": free_place(source.store.files), "text": NEW, "added": True}]
     return {
         "cluster": source.status.name,
+        "new": not texts,
         "data": {
-            "files": [{"path": one.path, "text": one.text} for one in texts if not one.problem],
+            "files": files,
             "file": query.get("file"),
             "line": query.number("line", 0),
         },

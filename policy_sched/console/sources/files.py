@@ -139,6 +139,7 @@ class FilesSource(Source):
         self.run: Run | None = None
         """The result of the simulation; None until it is complete."""
         self._runs: dict[str, Waiting] = {}
+        self._after: Scheduler | None = None
         self._failure = ""
         self._decided = 0
         self._turn = 0
@@ -164,6 +165,11 @@ class FilesSource(Source):
     def scheduler(self) -> Scheduler:
         """The scheduler on the cluster as it is."""
         return self._scheduler
+
+    @property
+    def simulated(self) -> Scheduler | None:
+        """The scheduler that has decided all pending pods; None until it has."""
+        return self._after
 
     async def undisturbed(self, work: Callable[[], T]) -> T:
         """Run a function in a thread, one at a time."""
@@ -280,7 +286,7 @@ class FilesSource(Source):
         }
         ordered = sorted(infos, key=lambda info: places.get(info.uid, (len(infos) + 1, ""))[0])
         self._runs = {info.uid: _queued(info, places, refused[info.uid]) for info in ordered}
-        self.run, self._failure, self._decided = None, "", 0
+        self.run, self._after, self._failure, self._decided = None, None, "", 0
         self._turn += 1
         self._numbers.rise("pods", "nodes")
 
@@ -317,7 +323,7 @@ class FilesSource(Source):
             uid: replace(one, message=placed[uid].message, node=placed[uid].node or "")
             for uid, one in self._runs.items()
         }
-        self.run = run
+        self.run, self._after = run, scheduler
         self._numbers.rise("pods")
 
     async def _watch(self) -> None:

@@ -58,6 +58,11 @@ class Source(ABC):
     def scheduler(self) -> Scheduler:
         """The scheduler that decides; only for functions that run `undisturbed`."""
 
+    @property
+    def simulated(self) -> Scheduler | None:
+        """The scheduler after its pending pods were simulated; None without a simulation."""
+        return None
+
     @abstractmethod
     async def undisturbed(self, work: Callable[[], T]) -> T:
         """Run a function that uses the scheduler, while nothing else does."""

@@ -9,6 +9,7 @@ from policy_sched.console.trials.editor import Asked, EditorQuestion
 from policy_sched.console.trials.edits import (
     SourceText,
     checked_edits,
+    free_place,
     patch,
     place_of_new,
     source_texts,
@@ -46,6 +47,7 @@ __all__ = [
     "TrialQuestion",
     "checked_edits",
     "cluster_of",
+    "free_place",
     "now_of",
     "packed",
     "patch",

@@ -67,6 +67,13 @@ def place_of_new(files: PolicyFiles, name: str) -> str:
     return name
 
 
+def free_place(files: PolicyFiles) -> str:
+    """Return the path of a file that could be added to a set, where there is none yet."""
+    names = ("policy.yaml", *(f"policy-{number}.yaml" for number in range(2, 100)))
+    places = [place_of_new(files, name) for name in names]
+    return next((one for one in places if not Path(one).exists()), places[0])
+
+
 def checked_edits(files: PolicyFiles, edits: Mapping[str, str]) -> dict[str, str]:
     """Return the texts that differ from the files, with the line endings of the files.
 

@@ -5,7 +5,7 @@
   if (!root) return;
   const find = (name) => root.querySelector(`[data-part="${name}"]`);
   const given = JSON.parse(find("files").textContent);
-  const files = new Map(given.files.map((one) => [one.path, { old: one.text.replaceAll("\r\n", "\n"), doc: null, added: false }]));
+  const files = new Map(given.files.map((one) => [one.path, { old: one.added ? "" : one.text.replaceAll("\r\n", "\n"), doc: one.added ? CodeMirror.Doc(one.text, "yaml") : null, added: !!one.added, given: one.text }]));
   const select = find("file"), state = find("state"), list = find("problems"), meaning = find("meaning"), result = document.querySelector("#result");
   let current = "";
 
@@ -155,14 +155,14 @@
   select.addEventListener("change", () => { show(select.value); history.replaceState(null, "", "?file=" + encodeURIComponent(current)); });
   find("revert").addEventListener("click", () => {
     const one = files.get(current);
-    if (!one.added) one.doc.setValue(one.old);
+    one.doc.setValue(one.added ? one.given : one.old);
   });
   find("add").addEventListener("submit", async (event) => {
     event.preventDefault();
     const place = find("name"), note = find("note");
     try {
       const made = await (await post("/policies/new", { name: place.value, known: [...files.keys()] })).json();
-      files.set(made.path, { old: "", doc: CodeMirror.Doc(made.text, "yaml"), added: true });
+      files.set(made.path, { old: "", doc: CodeMirror.Doc(made.text, "yaml"), added: true, given: made.text });
       select.append(new Option(made.path, made.path));
       note.textContent = "";
       place.value = "";
@@ -172,7 +172,7 @@
       note.textContent = error.message;
     }
   });
-  addEventListener("beforeunload", (event) => { if (Object.keys(edits()).length) event.preventDefault(); });
+  addEventListener("beforeunload", (event) => { if (Object.entries(edits()).some(([path, text]) => text !== files.get(path).given)) event.preventDefault(); });
 
   // Trials and patches.
 
