@@ -16,6 +16,7 @@ import msgspec
 
 from policy_sched.policytest.expectations import (
     Between,
+    GroupCondition,
     GroupOutcome,
     Matching,
     NodeScore,
@@ -113,7 +114,18 @@ def _group(expected: GroupOutcome, got: GroupOutcome, complete: bool) -> Iterato
         if field.name == "victims":
             wanted, ours = sorted(wanted or ()), sorted(ours or ())
         if (wanted or None) != (ours or None):
-            yield Difference(f"group.{field.name}", str(wanted), str(ours))
+            name = "waitingOnPreemption" if field.name == "waiting" else field.name
+            yield Difference(f"group.{name}", _of_group(wanted), _of_group(ours))
+
+
+def _of_group(value: object) -> Value:
+    """Return what is stated of a group as it is shown."""
+    if isinstance(value, GroupCondition):
+        text = f"{value.status} {value.reason}"
+        return f"{text}: {value.message}" if value.message else text
+    if isinstance(value, tuple | list):
+        return [str(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value or ABSENT)
 
 
 def _claims(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Handle, rows_with
+from policy_sched.framework import Code, DeadlineExceeded, Handle, rows_with
 from policy_sched.framework.evaluate import Nominations
 from policy_sched.language import CompiledPolicy, RuleError
 from policy_sched.language.check import check_policy
@@ -179,18 +179,24 @@ class CoverageWatch:
                 self._run_devices(policy, pod, rows)
 
     def _run_devices(self, policy: PolicyProbes, pod: PodInfo, rows: Rows) -> None:
-        """Run the rules over devices for each request and each device that it selects."""
+        """Run the rules over devices for each request and each device that it selects.
+
+        That has the units of an attempt; what is beyond them is not seen.
+        """
         allocating = self._handle.shared(Allocations).latest(pod.scheduler_name)
         if allocating is None:
             return
-        for row in rows.tolist():
-            for request, device in allocating.considered(pod, row):
-                case = DeviceCase(device, request)
-                runner = self._runner(pod, case, np.array([row], np.intp))
-                for variable in policy.device_variables:
-                    runner.run(variable, ALL)
-                if runner.run_all(policy.device_filter, ALL).all():
-                    runner.run_all(policy.device_score, ALL)
+        self._handle.budget.begin()
+        with suppress(DeadlineExceeded):
+            for row in rows.tolist():
+                for request, device in allocating.considered(pod, row):
+                    case = DeviceCase(device, request)
+                    runner = self._runner(pod, case, np.array([row], np.intp))
+                    for variable in policy.device_variables:
+                        runner.run(variable, ALL)
+                    if runner.run_all(policy.device_filter, ALL).all():
+                        runner.run_all(policy.device_score, ALL)
+        self._handle.budget.end()
 
     def _run_normalizer(
         self,

@@ -138,8 +138,8 @@ class Life(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gates: str = ""
 
 
-def load_lives(path: str) -> list[Life] | None:
-    """Return the lives of a file; None if the file is of another kind.
+def load_lives(path: str) -> list[tuple[int, Life]] | None:
+    """Return the lives of a file with their lines; None if the file is of another kind.
 
     Raises PolicyError with every line and every object that is wrong, and OSError if the file
     cannot be read.
@@ -153,7 +153,7 @@ def load_lives(path: str) -> list[Life] | None:
             decoded(manifest, Diagnostic(path, number, 1, WRONG_VALUE, place), problems)
     if problems:
         raise PolicyError(problems)
-    return [life for _, life in found]
+    return found
 
 
 def _manifests(life: Life) -> Iterator[tuple[str, object]]:

@@ -13,8 +13,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import structs
 
@@ -39,7 +40,7 @@ from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import Outcome, PluginOutcome
-from policy_sched.policytest.life import load_lives
+from policy_sched.policytest.life import Life, load_lives
 from policy_sched.policytest.life_cluster import run_life
 from policy_sched.policytest.names import unknown_names
 from policy_sched.policytest.objects import pod_name
@@ -47,7 +48,8 @@ from policy_sched.policytest.observed import outcome_of, plugin_outcome
 from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
-from policy_sched.policytest.sequence import load_sequences, run_sequence
+from policy_sched.policytest.sequence import BAD_SEQUENCE, load_sequences, run_sequence
+from policy_sched.policytest.sequence import Sequence as QueueSequence
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.scheduler import (
@@ -250,9 +252,12 @@ class Observation:
             node = best[0]
         if node not in self._scheduler.cache.nodes.row_of:
             return ""
+        profile = self._scheduler.profiles.get(self._info.scheduler_name)
+        if profile is None:
+            return ""
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
-        runner = self._scheduler.profiles[self._info.scheduler_name].runner
+        runner = profile.runner
         try:
             status = self._binding(runner, node)
         except PluginError as error:
@@ -440,13 +445,11 @@ def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResul
 def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
     sequences = load_sequences(path)
     if sequences is not None:
-        results = [result for one in sequences for result in run_sequence(path, one)]
-        found.results += (r for r in results if run.wanted(r.scenario, r.pod))
+        _run_each(path, sequences, partial(run_sequence, path), run, found)
         return
     lives = load_lives(path)
     if lives is not None:
-        results = [result for one in lives for result in run_life(path, one, exact=run.exact)]
-        found.results += (r for r in results if run.wanted(r.scenario, r.pod))
+        _run_each(path, lives, partial(run_life, path, exact=run.exact), run, found)
         return
     for scenario in load_scenarios(path, run.roots):
         if run.wanted(scenario.name, ""):
@@ -458,3 +461,26 @@ def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
         except PolicySchedError as error:
             text = f"{scenario.name}: {error}"
             found.problems.append(Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
+
+
+R = TypeVar("R", QueueSequence, Life)
+
+
+def _run_each(
+    path: str,
+    records: Sequence[tuple[int, R]],
+    act: Callable[[R], list[StepResult]],
+    run: ScenarioRun,
+    found: FileResults,
+) -> None:
+    """Run the records of a file's lines; one that cannot be is a problem of its line."""
+    for line, one in records:
+        try:
+            results = act(one)
+        except PolicyError as error:
+            found.problems += error.diagnostics
+        except PolicySchedError as error:
+            text = f"{one.name}: {error}"
+            found.problems.append(Diagnostic(path, line, 1, BAD_SEQUENCE, text))
+        else:
+            found.results += (r for r in results if run.wanted(r.scenario, r.pod))

@@ -102,13 +102,12 @@ class Sequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ops: list[Operation]
 
 
-def load_sequences(path: str) -> list[Sequence] | None:
-    """Return the sequences of a file; None if the file is of another kind.
+def load_sequences(path: str) -> list[tuple[int, Sequence]] | None:
+    """Return the sequences of a file with their lines; None if the file is of another kind.
 
     Raises PolicyError with every line that is wrong, and OSError if the file cannot be read.
     """
-    found = decoded_lines(path, {"ops"}, Sequence, but="pending")
-    return None if found is None else [sequence for _, sequence in found]
+    return decoded_lines(path, {"ops"}, Sequence, but="pending")
 
 
 T = TypeVar("T")

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from policy_sched.policytest.comparison import Difference, Rules, compare
-from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import (
+    Eviction,
+    GroupCondition,
+    GroupOutcome,
+    NodeScore,
+    Outcome,
+    PluginOutcome,
+)
 
 RECORD = Rules(complete=True)
 STATED = Rules(complete=False)
@@ -202,3 +209,14 @@ class TestPlacedTogether:
         """What is stated of placements is not met by it."""
         stated = Outcome("default/a", placement="rack-b")
         assert fields(stated, PLACED, STATED) == ["placement"]
+
+
+def test_what_became_of_a_group_is_shown_in_words() -> None:
+    """`got GroupCondition(status='True', ...)` and `('default/a',)` were Python's own words."""
+    condition = GroupCondition("True", "Scheduled", "done")
+    expected = Outcome("default/a", group=GroupOutcome(order=("default/a",), condition=condition))
+    found = list(compare(expected, Outcome("default/a"), STATED))
+    assert [(one.field, one.expected, one.got) for one in found] == [
+        ("group.order", ["default/a"], "(none)"),
+        ("group.condition", "True Scheduled: done", "(none)"),
+    ]

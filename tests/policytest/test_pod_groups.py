@@ -71,4 +71,6 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
 - pod: a
   group: {code: Success, waitingOnPreemption: true, victims: [a]}
 """
-    assert steps(tmp_path, 3, expect) == [["group.code", "group.waiting", "group.victims"]]
+    assert steps(tmp_path, 3, expect) == [
+        ["group.code", "group.waitingOnPreemption", "group.victims"]
+    ]

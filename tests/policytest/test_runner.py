@@ -10,7 +10,7 @@ import pytest
 from policy_sched.errors import PolicyError
 from policy_sched.policytest.comparison import Difference
 from policy_sched.policytest.report import StepResult
-from policy_sched.policytest.runner import run_scenario
+from policy_sched.policytest.runner import run_files, run_scenario
 from policy_sched.policytest.scenario import load_scenarios
 
 TWO_NODES = """\
@@ -245,3 +245,22 @@ expect: [{pod: small}, {pod: small}, {pod: high}]
         (7, 30, "default/small is expected twice"),
         (7, 44, "default/high is expected and never decided"),
     ]
+
+
+def test_a_node_expected_for_a_pod_of_no_profile_differs(tmp_path: Path) -> None:
+    """`chosen` for a pod whose schedulerName no profile has ended `test` with a traceback."""
+    (found,) = differences(tmp_path, "- {pod: elsewhere, chosen: n1}\n")
+    assert (found.field, found.expected, found.got) == ("chosen", "n1", [])
+
+
+def test_an_impossible_sequence_is_a_problem_of_its_line(tmp_path: Path) -> None:
+    """A sequence that adds a pod twice ended the whole run, without its file and line."""
+    ops = [{"op": "add", "millis": 1, "after": {}, "pod": {"name": "a"}}]
+    ops += [{"op": "pop", "millis": 2, "after": {"inFlight": ["a"], "popped": "a"}}]
+    again = {"op": "fail", "name": "a", "millis": 3, "after": {}}
+    broken = {"name": "odd", "ops": [*ops, again, again]}
+    file = tmp_path / "queue.jsonl"
+    file.write_text(f"\n{json.dumps(broken)}\n{json.dumps({'name': 'good', 'ops': ops[:1]})}\n")
+    found = run_files([str(file)])
+    assert [(one.line, one.message.partition(":")[0]) for one in found.problems] == [(2, "odd")]
+    assert [result.scenario for result in found.results] == ["good"]
