@@ -84,6 +84,7 @@ DEVICES: tuple[Plain, ...] = (
     },
 )
 OF_TROUBLE = {
+    ("", "pods/finalizers", "update"),
     ("resource.k8s.io", "resourceclaims", "get"),
     ("resource.k8s.io", "resourceclaims", "delete"),
     ("resource.k8s.io", "resourceclaims/binding", "patch"),
@@ -91,8 +92,8 @@ OF_TROUBLE = {
     ("resource.k8s.io", "resourceclaims/binding", "update"),
     ("resource.k8s.io", "resourceclaims/status", "update"),
 }
-"""After a conflict, after an attempt that failed; what a server asks beside the status; and
-where it keeps claims in protobuf."""
+"""After a conflict, after an attempt that failed; what a server asks about a pod that owns a
+claim, and beside the status; and where it keeps claims in protobuf."""
 
 
 @dataclass(frozen=True)

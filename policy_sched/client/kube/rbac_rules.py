@@ -55,6 +55,7 @@ WRITING: Final[tuple[Right, ...]] = (
     Right(
         "resource.k8s.io", "resourceclaims/binding", "patch", why="devices are given, or taken back"
     ),
+    Right("", "pods/finalizers", "update", why="such a claim keeps its pod until it has gone"),
     *(
         Right("resource.k8s.io", part, "update", why="a claim whose bytes a patch would change")
         for part in ("resourceclaims", "resourceclaims/status", "resourceclaims/binding")

@@ -135,6 +135,7 @@ def creation(variant: Variant) -> ObjectRequest:
             "name": owner.name,
             "uid": owner.uid,
             "controller": True,
+            "blockOwnerDeletion": True,
         }
         for owner in meta.owner_references
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.client import MemoryClient, ObjectRequest, ObjectResponse
 from policy_sched.model import DeviceClass, ResourceClaim
 from policy_sched.scheduler import object_seen
 
@@ -109,6 +110,28 @@ def test_an_extended_resource_that_devices_serve() -> None:
         for result in claim.status.allocation.devices.results
     )
     assert taken == DEVICES
+
+
+class Requests(MemoryClient):
+    """Keeps all requests."""
+
+    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+        """Keep the request, and carry it out."""
+        self.requests.append(request)
+        super().send(request, done)
+
+
+def test_a_claim_for_extended_resources_blocks_the_deletion_of_its_pod() -> None:
+    """A claim that was made for a pod lacked blockOwnerDeletion, which kube-scheduler sets."""
+    served, client = device_class(extendedResourceName="example.com/gpu"), Requests()
+    objects = [served, resource_slice("n0", DEVICES)]
+    scheduler = scheduler_with(["n0"], objects, client=client)
+    client.objects = scheduler.handle.objects
+    assert schedule(scheduler, pod_with("p", requests={"example.com/gpu": "1"})) == ["n0"]
+    (made,) = [one for one in client.requests if one.verb == "create"]
+    (owner,) = made.body["metadata"]["ownerReferences"]
+    assert owner["controller"] is owner["blockOwnerDeletion"] is True
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "p", "uid-p")
 
 
 def test_a_class_that_goes_serves_no_longer() -> None:
