@@ -26,7 +26,7 @@ RESTARTS: Final = {
     "Deployment": "Always", "ReplicaSet": "Always", "StatefulSet": "Always", "DaemonSet": "Always",
     "Job": "Never",
 }  # fmt: skip
-STORED: Final = [one for one in SERVED if not one.review]
+STORED: Final = [one for one in SERVED if not (one.review or one.computed)]
 LIKELY: Final = [
     one for one in STORED
     if one.kind in {*RESTARTS, "Pod", "Node", "Service", "ResourceQuota", "PodDisruptionBudget",

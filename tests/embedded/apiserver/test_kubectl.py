@@ -84,6 +84,33 @@ def test_kubectl_applies_gets_patches_scales_and_deletes(tmp_path: Path) -> None
     asyncio.run(run())
 
 
+def test_kubectl_shows_components_and_api_services(tmp_path: Path) -> None:
+    """Scripts that look at a cluster's health with ``kubectl get cs`` had no such resource."""
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            heads, *rows = words(await kubectl("get", "cs"))
+            assert heads == ["NAME", "STATUS", "MESSAGE", "ERROR"]
+            names = ["controller-manager", "etcd-0", "scheduler"]
+            assert rows == [[name, "Healthy", "ok"] for name in names]
+            world.cluster.store.trouble = lambda: "disk is full"  # type: ignore[method-assign]
+            path = "jsonpath={.conditions[0].status} {.conditions[0].error}"
+            assert await kubectl("get", "cs", "etcd-0", "-o", path) == "False disk is full"
+            heads, *rows = words(await kubectl("get", "apiservices"))
+            assert heads == ["NAME", "SERVICE", "AVAILABLE", "AGE"]
+            assert ["v1.apps", "Local", "True", "<unknown>"] in rows
+            versions = (await kubectl("api-versions")).split()
+            served = {f"{version}.{group}" for group, _, version in
+                      (one.rpartition("/") for one in versions)}  # fmt: skip
+            assert {row[0] for row in rows} == served
+            refusal = await kubectl("delete", "apiservice", "v1.apps", fails=True)
+            assert "the server does not allow this method" in refusal
+            assert "not found" in await kubectl("get", "cs", "etcd-1", fails=True)
+
+    asyncio.run(run())
+
+
 def test_kubectl_watches(tmp_path: Path) -> None:
     """Each change is a line."""
 

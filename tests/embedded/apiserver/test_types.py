@@ -23,7 +23,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLIED = "application/apply-patch+yaml"
 APPS = "/apis/apps/v1/namespaces/default"
-STORED = [one for one in SERVED if not one.review]
+STORED = [one for one in SERVED if not (one.review or one.computed)]
 
 
 def path_of(one: Served) -> str:

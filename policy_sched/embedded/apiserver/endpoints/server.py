@@ -18,7 +18,9 @@ import msgspec
 from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError, Stored, encoded
-from policy_sched.embedded.apiserver.endpoints.list import Listed, Lists, pieces
+from policy_sched.embedded.admission import not_found
+from policy_sched.embedded.apiserver.endpoints.computed import DEPRECATED, computed
+from policy_sched.embedded.apiserver.endpoints.list import Listed, Lists, pieces, selection
 from policy_sched.embedded.apiserver.endpoints.negotiation import (
     METADATA,
     METADATA_LIST,
@@ -122,6 +124,8 @@ class RequestHandler:
             stored = self._store.get(key.kind, key.namespace, key.name)
             raise refusal(target, stored, request.query)
         if verb in ("get", "list"):
+            if target.served.computed:
+                return await self._computed(request, target, accept, verb)
             if verb == "list" and is_set(request.query, "watch"):
                 with self._places.taken(user):
                     return await self._watch(request, target, accept)
@@ -162,6 +166,26 @@ class RequestHandler:
         key = target.key
         stored = self._store.get(key.kind, key.namespace, key.name)
         return self._object(200, target, stored, accept, options.text("includeObject"))
+
+    async def _computed(
+        self, request: web.BaseRequest, target: Target, accept: str, verb: str
+    ) -> web.StreamResponse:
+        options = Options(request.query, "ListOptions")
+        if is_set(request.query, "watch"):
+            raise not_allowed()
+        wanted = selection(target, options)
+        found = [one for one in computed(target.served, self._store) if wanted.selects(one)]
+        if verb == "list":
+            form = accepted(accept, (TABLE, METADATA_LIST))
+            listed = Listed(self._store.version, found)
+            response = await self._list(request, target, listed, form, options)
+        elif found:
+            response = self._object(200, target, found[0], accept, options.text("includeObject"))
+        else:
+            raise not_found(target.served.resource, target.name)
+        if warning := DEPRECATED.get(target.served.kind):
+            response.headers.add("Warning", f"299 - {quoted(warning)}")
+        return response
 
     def _scale(self, target: Target, accept: str, options: Options) -> web.Response:
         found = self._parts.subresources.scale(target)

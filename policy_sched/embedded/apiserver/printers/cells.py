@@ -371,3 +371,34 @@ def event_object(data: Plain) -> str:
 
 FORMS: Final = {"modes": modes, "selector": selector_text, "labels": labels_text}
 """How a value is written, by the name that columns.yaml gives it."""
+
+
+def _condition(conditions: Any, kind: str) -> Plain:
+    return next((one for one in conditions or () if one.get("type") == kind), {})
+
+
+def component_status(component: Plain) -> str:
+    """Return whether a part of the control plane is healthy."""
+    state = _condition(component.get("conditions"), "Healthy").get("status")
+    return {"True": "Healthy", "False": "Unhealthy"}.get(str(state), "Unknown")
+
+
+def component_message(component: Plain) -> str:
+    """Return what a part of the control plane says."""
+    return str(_condition(component.get("conditions"), "Healthy").get("message") or "")
+
+
+def component_error(component: Plain) -> str:
+    """Return what is wrong with a part of the control plane."""
+    return str(_condition(component.get("conditions"), "Healthy").get("error") or "")
+
+
+def api_service(service: Plain) -> str:
+    """Return who serves a version of a group."""
+    other = _spec(service).get("service")
+    return f"{other.get('namespace')}/{other.get('name')}" if other else "Local"
+
+
+def api_service_available(service: Plain) -> str:
+    """Return whether a version of a group is available."""
+    return str(_condition(_status(service).get("conditions"), "Available").get("status", "Unknown"))

@@ -81,7 +81,7 @@ def _classic(one: Served) -> Plain:
         "verbs": list(one.verbs),
         **_lists("shortNames", one.short_names),
         **_lists("categories", one.categories),
-        **({} if one.review else {"storageVersionHash": _hash(one)}),
+        **({} if one.review or one.computed else {"storageVersionHash": _hash(one)}),
     }
 
 

@@ -29,21 +29,26 @@ ALL_VERBS: Final[tuple[str, ...]] = (
 _CHANGE: Final = ("get", "patch", "update")
 
 GROUPS: Final = (
-    "", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling",
-    "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
-    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
-    "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
-    "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "scheduling.x-k8s.io",
+    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io",
+    "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io",
+    "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
+    "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io",
+    "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "scheduling.x-k8s.io",
 )  # fmt: skip
 """In the order in which discovery names them."""
 
 _NOT_SERVED: Final[frozenset[Kind]] = frozenset({
-    ("v1", "Binding"), ("v1", "ComponentStatus"), ("v1", "Event"),
-    ("autoscaling/v1", "HorizontalPodAutoscaler"), ("apiregistration.k8s.io/v1", "APIService"),
+    ("v1", "Binding"), ("v1", "Event"), ("autoscaling/v1", "HorizontalPodAutoscaler"),
 })  # fmt: skip
 """No objects, or the same objects as those of another version."""
 
+_COMPUTED: Final[frozenset[Kind]] = frozenset({
+    ("v1", "ComponentStatus"), ("apiregistration.k8s.io/v1", "APIService"),
+})  # fmt: skip
+"""What follows from the server itself, and is only read."""
+
 _SHORT: Final = {
+    "componentstatuses": ("cs",),
     "configmaps": ("cm",), "endpoints": ("ep",), "events": ("ev",), "limitranges": ("limits",),
     "namespaces": ("ns",), "nodes": ("no",), "persistentvolumeclaims": ("pvc",),
     "persistentvolumes": ("pv",), "pods": ("po",), "replicationcontrollers": ("rc",),
@@ -59,7 +64,9 @@ _IN_ALL: Final = frozenset({
     "pods", "services", "replicationcontrollers", "daemonsets", "deployments", "replicasets",
     "statefulsets", "horizontalpodautoscalers", "cronjobs", "jobs",
 })  # fmt: skip
-_EXTENSIONS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
+_EXTENSIONS: Final = frozenset({
+    "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
+})  # fmt: skip
 SCALED: Final = frozenset({
     "deployments", "replicasets", "statefulsets", "replicationcontrollers",
 })  # fmt: skip
@@ -105,6 +112,8 @@ class Served:
     verbs: tuple[str, ...] = ALL_VERBS
     review: bool = False
     """Whether its objects are reviews, which are completed and not stored."""
+    computed: bool = False
+    """Whether its objects follow from the server, and are not stored."""
 
     @property
     def name(self) -> str:
@@ -166,6 +175,8 @@ def _served(key: Kind, form: Form | None = None) -> Served:
     found = resource(key)
     form = form or Form(found.api_version, found.kind, found.api_version, {}, as_stored)
     group, _, version = form.api_version.rpartition("/")
+    if key in _COMPUTED:
+        return Served(group, version, found, form, (), ("get", "list"), computed=True)
     verbs = ALL_VERBS
     if key == NAMESPACE:
         verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
