@@ -150,8 +150,17 @@ def killed(path: Path, copy: Path) -> int:
     return version
 
 
-@pytest.mark.parametrize("damage", ["missing", "damaged", "cut"])
-def test_lost_changes_of_a_damaged_log_are_reported(damage: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damage", "place"),
+    [
+        ("missing", "missing, or the file is an older copy"),
+        ("damaged", "damaged at byte 0"),
+        ("cut", "cut after 10 bytes"),
+    ],
+)
+def test_lost_changes_of_a_damaged_log_are_reported(
+    damage: str, place: str, tmp_path: Path
+) -> None:
     """SQLite goes on with what is left, and says nothing; versions do not go back."""
     path = tmp_path / "copy.db"
     version = killed(tmp_path / "cluster.db", path)
@@ -166,10 +175,46 @@ def test_lost_changes_of_a_damaged_log_are_reported(damage: str, tmp_path: Path)
     assert again.store.find(POD, "default", "early") is not None
     assert again.store.find(POD, "default", "late") is None
     assert f"the last 1 changes (versions {version} to {version}) are lost" in again.store.lost
-    assert f"{path}-wal is damaged or missing" in again.store.lost
+    assert f"{path}-wal is {place}" in again.store.lost
     assert again.store.version >= version
     again.cluster.close()
     once_more = World(nodes=0, path=str(path))
+    assert once_more.store.lost == ""
+    once_more.cluster.close()
+
+
+RECORD = 24 + 4096
+CUTS = {
+    "cut": (lambda log: log[: 32 + 3 * RECORD + 1000], f"cut in record 4, after {13392} bytes"),
+    "cut in a head": (lambda log: log[: 32 + 3 * RECORD + 9], "cut in record 4, after 12401 bytes"),
+    "another bit": (
+        lambda log: log[:9000] + bytes([log[9000] ^ 1]) + log[9001:],
+        "damaged in record 3, from byte 8272",
+    ),
+}
+
+
+@pytest.mark.parametrize("number", [True, False], ids=["with its number", "without"])
+@pytest.mark.parametrize(("change", "place"), list(CUTS.values()), ids=CUTS)
+def test_a_log_cut_in_the_middle_is_told_with_its_place(
+    change: Callable[[bytes], bytes], place: str, number: bool, tmp_path: Path
+) -> None:
+    """What came after the cut was gone, and without the number beside it nobody was told."""
+    path, copy = tmp_path / "cluster.db", tmp_path / "copy.db"
+    world = World(nodes=0, path=str(path))
+    world.store._storage._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+    for name in "abcdef":
+        world.store.create(pod(name))
+    for suffix in ("", "-wal", "-version")[: 3 if number else 2]:
+        shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+    world.cluster.close()
+    log = Path(f"{copy}-wal")
+    log.write_bytes(change(log.read_bytes()))
+    again = World(nodes=0, path=str(copy))
+    assert f"{copy}-wal is {place}" in again.store.lost
+    assert 0 < len(again.names()) < 6
+    again.cluster.close()
+    once_more = World(nodes=0, path=str(copy))
     assert once_more.store.lost == ""
     once_more.cluster.close()
 

@@ -28,6 +28,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.embedded.store.watch_history import DELETED, Change
+from policy_sched.embedded.store.write_ahead_log import log_damage
 from policy_sched.errors import ClusterError
 
 SUFFIX: Final = "-version"
@@ -263,10 +264,14 @@ class SqliteStorage(Storage):
         ClusterError if everything is lost.
         """
         version, kept, path = self.version(), self._kept.value, self._path
+        log, beside = f"{path}-wal", f"{path}{SUFFIX}"
         if before is None or version >= kept:
+            # Without the number beside it, only the log itself can tell.
+            damage = log_damage(path) if before is not None and kept == 0 else ""
+            if damage:
+                self.lost = f"{path}: changes after version {version} are lost: {log} is {damage}"
             self._kept.write(version)
             return
-        log, beside = f"{path}-wal", f"{path}{SUFFIX}"
         if version == 0:
             self._connection.close()
             with suppress(OSError):
@@ -277,7 +282,8 @@ class SqliteStorage(Storage):
             cure = f"or delete {path} and {beside} to begin a new cluster"
             raise ClusterError(f"{path}: {text}: bring it back from a copy with {log}, {cure}")
         lost = f"the last {kept - version} changes (versions {version + 1} to {kept}) are lost"
-        self.lost = f"{path}: {lost}: {log} is damaged or missing, or the file is an older copy"
+        damage = log_damage(path) or "missing, or the file is an older copy"
+        self.lost = f"{path}: {lost}: {log} is {damage}"
         self._connection.execute("UPDATE counter SET version = ?", (kept,))
 
     def version(self) -> int:
