@@ -56,12 +56,14 @@ def told(baseline: str, compared: Sequence[tuple[int, Paired]]) -> str:
     are = "is" if different == 1 else "are"
     text = f"{different} of {counted(total, 'difference')} from {baseline} {are} more than noise"
     if not few:
-        varying = sum(one.verdict is not Significance.EQUAL for _, one in compared)
+        varying = sum(one.difference.low < one.difference.high for _, one in compared)
         chance = round((1 - LEVEL) * varying)
         return f"{text}; chance alone makes about {chance} look so." if chance else f"{text}."
     needed = f"{ENOUGH} can tell one" if total > 1 else f"{ENOUGH} can"
     if total > 1:
         needed += f", and {seeds_to_tell(total)} all {total:,} at once"
+    if max(few) == 1:
+        needed += "; 2 are enough if seeds change nothing"
     are_few = f"{counted(max(few), 'seed')} {'is' if max(few) == 1 else 'are'} too few to tell"
     if len(few) < total:
         return f"{text}. {are_few} the other {len(few):,}, whatever they are: {needed}."

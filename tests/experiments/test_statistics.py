@@ -63,7 +63,9 @@ def test_too_few_seeds_are_told() -> None:
         "5 seeds are too few to tell any of 24 differences from default, whatever was measured:"
         " 6 can tell one, and 10 all 24 at once."
     )
-    assert told("default", [(1, few)]).startswith("1 seed is too few to tell the difference")
+    one = told("default", [(1, few)])
+    assert one.startswith("1 seed is too few to tell the difference")
+    assert one.endswith("6 can; 2 are enough if seeds change nothing.")
     assert told("a", [(5, same), (5, few)]) == (
         "1 of 2 differences from a is more than noise. 5 seeds are too few to tell the other 1,"
         " whatever they are: 6 can tell one, and 7 all 2 at once."

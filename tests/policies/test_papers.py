@@ -58,11 +58,14 @@ def walked(jobs: list[Job], key: str, gpus: int, cpus: int) -> dict[int, int]:
 def test_jobs_of_pai_end_when_its_protocol_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In all five orders each job of the sample ends at the second at which the walk ends it."""
+    """In all five orders each job of the sample ends at the second at which the walk ends it.
+
+    The sample did not fill the experiment's node: no job waited, and all orders were the same.
+    """
     path = PAPERS / "pai" / "experiment.yaml"
-    node = ["--set", "gpus=6400", "--set", "cpus=768"]
-    assert run(["sweep", str(path), "--jobs", "1", "--results", str(tmp_path), *node]) == 0
-    assert "SJGG" in capsys.readouterr().out
+    assert run(["sweep", str(path), "--jobs", "1", "--results", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "12 of 12 differences from FIFO are more than noise." in printed  # no seed changes them
     rows = table(PAPERS / "pai" / "sample.csv")
     jobs = [{name: float(cell) for name, cell in row.items() if name != "user"} for row in rows]
     found = table(tmp_path / "pods.csv")

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from policy_sched.cli.output.progress import progress
+from policy_sched.cli.output.progress import EVERY, progress
 
 
 class Terminal(io.StringIO):
@@ -55,12 +55,33 @@ def test_a_short_operation_shows_nothing() -> None:
     assert "deciding" not in terminal.getvalue()
 
 
-def test_nothing_is_shown_without_a_terminal() -> None:
-    """Logs of CI stay free of control characters."""
-    stream = io.StringIO()
-    with progress("deciding", 10, stream, delay=0) as advance:
-        advance(10)
-    assert stream.getvalue() == ""
+class Log(Terminal):
+    """A stream that is no terminal."""
+
+    def isatty(self) -> bool:
+        """Return that it is none."""
+        return False
+
+
+@pytest.mark.parametrize(
+    ("total", "line"),
+    [(10, "deciding: 3 of 10, 0 min\n"), (None, "deciding: 3, 0 min\n")],
+)
+def test_a_log_has_a_line_each_minute(total: int | None, line: str) -> None:
+    """A sweep of hours wrote nothing, and the system for CI ended it as one that hangs."""
+    log = Log()
+    assert EVERY == 60
+    with progress("deciding", total, log, every=3600) as advance:
+        advance(3)
+    assert log.getvalue() == ""
+    with progress("deciding", total, log, every=1e-3) as advance:
+        advance(3)
+        for _ in range(3):  # of which one may be of the time before
+            log.written.clear()
+            assert log.written.wait(60)
+    assert line in log.getvalue()
+    assert "\x1b" not in log.getvalue()
+    assert not [one for one in threading.enumerate() if one.name.endswith("(tell)")]
 
 
 def test_an_error_ends_the_bar() -> None:
