@@ -2,7 +2,8 @@
 
 Theory of operation. The estimate evaluates sizes in place of values: a device has at most 32
 attributes and capacities, whose names and texts have limits. A size that nothing limits is
-infinite, and so is the cost of work over it.
+infinite, and so is the cost of work over it: cel-go does not know how long the texts are that a
+split, an optional or a sorted list gives.
 """
 
 from __future__ import annotations
@@ -31,11 +32,21 @@ CONVERSIONS: Final = frozenset(
 #: Functions that cost what it takes to read every element of a list, or every tenth character.
 TRAVERSALS: Final = frozenset({"isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"})
 _SIZED: Final = frozenset({"string", "bytes", "list", "map"})
+_TEXTUAL: Final = frozenset({"string", "bytes", "any"})
+"""Kinds of values that may be texts; an attribute's may be anything."""
+_COMPARISONS: Final = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _TURNS: Final = {
     "all": 3, "exists": 4, "exists_one": 2, "existsOne": 2, "filter": LISTED + 3, "sortBy": 13,
     "transformMap": 3, "transformMapEntry": 2,
 }  # fmt: skip
 """Units of one turn of a comprehension, its bodies apart."""
+_ONCE: Final = {
+    "all": 1, "exists": 1, "exists_one": 2, "existsOne": 2, "sortBy": 2,
+    "transformMap": MAPPED + 1, "transformMapEntry": MAPPED + 1,
+}  # fmt: skip
+"""Units of what a comprehension begins with, and of its result."""
+_BIND: Final = LISTED
+"""Units of naming a value, which is a comprehension over an empty list."""
 
 
 def constant(node: ast.Node) -> bool:
@@ -112,7 +123,7 @@ def _traversed(args: Sequence[Shape], _: float) -> float:
 
 def _squared(args: Sequence[Shape], _: float) -> float:
     inner = args[0].element
-    text = inner is not None and inner.kind in ("string", "bytes")
+    text = inner is not None and inner.kind in _TEXTUAL
     count = _times(args[0].size, args[0].size) * (2.1 if text else 2)
     return 1 + LISTED + (math.floor(count) if math.isfinite(count) else count)
 
@@ -148,7 +159,7 @@ _CALLS: Final[dict[str, Callable[[Sequence[Shape], float], float]]] = {
 
 
 def _text(value: Shape) -> float:
-    return _part(value.size, 10) if value.kind == "string" else 0
+    return _part(value.size, 10) if value.kind in ("string", "any") else 0
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -165,7 +176,7 @@ _SCALAR: Final = Shape()
 _UNKNOWN: Final = Shape("string", math.inf)
 _NAME: Final = Shape("string", 32)
 _DOMAIN: Final = Shape("string", 63)
-_ATTRIBUTE: Final = Shape("string", 64)
+_ATTRIBUTE: Final = Shape("any", 64)
 
 
 def _both(a: Shape, b: Shape) -> Shape:
@@ -216,7 +227,7 @@ class _Estimate:
             case ast.IndexExpr():
                 cost, shape = self.of(node.operand, scope)
                 cost += 1 + starts_anew(node.operand) + self.of(node.index, scope)[0]
-                return cost, shape.element or _UNKNOWN
+                return cost, _UNKNOWN if node.optional else shape.element or _UNKNOWN
             case ast.ListExpr() | ast.MapExpr():
                 return self._made(node, scope)
             case ast.AndExpr() | ast.OrExpr():
@@ -250,6 +261,10 @@ class _Estimate:
         shapes = [*(shape for _, shape in target), *shapes]
         found = _result(name, shapes)
         cost += sum(spent for spent, _ in target)
+        if name in TRAVERSALS and shapes[0].kind == "list":
+            inner = shapes[0].element or _SCALAR
+            if inner.kind in ("string", "bytes"):
+                return math.inf, found  # each is read, however long
         return cost + call_cost(name, shapes, found.size), found
 
     def _made(self, node: ast.ListExpr | ast.MapExpr, scope: Scope) -> tuple[float, Shape]:
@@ -262,8 +277,8 @@ class _Estimate:
 
     def _binary(self, node: ast.Binary, scope: Scope) -> tuple[float, Shape]:
         cost, (left, right) = self._each((node.left, node.right), scope)
-        cost += operator_cost(node.op, left, right, literal=constant(node.right))
-        if node.op == "+" and left.kind in _SIZED:
+        cost += _operator(node.op, left, right)
+        if node.op == "+" and left.kind in _SIZED | _TEXTUAL:
             added = _both(left, right)
             size = _saturated(left.size + right.size)
             return cost, Shape(left.kind, size, added.key, added.element)
@@ -275,17 +290,19 @@ class _Estimate:
         if dotted == "cel.bind":
             cost, value = self.of(node.args[1], scope)
             more, body = self.of(node.args[2], {**scope, name: value})
-            return cost + more, body
+            return cost + more + _BIND, body
         if dotted and isinstance(node.target, ast.Ident) and node.target.name not in scope:
             return self._call(dotted, node.args, scope)
         cost, target = self.of(node.target, scope)
         if node.name in ("optMap", "optFlatMap") and name:
             more, body = self.of(node.args[1], {**scope, name: target})
-            return 2 * cost + more + 3, body
+            made = node.name == "optMap"  # an optional, of what the body gives
+            return 2 * cost + more + _BIND + 2 + made, _unlimited(body)
         if name and node.name in selector_environment().macros:
             turn, shape = self._turn(node, target, scope)
             sorting = _squared([target], 0) + 2 if node.name == "sortBy" else 0
-            return cost + _times(target.size, turn) + 2 + sorting, shape
+            once = _ONCE.get(node.name, LISTED + 1)
+            return cost + _times(target.size, turn) + once + sorting, shape
         return self._call(node.name, node.args, scope, (cost, target))
 
     def _turn(self, node: ast.MethodExpr, target: Shape, scope: Scope) -> tuple[float, Shape]:
@@ -311,6 +328,22 @@ class _Estimate:
         return cost, _SCALAR
 
 
+def _operator(op: str, left: Shape, right: Shape) -> float:
+    """Return what an operator costs at most; of an attribute, whatever it is."""
+    if op == "in":
+        return 1 if right.kind == "map" else right.size
+    if op == "+":
+        return _part(left.size + right.size, 10) if left.kind in _TEXTUAL else 1
+    return _part(min(left.size, right.size), 10) if op in _COMPARISONS else 1
+
+
+def _unlimited(value: Shape) -> Shape:
+    """Return a value as one of which cel-go does not know the size, unless it is a scalar."""
+    if value.kind not in _SIZED | _TEXTUAL:
+        return value
+    return Shape(value.kind, math.inf, value.key, value.element, value.fields)
+
+
 def _all(shapes: Sequence[Shape]) -> Shape | None:
     found: Shape | None = None
     for one in shapes:
@@ -319,10 +352,12 @@ def _all(shapes: Sequence[Shape]) -> Shape | None:
 
 
 _LISTS: Final = frozenset(
-    {"distinct", "reverse", "slice", "sort", "or", "orValue", "value", "dyn", "optional.of",
-     "optional.ofNonZeroValue", "trim", "lowerAscii", "upperAscii", "substring", "charAt", "find"}
+    {"distinct", "reverse", "slice", "sort", "dyn", "trim", "lowerAscii", "upperAscii",
+     "substring", "charAt", "find"}
 )  # fmt: skip
 """What gives no more than it gets."""
+_OPTIONAL: Final = frozenset({"value", "optional.of", "optional.ofNonZeroValue"})
+_REORDERED: Final = frozenset({"distinct", "reverse", "slice", "sort"})
 _TEXTS: Final = frozenset(
     {"format", "join", "replace", "strings.quote", "string", "bytes", "getScheme", "getHost",
      "getHostname", "getPort", "getEscapedPath"}
@@ -333,23 +368,26 @@ def _result(name: str, shapes: Sequence[Shape]) -> Shape:
     """Return how large the value of a call may be."""
     first = shapes[0] if shapes else _SCALAR
     if name in ("or", "orValue") and len(shapes) == 2:
-        return _both(*shapes)
+        return _unlimited(_both(*shapes))
+    if name in _OPTIONAL:
+        return _unlimited(first)
+    if name in _REORDERED and first.element is not None:
+        return Shape(first.kind, first.size, element=_unlimited(first.element))
     if name in _LISTS:
         return first
     if name in ("min", "max", "first", "last", "sum"):
-        return first.element or _UNKNOWN
+        return _unlimited(first.element or _UNKNOWN)
     if name in ("split", "findAll"):
-        return Shape("list", first.size, element=Shape("string", first.size))
+        return Shape("list", first.size, element=_UNKNOWN)
     if name in ("string", "bytes", "strings.quote"):
         size = _saturated(max(64, 4 * first.size + 2))
         return Shape("bytes" if name == "bytes" else "string", size)
     if name == "join":
-        between = shapes[1].size if len(shapes) > 1 else 0
-        each = first.element.size if first.element else 0
-        return Shape("string", _times(first.size, each + between))
+        return Shape("string", _times(first.size, math.inf))
     if name == "flatten":
         inner = first.element or _SCALAR
-        return Shape("list", _times(first.size, inner.size), element=inner.element)
+        made = _unlimited(inner.element) if inner.element else None
+        return Shape("list", _times(first.size, inner.size), element=made)
     if name == "lists.range":
         return Shape("list", math.inf, element=_SCALAR)
     if name in ("getQuery", "validate"):
