@@ -294,12 +294,19 @@ class Evaluation:
 
     def _chosen(self, overloads: Sequence[Overload], args: Sequence[Any], name: str) -> Any:
         """Return the value of a call. Raises CelError, the error of an argument above all."""
+        # Which overload suits depends on the types alone; looking them up is half of all work.
+        kinds = (id(overloads), *map(type, args))
+        known = _CHOSEN.get(kinds)
+        if known is not None:
+            return known[1](*args)
         for arg in args:
             if isinstance(arg, CelError):
                 raise arg
         for one in overloads:
             if len(one.params) == len(args) and all(map(suits, one.params, args)):
-                return self._kernels[one.id](*args)
+                kernel = self._kernels[one.id]
+                _CHOSEN[kinds] = overloads, kernel
+                return kernel(*args)
         raise CelError(_no_overload(name, args))
 
     # What looks at its arguments by itself.
@@ -441,6 +448,11 @@ _SPECIAL: Final[dict[str, Special]] = {
 }
 
 
+_CHOSEN: Final[dict[tuple[object, ...], tuple[Sequence[Overload], Kernel]]] = {}
+"""By overloads and types of arguments, the overloads and the kernel that suits."""
+_SCALARS: Final = {type(one): Shape(kind_of(one)) for one in (True, 0, Uint(0), 0.0)}
+
+
 def _bool(value: Any) -> bool:
     if not isinstance(value, bool):
         raise CelError(NO_OVERLOAD)
@@ -483,6 +495,9 @@ def _no_overload(name: str, args: Sequence[Any]) -> str:
 
 def measured(value: Any) -> Shape:
     """Return the kind and the length of a value, and those of the first element of a list."""
+    scalar = _SCALARS.get(type(value))
+    if scalar is not None:
+        return scalar
     first = measured(value[0]) if isinstance(value, list) and value else None
     return Shape(kind_of(value), size(value), element=first)
 
