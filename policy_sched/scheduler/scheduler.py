@@ -14,7 +14,7 @@ long. The caller then runs it in a worker thread, and leaves the scheduler alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from random import Random
 from typing import Final, TypeAlias
 
@@ -157,30 +157,36 @@ class Scheduler:
         """Execute what `choose` returned, until it has to wait."""
         if chosen is None:
             return self._skip_pod(attempt)
-        if not (isinstance(chosen, GroupDecision) or attempt.queued.info.may_use_devices):
-            return self._executed(attempt, chosen)
-        budget = self.handle.budget
-        budget.resume()
-        try:
-            return self._executed(attempt, chosen)
-        finally:
-            budget.end()
-
-    def _executed(self, attempt: Attempt, chosen: Decision | GroupDecision) -> Outcome:
         if isinstance(chosen, GroupDecision):
-            if chosen.victims:
-                evict_for_group(attempt.queued.info, chosen.victims, self.handle)
-            first, *others = [self._execute_member(member) for member in chosen.members]
+            first, *others = self.execute_group(attempt, chosen)
             first.others = tuple(others)
-            self.update_group_condition(attempt.queued.info, chosen, self.handle)
-            outcome = first
-        elif isinstance(chosen, Bind):
+            return first
+        budget, paid = self.handle.budget, attempt.queued.info.may_use_devices
+        if paid:
+            budget.resume()
+        if isinstance(chosen, Bind):
             outcome = self._bind(attempt, chosen)
         else:
             outcome = self._fail(attempt, chosen)
+        if paid:
+            budget.end()
         if self.handle.waiting_pods.pods:
             self.handle.waiting_pods.ask_again()
         return outcome
+
+    def execute_group(self, attempt: Attempt, chosen: GroupDecision) -> Iterator[Outcome]:
+        """Execute the decision for a group, and yield the outcome of each pod.
+
+        Until the last one the caller leaves the scheduler alone.
+        """
+        self.handle.budget.resume()
+        if chosen.victims:
+            evict_for_group(attempt.queued.info, chosen.victims, self.handle)
+        yield from map(self._execute_member, chosen.members)
+        self.update_group_condition(attempt.queued.info, chosen, self.handle)
+        self.handle.budget.end()
+        if self.handle.waiting_pods.pods:
+            self.handle.waiting_pods.ask_again()
 
     def _bind(self, attempt: Attempt, decision: Bind, *, grouped: bool = False) -> Outcome:
         # Pods with equal signatures may share the evaluation; reservations belong to this pod

@@ -17,6 +17,7 @@ from policy_sched.profiles.reload.store import Result
 from policy_sched.queue.backoff import SECOND
 from policy_sched.scheduler.attempt import Decision
 from tests.instance.app.test_embedded_instance import World, pod
+from tests.profiles.policy_texts import keeping, write
 
 CROWD = 30
 """Pods that fit nowhere."""
@@ -273,22 +274,55 @@ def test_rules_that_take_long_are_evaluated_in_the_worker(world: World) -> None:
 
 def test_pods_that_are_put_off_get_turns_one_after_the_other() -> None:
     """A thousand hopeless pods took turns until all were tried, and other pods had none."""
-    turns = LongTurns()
-    assert turns.next(0, apart=True) == 0
+    gone: set[str] = set()
+    turns = LongTurns(lambda uid: uid not in gone)
+    assert turns.next(0, "first", apart=True) == 0
     turns.begin(10 * SECOND)
     turns.end(12 * SECOND, in_vain=True)
     at = 12 * SECOND
-    puts = [turns.next(at, apart=True) for _ in range(40)]
-    assert puts[:3] == [14 * SECOND, 18 * SECOND, 22 * SECOND]
-    assert puts[-1] == at + FURTHEST
-    assert turns.next(at, apart=False) == 14 * SECOND  # a group: it takes nothing to see that
-    assert turns.next(14 * SECOND, apart=True) == 0
+    put = [turns.next(at, f"p{i}", apart=True) for i in range(40)]
+    assert put[:3] == [14 * SECOND, 18 * SECOND, 22 * SECOND]
+    assert put[-1] == at + FURTHEST
+    assert turns.next(at, "group", apart=False) == 14 * SECOND  # it takes nothing to see that
+    gone |= {f"p{i}" for i in range(1, 40)}
+    assert turns.next(at, "next", apart=True) == 18 * SECOND  # turns of deleted pods are free
+    assert turns.next(14 * SECOND, "p0", apart=True) == 0
 
 
 @pytest.mark.parametrize(("took", "in_vain"), [(LONG - 1, True), (9 * SECOND, False)])
 def test_what_is_short_or_found_puts_nothing_off(took: int, in_vain: bool) -> None:
     """Gangs that find their nodes follow one another at once."""
-    turns = LongTurns()
+    turns = LongTurns(lambda _: True)
     turns.begin(SECOND)
     turns.end(SECOND + took, in_vain=in_vain)
-    assert turns.next(SECOND + took, apart=True) == 0
+    assert turns.next(SECOND + took, "p", apart=True) == 0
+
+
+def test_a_group_is_executed_in_slices(world: World) -> None:
+    """The outcomes of 10,000 pods of a group held the event loop for 2 s."""
+    instance = world.instance
+    together = "  placement:\n    domain: node.name\n"
+    write(world.folder / "policies" / "keep.yaml", keeping("Keep", "true") + together)
+    world.reload()
+    label = ", labels: {scheduling.x-k8s.io/pod-group: ring}}"
+    members = "".join(
+        pod(f"m{i:02}", "9").replace(f"name: m{i:02}}}", f"name: m{i:02}{label}") for i in range(20)
+    )
+    world.files(members=members)
+    instance.apply(instance.read_manifests())
+    left: list[int] = []
+
+    def waiting() -> int:
+        return sum(bool(one.info.pod_group) for one in instance.scheduler.queue.unschedulable())
+
+    async def play() -> None:
+        while instance.feed.behind or waiting() < 20:
+            instance.step()
+            if instance.executing:
+                assert instance.next_wakeup() == instance.now()
+                assert instance.deciding
+                left.append(len(instance.scheduler.queue.in_flight()))
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert len(set(left)) > 2

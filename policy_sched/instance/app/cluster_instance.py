@@ -216,7 +216,7 @@ class ClusterInstance(Instance):
     def next_wakeup(self) -> int | None:
         """Return the time of the next step, the present included; None: none is scheduled."""
         if self.deciding:
-            return None  # the worker wakes us
+            return self.now() if self.executing else None  # the worker wakes us
         ready = self.may_begin and not self.scheduler.queue.idle()
         if self.informers.behind or ready:
             return self.now()

@@ -175,7 +175,7 @@ class EmbeddedInstance(Instance):
     def next_wakeup(self) -> int | None:
         """Return the time of the next step, the present included; None: none is scheduled."""
         if self.deciding:
-            return self.cluster.next_wakeup()
+            return self.now() if self.executing else self.cluster.next_wakeup()
         ready = not (self.stopping or self.scheduler.queue.idle())
         if self.feed.behind or ready:
             return self.now()

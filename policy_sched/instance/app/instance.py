@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +43,7 @@ from policy_sched.instance.observability import (
     VerboseLogging,
     nothing_wrong,
 )
-from policy_sched.model import Pod, PodInfo
+from policy_sched.model import Pod, PodInfo, QueueState
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, Result
@@ -82,11 +82,13 @@ class LongTurns:
 
     While one is made, no other pod is decided. So that hopeless pods, however many, do not keep all
     others waiting, one that was in vain is followed by as much time without another: the pods that
-    are put off get turns one after the other.
+    are put off get turns one after the other. ``waits`` returns whether a pod is still put off.
     """
 
-    def __init__(self) -> None:
-        self._began = self._free = self._last = self._took = 0
+    def __init__(self, waits: Callable[[str], bool]) -> None:
+        self._waits = waits
+        self._began = self._free = self._took = 0
+        self._turns: dict[str, int] = {}
 
     def begin(self, now: int) -> None:
         """A decision that takes long begins."""
@@ -98,17 +100,27 @@ class LongTurns:
         if in_vain and self._took >= LONG:
             self._free = now + self._took
 
-    def next(self, now: int, *, apart: bool) -> int:
+    def next(self, now: int, uid: str, *, apart: bool) -> int:
         """Return until when a pod is to be put off, 0 if it may be decided now.
 
         ``apart``: it takes work to find out that it takes long, so it gets a turn of its own.
         """
+        turns = self._turns
+        turns.pop(uid, None)
+        while turns and next(iter(turns.values())) <= now:
+            del turns[next(iter(turns))]
         if now >= self._free:
             return 0
         if not apart:
             return self._free
-        self._last = max(self._free, min(self._last + 2 * self._took, now + FURTHEST))
-        return self._last
+        while turns and not self._waits(next(reversed(turns))):
+            turns.popitem()
+        until = self._free
+        if turns:
+            after = next(reversed(turns.values())) + 2 * self._took
+            until = max(until, min(after, now + FURTHEST))
+        turns[uid] = until
+        return until
 
 
 def in_vain(chosen: Choice) -> bool:
@@ -156,7 +168,8 @@ class Instance(ABC):
         self._wake: Callable[[], None] = _no_op
         self._worker = Worker(self._woken)
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
-        self._turns = LongTurns()
+        self._executing: Iterator[Outcome] | None = None
+        self._turns = LongTurns(self._is_put_off)
         self.metrics.refresh.append(self._look_at_extenders)
         self.slice = inf
         """Seconds after which a step begins no further work; set by the run loop."""
@@ -278,7 +291,8 @@ class Instance(ABC):
                 if attempt.profile.extenders:
                     until = 0  # all pods of the profile take long
                 else:
-                    until = self._turns.next(self.now(), apart=long.worked)
+                    uid = attempt.queued.info.uid
+                    until = self._turns.next(self.now(), uid, apart=long.worked)
                 if until:
                     scheduler.queue.put_off(attempt.queued, until)
                     continue
@@ -289,22 +303,50 @@ class Instance(ABC):
             decided += self._execute(attempt, chosen)
         return decided
 
+    def _is_put_off(self, uid: str) -> bool:
+        queued = self.scheduler.queue.get(uid)
+        return queued is not None and queued.place is QueueState.BACKOFF
+
     def _run_due(self) -> None:
         for late in self.scheduler.run_due():
             self._decided(late, late=True)
 
     def _finish_decision(self, attempt: Attempt, future: Future[Choice]) -> bool:
-        """Execute the worker's decision; return False while it is not complete."""
+        """Execute the worker's decision; return False while it is not complete.
+
+        A group is executed pod by pod, as much as a step may take at a time.
+        """
         if not future.done():
             return False
-        self._deciding = None
+        done = True
         try:
-            chosen = future.result()
-            self._turns.end(self.now(), in_vain=in_vain(chosen))
-            self._execute(attempt, chosen)
+            if self._executing is None:
+                chosen = future.result()
+                self._turns.end(self.now(), in_vain=in_vain(chosen))
+                if isinstance(chosen, GroupDecision):
+                    self._executing = self.scheduler.execute_group(attempt, chosen)
+                else:
+                    self._execute(attempt, chosen)
+            if self._executing is not None:
+                done = self._execute_some(self._executing)
         finally:
-            self._worker.finish()
+            if done:
+                self._deciding = self._executing = None
+                self._worker.finish()
+        return done
+
+    def _execute_some(self, outcomes: Iterator[Outcome]) -> bool:
+        over = self._slice()
+        for outcome in outcomes:
+            self._decided(outcome)
+            if over():
+                return False
         return True
+
+    @property
+    def executing(self) -> bool:
+        """Whether a decision of the worker is being executed, which the next step goes on with."""
+        return self._executing is not None
 
     def _execute(self, attempt: Attempt, chosen: Choice) -> int:
         outcome = self.scheduler.execute(attempt, chosen)
