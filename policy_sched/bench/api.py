@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -189,18 +189,29 @@ async def run_api(
     return Result(nodes, existing, tls, phases, synced, held[_BLOCKED], held[_BUSY])
 
 
-def options_of(directory: Path, kubeconfig: Path, policy: str, enabled: list[str]) -> list[str]:
-    """Return the options of a scheduler with a policy and those plugins, in a directory."""
+def options_of(
+    directory: Path,
+    kubeconfig: Path,
+    policy: str,
+    enabled: list[str],
+    more: Mapping[str, object] | None = None,
+) -> list[str]:
+    """Return the options of a scheduler with policies and those plugins, in a directory.
+
+    ``more``: of its configuration.
+    """
     policies = directory / "policies"
     policies.mkdir()
     (policies / "policy.yaml").write_text(policy, encoding="utf-8")
-    configure(directory, enabled)
+    configure(directory, enabled, more)
     config = str(directory / "config.yaml")
     files = ["--kubeconfig", str(kubeconfig), "--config", config, "--policies", str(policies)]
     return [*files, "--secure-port", "0"]  # another scheduler may have the port
 
 
-def configure(directory: Path, enabled: list[str]) -> None:
+def configure(
+    directory: Path, enabled: list[str], more: Mapping[str, object] | None = None
+) -> None:
     """Write the scheduler's configuration, as editors do."""
     plugins = {"multiPoint": {"enabled": [{"name": name} for name in enabled]}}
     config = {
@@ -208,6 +219,7 @@ def configure(directory: Path, enabled: list[str]) -> None:
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"qps": QPS, "burst": QPS},
         "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
+        **(more or {}),
     }
     other = directory / ".config.yaml"
     other.write_text(json.dumps(config), encoding="utf-8")

@@ -33,12 +33,19 @@ TOUCHED: Final = "policysched.dev/touched"
 """An annotation of a pod that is changed so that every watch of pods has something to miss."""
 
 
+LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+
+
 class Bindings:
-    """When pods without a node came, and when they were bound; times in ns of one clock."""
+    """When pods without a node came, and when they were bound; times in ns of one clock.
+
+    And the longest time between two renewals of a lease.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
-        self._watch = store.watch(POD)
+        self._watch, self._leases = store.watch(POD), store.watch(LEASE)
         self._watch.drain()
+        self._leases.drain()
         store.on_commit.append(self._look)
         self.begin()
 
@@ -46,9 +53,17 @@ class Bindings:
         """Forget everything: a phase begins."""
         self._came: dict[str, int] = {}
         self._bound: dict[str, int] = {}
+        self._renewed = self._gap = 0
+
+    def _renewal(self, now: int) -> None:
+        if self._renewed:
+            self._gap = max(self._gap, now - self._renewed)
+        self._renewed = now
 
     def _look(self) -> None:
         now = time.perf_counter_ns()
+        if self._leases.drain():
+            self._renewal(now)
         for change in self._watch.drain():
             pod = change.new.typed
             assert isinstance(pod, Pod)
@@ -62,6 +77,8 @@ class Bindings:
         """Return how many came and were bound; as a ``whole`` when, too, in ns."""
         bound = {uid: at for uid, at in self._bound.items() if uid in self._came}
         found: Plain = {"came": len(self._came), "bound": len(bound)}
+        if whole:
+            found["lease_gap"] = self._gap / 1e9
         if whole and bound:
             found["seconds"] = (max(bound.values()) - min(self._came.values())) / 1e9
             found["creating"] = (max(self._came.values()) - min(self._came.values())) / 1e9

@@ -32,7 +32,8 @@ def device_class() -> Manifest:
     }
 
 
-def _slice(index: int, devices: list[Manifest], name: str = "", count: int = 1) -> Manifest:
+def node_slice(index: int, devices: list[Manifest], name: str = "", count: int = 1) -> Manifest:
+    """Return a slice of a node; ``count``: how many its pool has."""
     node = node_name(index)
     return {
         "apiVersion": _VERSION,
@@ -53,7 +54,7 @@ def whole_devices(index: int) -> list[Manifest]:
         {"name": f"instance-{i}", "attributes": {"numa": {"int": i % _CARDS}}}
         for i in range(DEVICES)
     ]
-    return [_slice(index, devices)]
+    return [node_slice(index, devices)]
 
 
 def shareable_devices(index: int) -> list[Manifest]:
@@ -66,7 +67,7 @@ def shareable_devices(index: int) -> list[Manifest]:
         }
         for i in range(DEVICES)
     ]
-    return [_slice(index, devices)]
+    return [node_slice(index, devices)]
 
 
 def partitionable_devices(index: int) -> list[Manifest]:
@@ -88,12 +89,12 @@ def partitionable_devices(index: int) -> list[Manifest]:
                     "consumesCounters": [{"counterSet": f"counters-{i}", "counters": counters}],
                 }
             )
-    counting = _slice(index, [], "-counters", count=2)
+    counting = node_slice(index, [], "-counters", count=2)
     spec = counting["spec"]
     assert isinstance(spec, dict)
     del spec["devices"]
     spec["sharedCounters"] = sets
-    return [counting, _slice(index, devices, count=2)]
+    return [counting, node_slice(index, devices, count=2)]
 
 
 def _claim(index: int, request: Manifest, **devices: object) -> Manifest:

@@ -49,7 +49,7 @@ MAY_BLOCK: Final = 0.2
 """Seconds that a turn may take: leases and probes live for much longer."""
 QUIET: Final = 1.0
 """Seconds without a request after which a case is over."""
-_POLICY: Final = f"""\
+TOGETHER: Final = f"""\
 apiVersion: policysched.dev/v1alpha1
 kind: Policy
 metadata: {{name: Together}}
@@ -142,7 +142,7 @@ async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTI
             async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
                 await create(api, collection_path(NODE), map(_node, range(nodes)))
                 await create_bound(api, existing, nodes)
-                options = options_of(directory, kubeconfig, _POLICY, ["Together"])
+                options = options_of(directory, kubeconfig, TOGETHER, ["Together"])
                 async with scheduler(directory, options) as running:
                     await running.wait_for("Read the cluster")
                     await running.state()

@@ -13,6 +13,7 @@ from policy_sched.bench import (
     api,
     check,
     event_loop_latency,
+    hostile,
     in_process,
     ledger,
     preemption,
@@ -59,6 +60,7 @@ Name = Literal[
     "Snapshot",
     "API",
     "Turns",
+    "Hostile",
     "Size",
     "All",
 ]
@@ -93,14 +95,17 @@ def bench(  # noqa: PLR0913  # the options of the verb
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
         again and the policies change. Turns makes changes to such a cluster that concern 10,000
-        waiting pods at once, and measures the turns of the scheduler's event loop. Size
+        waiting pods at once, and measures the turns of the scheduler's event loop. Hostile has 500
+        ordinary pods come in a second, beside the worst claims, selectors, rules and groups that
+        we know, and measures what these leave: renewals of the lease, and bindings. Size
         loads 100,000 nodes and 1,000,000 pods and measures their memory. All runs every
         workload of decisions, each in a process of its own, and prints a table in Markdown:
         beside the rates, scheduler_perf's threshold, what bare arrays take, and calls per pod.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
-        Number of measured pods, or of policies for Check; the workload's own unless given.
+        Number of measured pods, of policies for Check, and of ordinary pods beside each case of
+        Hostile; the workload's own unless given.
     policies
         Policies that take part beside the default profile, as in simulate.
     like
@@ -129,6 +134,9 @@ def bench(  # noqa: PLR0913  # the options of the verb
         elif name == event_loop_latency.NAME:
             load = _load(event_loop_latency, nodes, pods, existing)
             report = asyncio.run(event_loop_latency.run_turns(*load))
+        elif name == hostile.NAME:
+            size_of = nodes or hostile.NODES, pods or hostile.PODS
+            report = asyncio.run(hostile.run_hostile(*size_of))
         else:
             report = _other(name, nodes, pods, policies)
     write_report(report, output)
@@ -144,6 +152,7 @@ _READ: Final = {
     ledger.NAME: ("--nodes",),
     api.NAME: ("--nodes", "--existing", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
+    hostile.NAME: ("--nodes",),
     size.NAME: ("--nodes", "--existing"),
 }
 """Options that count for what is no workload of scheduler_perf."""

@@ -11,6 +11,7 @@ import pytest
 from policy_sched.bench import api as api_benchmark
 from policy_sched.bench import check as check_benchmark
 from policy_sched.bench import event_loop_latency as turns_benchmark
+from policy_sched.bench import hostile as hostile_benchmark
 from policy_sched.bench import ledger, size
 from policy_sched.bench import reload as reload_benchmark
 from policy_sched.bench import rule_cost as rule_cost_benchmark
@@ -148,6 +149,7 @@ def test_estimates_are_held_against_the_clock(capsys: pytest.CaptureFixture[str]
         ("SchedulingBasic --tls --existing 3", "SchedulingBasic has no use for --existing, --tls"),
         ("Check --nodes 3", "Check has no use for --nodes"),
         ("Turns --tls", "Turns has no use for --tls"),
+        ("Hostile --existing 3", "Hostile has no use for --existing"),
         ("API --like x", "API has no use for --like"),
     ],
 )
@@ -169,6 +171,7 @@ def test_every_workload_can_be_named() -> None:
         check_benchmark.NAME,
         api_benchmark.NAME,
         turns_benchmark.NAME,
+        hostile_benchmark.NAME,
         snapshot_benchmark.NAME,
         ledger.NAME,
         size.NAME,

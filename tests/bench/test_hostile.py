@@ -1,0 +1,116 @@
+"""The hostile pods of ``bench Hostile``: an API server admits them, and they are what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from policy_sched.bench import device_manifests
+from policy_sched.bench.hostile import (
+    GROUPED,
+    MAY_TAKE,
+    POLICIES,
+    Case,
+    HostilePods,
+    Objects,
+    Result,
+    machine_slice,
+)
+from policy_sched.bench.in_process import Latency
+from policy_sched.bench.manifests import node
+from policy_sched.language.cel import compile_selector
+from policy_sched.model import KINDS, ApiObject, Node, Pod, PodInfo, ResourceClaim
+from policy_sched.scheduler import Reject, Scheduler
+from policy_sched.scheduler.setup import assemble, read
+
+
+def _cases() -> list[Objects]:
+    return [make() for _, make in HostilePods(pods=20, count=2).cases()]
+
+
+def _decoded(plain: object) -> ApiObject:
+    assert isinstance(plain, dict)
+    found: ApiObject = msgspec.convert(plain, KINDS[plain["apiVersion"], plain["kind"]])
+    return found
+
+
+def _scheduler(tmp_path: Path, objects: Objects) -> Scheduler:
+    """Return a scheduler with three nodes with devices, and the pods in its queue."""
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    plans, _ = read(None, (str(tmp_path),))
+    known = [device_manifests.device_class(), *(machine_slice(i) for i in range(3))]
+    things = [_decoded(one) for _, one in objects]
+    others = [_decoded(one) for one in known]
+    others += [one for one in things if not isinstance(one, Pod)]
+    scheduler = assemble(plans, objects=others)
+    scheduler.handle.budget.units = 40_000
+    for index in range(3):
+        scheduler.cache.add_node(msgspec.convert(node(index), Node))
+    for number, one in enumerate(one for one in things if isinstance(one, Pod)):
+        meta = msgspec.structs.replace(one.metadata, uid=f"pod-{number}")
+        scheduler.add_pod(PodInfo.of(msgspec.structs.replace(one, metadata=meta)))
+    return scheduler
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (1, "3 cannot allocate all claims"),
+        (2, "timed out trying to allocate devices"),
+        (3, "timed out trying to allocate devices"),
+    ],
+)
+def test_claims_are_in_vain(case: int, message: str, tmp_path: Path) -> None:
+    """Each takes as much work as a claim may take, and no two are alike."""
+    objects = _cases()[case]
+    scheduler = _scheduler(tmp_path, objects)
+    attempt = scheduler.pop()
+    assert attempt is not None
+    chosen = scheduler.choose(attempt)
+    assert isinstance(chosen, Reject)
+    assert message in chosen.message
+    claims = [one for _, plain in objects if isinstance(one := _decoded(plain), ResourceClaim)]
+    assert len({msgspec.json.encode(claim.spec) for claim in claims}) == len(claims) == 2
+
+
+def test_selectors_are_admitted() -> None:
+    """They are next to what kube-apiserver admits, not beyond."""
+    for _, plain in _cases()[3]:
+        claim = _decoded(plain)
+        if isinstance(claim, ResourceClaim):
+            asked = claim.spec.devices.requests[0].exactly
+            assert asked is not None
+            assert asked.selectors[0].cel is not None
+            selector = compile_selector(asked.selectors[0].cel.expression, new=True)
+            assert not selector.problems
+
+
+def test_the_last_cases_are_a_rule_and_a_group(tmp_path: Path) -> None:
+    """A rule that loops until its limit, and a group that fits into no rack."""
+    *_, wordy, group = _cases()
+    scheduler = _scheduler(tmp_path, wordy[:1])
+    outcome = scheduler.schedule_one()
+    assert outcome is not None
+    assert not outcome.node
+    assert len(group) == GROUPED * 20
+    labels = {label for _, one in group for label in PodInfo.of(_pod(one)).labels.items()}
+    assert len(labels) == 1
+
+
+def _pod(plain: object) -> Pod:
+    found = _decoded(plain)
+    assert isinstance(found, Pod)
+    return found
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(0.2, "0.20 s, below"), (2.5, "2.50 s, NOT below")])
+def test_the_longest_gap_is_judged(gap: float, verdict: str) -> None:
+    """The lease is to be renewed within a second, whatever comes."""
+    latency = Latency.of([1_000_000, 2_000_000])
+    cases = tuple(Case(name, 2, one, 0.01, latency) for name, one in (("a", 0.1), ("b", gap)))
+    result = Result(10, 2, cases)
+    assert (result.gap < MAY_TAKE) is ("NOT" not in verdict)
+    assert verdict in list(result.text_lines())[-1]
+    assert result.document()["lease_gap_ms"] == round(gap * 1e3)
