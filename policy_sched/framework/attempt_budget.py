@@ -36,9 +36,12 @@ class AttemptBudget:
         self._now = now
         self.units = UNITS
         """Units of an attempt; what nodes add is not among them."""
-        self.left = 0
+        self.whole = self.left = 0
+        """Units of this attempt, and those that are left."""
         self.exceeded = False
         """Whether the attempt, or the last one, wanted more than it had."""
+        self.spent = False
+        """Whether it wanted more units than it had, not more time."""
         self._open = False
         self._brief = False
         self._sized = False
@@ -47,7 +50,8 @@ class AttemptBudget:
 
     def begin(self, *, brief: bool = False) -> None:
         """Begin an attempt; a ``brief`` one has few units, and raises TakesLong beyond them."""
-        self._open, self._brief, self.exceeded, self._sized = True, brief, False, brief
+        self._open, self._brief, self._sized = True, brief, brief
+        self.exceeded = self.spent = False
         self.left = BRIEF_UNITS if brief else self.units
         self._deadline, self._ticks = None, 0
 
@@ -71,6 +75,7 @@ class AttemptBudget:
         if not self._sized:
             self._sized = True
             self.left += UNITS_PER_NODE * nodes
+            self.whole = self.left
         if timeout and self._deadline is None:
             self._deadline = self._now() + timeout
 
@@ -89,6 +94,7 @@ class AttemptBudget:
             self._ticks = _TICK
             if self._now() <= self._deadline:
                 return
+        self.spent = self.spent or (not self.exceeded and self.left < 0)
         self.exceeded, self.left = True, -1
         if self._brief:
             raise TakesLong("the attempt takes long", worked=True)

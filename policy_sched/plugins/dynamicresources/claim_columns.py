@@ -45,6 +45,8 @@ _MAX_CODES: Final = 30_000
 #: Up to so many rows are evaluated one by one.
 _FEW: Final = 8
 _NEVER: Final = -1
+#: A row has had all units of an attempt if it had all but one part of so many.
+_ALL: Final = 10
 Alternatives = Sequence[tuple[RequestColumn, int]]
 """The columns of alternatives, and how many devices each wants."""
 Flags = NDArray[np.bool_]
@@ -99,17 +101,18 @@ class _Column:
     """The results for one shape: ``codes`` of rows at the generations ``seen``.
 
     ``found``: by row, the generation at which a search found something, and what. ``late``: the
-    generation at which it took more than an attempt has. ``bounds`` are those at the time
-    ``layout``.
+    generation at which it took more than was left, and ``hopeless``, by row, at which it took all
+    that an attempt has. ``bounds`` are those at the time ``layout``.
     """
 
-    __slots__ = ("bounds", "codes", "found", "late", "layout", "seen")
+    __slots__ = ("bounds", "codes", "found", "hopeless", "late", "layout", "seen")
 
     def __init__(self) -> None:
         self.codes: Codes = np.empty(0, np.int16)
         self.seen: NDArray[np.int64] = np.empty(0, np.int64)
         self.late: NDArray[np.int64] = np.empty(0, np.int64)
         self.found: dict[int, tuple[int, Found]] = {}
+        self.hopeless: dict[int, int] = {}
         self.bounds: _Bounds | None = None
         self.layout: Hashable = None
 
@@ -228,16 +231,24 @@ class ClaimColumns:
     def _search_rows(self, column: _Column, begun: PodSearch, rows: Numbers) -> None:
         """Search rows until the attempt cannot pay for more; what is found is kept for the next.
 
-        Rows that took too much in an earlier attempt come last, so that each attempt gets further.
+        Rows that took too much in an earlier attempt come last, so that each attempt gets further;
+        those that took all that an attempt has are not searched again.
         """
-        late = column.late[rows] == self._devices.generation[rows]
-        rows = np.concatenate((rows[~late], rows[late]))
-        for place, row in enumerate(rows.tolist()):
+        generation, budget = self._devices.generation, self._search.budget
+        late = column.late[rows] == generation[rows]
+        ordered = np.concatenate((rows[~late], rows[late])).tolist()
+        ordered = [r for r in ordered if column.hopeless.get(r) != generation.item(r)]
+        for place, row in enumerate(ordered):
+            before, known = budget.left, self._search.claims.selectors.work
             self._search_row(column, begun, row)
-            if self._search.budget.exceeded:
-                column.late[row] = self._devices.generation[row]
-                column.codes[rows[place + 1 :]] = column.codes[row]
-                column.seen[rows[place + 1 :]] = _NEVER
+            if budget.exceeded:
+                column.late[row] = generation[row]
+                alone = _ALL * before >= (_ALL - 1) * budget.whole and budget.spent
+                if alone and known == self._search.claims.selectors.work:
+                    column.hopeless[row] = generation.item(row)
+                left = ordered[place + 1 :]
+                column.codes[left] = column.codes[row]
+                column.seen[left] = _NEVER
                 break
 
     def _search_row(self, column: _Column, begun: PodSearch, row: int) -> None:

@@ -104,10 +104,18 @@ def test_a_search_ends_and_the_pod_backs_off() -> None:
     queued = scheduler.queue.get("uid-p")
     assert queued is not None
     assert (queued.place, queued.consecutive_errors) == (QueueState.BACKOFF, 1)
-    # The next attempt begins with the nodes that the last one did not come to.
-    for name in ("n1", "n2", "n0"):
+    # The next attempts come to the other nodes; then it is known of each that it takes too much.
+    exceeded = []
+    for _ in range(4):
         scheduler.queue.activate(["uid-p"])
-        assert _attempt(scheduler) == TIMED_OUT.format(name)
+        assert _attempt(scheduler) == TIMED_OUT.format("n0")
+        exceeded.append(scheduler.handle.budget.exceeded)
+    assert exceeded == [True, True, False, False]
+    # When something about a node changes, it is searched again.
+    scheduler.handle.objects.put(resource_slice("n1", _devices(99)))
+    scheduler.queue.activate(["uid-p"])
+    assert _attempt(scheduler) == TIMED_OUT.format("n0")
+    assert scheduler.handle.budget.exceeded
 
 
 def test_an_explanation_ends_too() -> None:
