@@ -42,7 +42,7 @@ from policy_sched.language.values import (
     types,
     weigh,
 )
-from policy_sched.model import Pod, PodInfo
+from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.report import Document
 
 #: The name of the expression in diagnostics, in place of a file.
@@ -207,9 +207,13 @@ def _reads_devices(core: ast.Core) -> bool:
 def _of_row(
     functions: Functions, expression: Expression, pod: PodInfo, now: int, row: int
 ) -> tuple[Any, Site | None]:
-    """Return the value of one row, or its error. Raises LimitError if the value is too large."""
+    """Return the value of one row, or its error; the pod has just come into the queue.
+
+    Raises LimitError if the value is too large.
+    """
+    queued = QueuedPod(pod, enqueued_at=now, first_enqueued_at=now)
     with np.errstate(all="ignore"):
-        out = functions.scalar(pod, Activation(now=now), row)
+        out = functions.scalar(pod, Activation(now=now, queued=queued), row)
     refill()
     weigh(out[0])
     site = expression.sites[out[1]] if expression.can_fail else None

@@ -178,3 +178,18 @@ def test_what_is_missing_is_reported(
     """A pod, nodes or a policy that is needed and not given is named."""
     assert run(["eval", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_pod_has_just_come_into_the_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`eval queue.enqueuedAt` ended with a traceback: the pod was in no queue."""
+    (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}}")
+    at = ["--pod", str(tmp_path / "pod.yaml"), "--now", "2026-03-01T22:00:00Z"]
+    for rule, value in (
+        ("queue.enqueuedAt", "2026-03-01T22:00:00Z"),
+        ("queue.attempts", "0"),
+        ("now - queue.firstEnqueuedAt", "0s"),
+    ):
+        assert run(["eval", rule, *at]) == 0
+        assert capsys.readouterr().out.splitlines()[-1].split() == ["value", value]
