@@ -87,18 +87,31 @@ class PreFilterResult(msgspec.Struct, frozen=True):
     node_names: frozenset[str] | None = None
 
 
+class NodeEviction(msgspec.Struct, frozen=True):
+    """The victims on a node that was not chosen, and whether it is as good as the chosen one."""
+
+    victims: tuple[PodInfo, ...]
+    as_good: bool
+
+
+Elsewhere = Callable[[str], NodeEviction | None]
+"""From the name of a node to what evictions there would be; None if they would not help."""
+
+
 class PostFilterResult(msgspec.Struct, frozen=True):
     """Status of a PostFilter plugin, and what is to be done.
 
     ``nominated_node``: the node to nominate the pod to; empty: it is nominated nowhere any more;
     None: its nomination stays as it is. ``victims``: pods to be evicted from that node. ``then`` is
     called when all plugins have run, which see the cluster as Filter saw it until then.
+    ``elsewhere`` compares another node with that one, as long as the cluster stays as it is.
     """
 
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
     then: Callable[[], object] | None = None
+    elsewhere: Elsewhere | None = None
 
 
 class PermitResult(msgspec.Struct, frozen=True):

@@ -61,11 +61,13 @@ class Found(msgspec.Struct, frozen=True):
 class Eviction(msgspec.Struct, frozen=True):
     """The best way to make room: a row of the node table, and the pods that leave it.
 
-    The most important victim comes first.
+    The most important victim comes first. ``elsewhere``: from another row to the victims there, and
+    whether it is as good; None if the pod would not fit.
     """
 
     row: int
     victims: tuple[PodInfo, ...]
+    elsewhere: Callable[[int], tuple[tuple[PodInfo, ...], bool] | None] | None = None
 
 
 class PreemptionSearch:
@@ -116,7 +118,22 @@ class PreemptionSearch:
             if named is not candidates:
                 return self._best_of(pod, named)
         best = self._best(found, partial(run.key, pod))
-        return Eviction(best, run.victims_of(pod, best))
+        elsewhere = partial(self._compared, run, attempt, best)
+        return Eviction(best, run.victims_of(pod, best), elsewhere)
+
+    def _compared(
+        self, run: DryRun, attempt: PreemptionAttempt, best: int, row: int
+    ) -> tuple[tuple[PodInfo, ...], bool] | None:
+        """Return the victims on another row than the best, and whether it is as good."""
+        other = np.array([row], np.intp)
+        run.look(attempt, other)
+        pod = attempt.pod
+        if not run.candidates(pod, other).rows.size:
+            return None
+        both = np.array([best, row], np.intp)
+        keys = (run.key(pod, number, both) for number in range(len(self._rules.node_order)))
+        as_good = all(values[0] == values[1] for values in keys)
+        return run.victims_of(pod, row), as_good
 
     def _best_of(self, pod: PodInfo, candidates: Candidates) -> Eviction:
         """Return the best of the candidates that extenders named."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.framework import SUCCESS, CycleState, Diagnosis, Extender, Status
+from policy_sched.framework import SUCCESS, CycleState, Diagnosis, Elsewhere, Extender, Status
 from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.runtime import Hooks, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
@@ -74,6 +74,7 @@ class Preempt(msgspec.Struct, frozen=True):
     """The pod fits nowhere, but will on `node` when the victims have left it.
 
     ``plugin`` chose them. Nothing is evicted yet. Status and message are those of the failure.
+    ``elsewhere`` compares another node, if the plugin can do that.
     """
 
     status: Status
@@ -82,6 +83,7 @@ class Preempt(msgspec.Struct, frozen=True):
     node: str
     victims: tuple[PodInfo, ...]
     plugin: str
+    elsewhere: Elsewhere | None = None
 
 
 Decision = Bind | Preempt | Reject

@@ -110,7 +110,8 @@ def no_node_fits(attempt: Attempt, evaluation: Evaluation, nodes: int) -> Preemp
         return rejected(diagnosis, nominated=result.nominated_node is None)
     message = diagnosis.message()
     status, plugin = Status(Code.UNSCHEDULABLE, (message,)), result.status.plugin
-    return Preempt(status, message, diagnosis, result.nominated_node, result.victims, plugin)
+    node, victims = result.nominated_node, result.victims
+    return Preempt(status, message, diagnosis, node, victims, plugin, result.elsewhere)
 
 
 def rejected(diagnosis: Diagnosis, *, nominated: bool) -> Reject:

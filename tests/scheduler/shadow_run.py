@@ -2,10 +2,11 @@
 
 The other scheduler publishes ``status.nominatedNodeName`` before PreBind, as kube-scheduler 1.36
 does, and binds a while after it has decided. One pod in twenty has a volume that is provisioned
-for its node (WaitForFirstConsumer), and one in twelve is deleted at some time, bound or not. All
+for its node (WaitForFirstConsumer), and one in twelve is deleted at some time, bound or not. One in
+thirty needs a node of its own, from which it evicts the others. Bindings overtake each other. All
 is virtual time: the same seed gives the same decisions.
 
-python -m tests.scheduler.shadow_run [PODS] [SEED]
+python -m tests.scheduler.shadow_run [PODS] [SEED] [PODS A SECOND]
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.store.watch_history import DELETED
 from policy_sched.instance.app.embedded_instance import ENDED, EmbeddedInstance, Sources
-from policy_sched.instance.shadow.comparison import Shadow
+from policy_sched.instance.shadow.comparison import SECOND, Shadow
 from policy_sched.instance.shadow.log import Comparison, Result
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
@@ -42,12 +43,13 @@ from policy_sched.testing import FakeClock
 
 Plain = dict[str, Any]
 
-TICK: Final = 20_000_000
-"""Nanoseconds between two steps: 50 pods arrive per second."""
-BINDING: Final = 30_000_000
-"""Nanoseconds that a binding takes."""
+RATE: Final = 50
+"""Pods that arrive per second; one for each step."""
+BINDING: Final = (2_000_000, 22_000_000)
+"""Nanoseconds that a binding takes, at least and at most."""
 PROVISIONING: Final = 50
-"""Ticks from one provisioning of volumes to the next: PreBind takes up to a second."""
+"""Steps from one provisioning of volumes to the next: PreBind takes up to a second and more."""
+PREEMPTORS: Final = 1 / 30
 PODS_PER_NODE: Final = 15
 """The cluster grows with the load, so that it does not fill up."""
 VOLUMES: Final = 0.05
@@ -87,7 +89,8 @@ class Watcher:
                 if gone:
                     object_gone(self.scheduler, new)
                     continue
-                object_seen(self.scheduler, old, new)
+                if object_seen(self.scheduler, old, new):
+                    self.shadow.changes.note(new.kind, new.metadata.name)
                 if isinstance(new, PersistentVolumeClaim) and old is None:
                     self.shadow.claim_seen(new)
 
@@ -106,6 +109,7 @@ def node(index: int) -> Plain:
     """Return a node; they are of three sizes, in three zones."""
     sizes = {"cpu": str(8 << index % 3), "memory": f"{32 << index % 3}Gi", "pods": "110"}
     labels = {"topology.kubernetes.io/zone": f"z{index % 3}", "kubernetes.io/hostname": f"n{index}"}
+    labels["size"] = ("small", "medium", "large")[index % 3]
     meta = {"name": f"n{index}", "labels": labels}
     status = {"allocatable": sizes, "capacity": sizes}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
@@ -145,7 +149,20 @@ def claim(name: str) -> Plain:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
 
-def play(pods: int, seed: int = 0) -> list[Comparison]:
+def preemptor(name: str) -> Plain:
+    """Return a pod that takes almost all of a small node, and may evict the others."""
+    container = {"name": "c", "image": "big", "resources": {"requests": {"cpu": "7500m"}}}
+    spec: Plain = {"containers": [container], "priority": 1000}
+    spec["nodeSelector"] = {"size": "small"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": "big"}},
+        "spec": spec,
+    }
+
+
+def play(pods: int, seed: int = 0, rate: int = RATE) -> list[Comparison]:
     """Return the comparisons of a load of so many pods."""
     random, clock = Random(seed), FakeClock(EPOCH)
     instance = EmbeddedInstance(
@@ -154,7 +171,6 @@ def play(pods: int, seed: int = 0) -> list[Comparison]:
     cluster = instance.cluster
     client = instance.scheduler.handle.client
     assert isinstance(client, EmbeddedClient)
-    client.latency = BINDING
     for index in range(40 + pods // PODS_PER_NODE):
         cluster.apply(node(index))
     storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
@@ -169,16 +185,18 @@ def play(pods: int, seed: int = 0) -> list[Comparison]:
     def tick(number: int) -> None:
         if number % PROVISIONING == 0:
             volumes.run(lambda: False)
+        client.latency = random.randint(*BINDING)
         instance.step()
         watcher.take()
-        clock.ns += TICK
+        clock.ns += SECOND // rate
 
     alive: list[str] = []
     for number in range(pods):
         name, volume = f"p{number}", random.random() < VOLUMES
         if volume:
             cluster.apply(claim(name))
-        cluster.apply(pod(random, name, volume=volume))
+        evicts = not volume and random.random() < PREEMPTORS
+        cluster.apply(preemptor(name) if evicts else pod(random, name, volume=volume))
         alive.append(name)
         if random.random() < DELETIONS:
             one = alive.pop(random.randrange(len(alive)))
@@ -198,12 +216,14 @@ def agreement(recorded: list[Comparison]) -> tuple[Counter[str], float]:
 
 def main() -> None:
     """Run a load and print the share of agreement."""
-    pods, seed = (int(text) for text in (*sys.argv[1:3], *("5000", "0")[len(sys.argv) - 1 :]))
-    recorded = play(pods, seed)
+    given = sys.argv[1:4]
+    pods, seed, rate = (int(text) for text in (*given, *("5000", "0", str(RATE))[len(given) :]))
+    recorded = play(pods, seed, rate)
     results, share = agreement(recorded)
     for one in recorded:
         if one.result is not Result.AGREE:
-            line = (one.pod, one.result.value, one.theirs.node, one.ours.node, one.difference)
+            line = [one.pod, one.result.value, one.theirs.node, one.ours.node, one.difference]
+            line += [one.theirs.victims, one.ours.victims, one.cause or "no cause is known"]
             print(*line)  # noqa: T201 - a command
     print(f"{share:.2%} of {results.total()} comparisons agree: {dict(results)}")  # noqa: T201
 

@@ -7,8 +7,8 @@ changes, so what is needed later is copied (`Choice.keep`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import Handle, Status
+from policy_sched.framework import Elsewhere, Handle, NodeEviction, Status
 from policy_sched.framework.evaluate import Evaluation
 from policy_sched.instance.shadow.log import Side
 from policy_sched.model import PodInfo, QueuedPod
@@ -39,7 +39,7 @@ class Choice:
     """The shadow's decision for one pod: a node, or the reason for none; and its evaluation.
 
     ``broken``: the decision failed with an error. ``kept`` replaces the evaluation once the
-    table may have changed.
+    table may have changed. ``evictions``: what was found on other nodes, for a pod that preempts.
     """
 
     profile: Profile
@@ -49,17 +49,24 @@ class Choice:
     broken: bool = False
     evaluation: Evaluation | None = None
     kept: Kept | None = None
+    elsewhere: Elsewhere | None = None
+    evictions: dict[str, NodeEviction | None] = field(default_factory=dict)
+
+    def eviction(self, node: str) -> NodeEviction | None:
+        """Return what evicting on another node would be; None if it would not help."""
+        if node not in self.evictions and self.elsewhere is not None:
+            self.evictions[node] = self.elsewhere(node)
+        return self.evictions.get(node)
 
     def keep(self, row_of: Mapping[str, int]) -> Choice:
         """Return the choice with a copy of its evaluation; ``row_of``: current rows of nodes."""
+        self.elsewhere = None
         if self.evaluation is None:
             return self  # decided with its group: nodes have no scores
         filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
         totals = None if scoring is None else scoring.total.copy()
         kept = Kept(row_of, filtering.first.copy(), totals, filtering.statuses())
-        return Choice(
-            self.profile, self.side, self.nodes, self.feasible, broken=self.broken, kept=kept
-        )
+        return replace(self, evaluation=None, kept=kept)
 
     def of_node(self, name: str, table: NodeTable) -> Side:
         """Return the evaluation of a node: its score, or its rejection."""
@@ -123,13 +130,22 @@ def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choic
         assert scoring is not None, "a node was chosen"
         side = Side(decision.node, score=scoring.total.item(decision.row))
         return Choice(profile, side, nodes, feasible, evaluation=evaluation)
-    side = Side(None, decision.message)
+    side, elsewhere = Side(None, decision.message), None
     if isinstance(decision, Preempt):
-        victims = tuple(sorted(victim.key for victim in decision.victims))
-        side = Side(decision.node, decision.message, preempts=True, victims=victims)
+        side, elsewhere = _preempting(decision), decision.elsewhere
     broken = isinstance(decision, Reject) and not decision.status.rejected
     evaluation_ = None if broken else _again(profile, pod)
-    return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_)
+    return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_, elsewhere=elsewhere)
+
+
+def _preempting(decision: Preempt) -> Side:
+    victims = names_of(decision.victims)
+    return Side(decision.node, decision.message, preempts=True, victims=victims)
+
+
+def names_of(pods: Iterable[PodInfo]) -> tuple[str, ...]:
+    """Return namespace and name of pods, in order."""
+    return tuple(sorted(pod.key for pod in pods))
 
 
 def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: NodeTable) -> Choice:
@@ -138,9 +154,7 @@ def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: Node
     if isinstance(decision, Bind):
         return Choice(profile, Side(decision.node), table.live_count)
     if isinstance(decision, Preempt):
-        victims = tuple(sorted(victim.key for victim in decision.victims))
-        side = Side(decision.node, decision.message, preempts=True, victims=victims)
-        return Choice(profile, side, table.live_count)
+        return Choice(profile, _preempting(decision), table.live_count)
     broken = not decision.status.rejected
     return Choice(profile, Side(None, decision.message), table.live_count, broken=broken)
 

@@ -20,7 +20,13 @@ and it counts as a difference if there is still a node ``SETTLING`` later.
 A deleted pod counted for the other scheduler if the decision was made before the deletion. So where
 the decisions differ, the shadow decides again with the pods that left their nodes since the pod
 arrived, in the last ``SETTLING``, back on them, one more each time: the decisions agree if one of
-these finds the other scheduler's node among the best.
+these finds the other scheduler's node among the best. In the same way it decides again without the
+pods that were bound while this one waited: bindings run side by side, so one that was decided later
+may arrive first.
+
+Where both preempt, on different nodes, they agree if the shadow's rules rank the victims there
+equal. What is left is reported with a cause where the order of events does not give the state that
+the other scheduler saw: a claim that has not arrived, or a change of the last moment.
 
 A pod with unbound volumes is decided when it arrives: once a node is selected for a volume, only
 that node fits. If a nomination arrives earlier, the pod is decided then.
@@ -40,7 +46,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from policy_sched.instance.shadow.choice import Choice, choose
+from policy_sched.instance.shadow.causes import SKEW, Changes
+from policy_sched.instance.shadow.choice import Choice, choose, names_of
 from policy_sched.instance.shadow.log import Comparison, Result, Side
 from policy_sched.model import (
     Condition,
@@ -59,6 +66,8 @@ SETTLING: Final = SECOND
 """Nanoseconds in which bindings arrive that were decided before a rejection or a deletion."""
 MOST_DOUBTED: Final = 32
 """Rejected pods that are decided again; if there are more, the oldest are reported at once."""
+MOST_BOUND: Final = 8
+"""Pods whose bindings may have overtaken the binding of a pod that was decided before."""
 MOST_DELETED: Final = 16
 """Deleted pods that may have counted for the other scheduler."""
 MOST_KEPT: Final = 256
@@ -74,15 +83,17 @@ Report = Callable[[Comparison], None]
 class Waiting:
     """A pending pod of the other scheduler, and the decisions reported for it.
 
-    ``since`` is the number of pods that were deleted before it arrived. ``response`` is the
-    other scheduler's current one, ``compared`` the one compared last, ``reported`` the comparison
-    reported last. ``choice`` is an early decision, made while its claims ``unbound`` were not
-    bound. ``doubt`` is a comparison of a rejected pod for which the shadow finds a node; it is
-    reported at ``doubted_until`` if there is still one.
+    It came at ``arrived``, when ``since`` pods had been deleted and ``after`` bound. ``response``
+    is the other scheduler's current one, ``compared`` the one compared last, ``reported`` the
+    comparison reported last. ``choice`` is an early decision, made while its claims ``unbound``
+    were not bound. ``doubt`` is a comparison of a rejected pod for which the shadow finds a node;
+    it is reported at ``doubted_until`` if there is still one.
     """
 
     info: PodInfo
+    arrived: int
     since: int
+    after: int
     response: Side | None = None
     compared: Side | None = None
     reported: tuple[object, ...] = ()
@@ -110,6 +121,7 @@ class Shadow:
     ) -> None:
         self.of = of
         self.watching = False
+        self.changes = Changes(scheduler.handle)
         self._scheduler = scheduler
         self._report = report
         self._rng = rng
@@ -126,6 +138,9 @@ class Shadow:
         # The number of pods that left their nodes, and the last of them with number and time.
         self._deletions = 0
         self._deleted: deque[tuple[int, int, PodInfo]] = deque(maxlen=MOST_DELETED)
+        # The number of pods that were bound, and the last of them with number and time.
+        self._bindings = 0
+        self._last_bound: deque[tuple[int, int, str]] = deque(maxlen=MOST_BOUND)
         # Rows of nodes by name, and the version of the table that they belong to.
         self._rows: dict[str, int] = {}
         self._rows_of = -1
@@ -164,18 +179,24 @@ class Shadow:
 
         A pod that was bound before it was known is not.
         """
+        if pod.node_name:
+            compared = pod.scheduler_name == self.of and self._bound(pod)
+            if self._scheduler.handle.cache.pod(pod.uid) is None:
+                self._bindings += 1
+                self._last_bound.append((self._bindings, self._scheduler.handle.now(), pod.uid))
+            return compared
         if pod.scheduler_name != self.of:
             return False
-        if pod.node_name:
-            return self._bound(pod)
         if pod.scheduling_gates or pod.terminating:
             self.pod_gone(pod.uid)
             return False
         self._scheduler.handle.groups.seen(pod)
         one = self._waiting.get(pod.uid)
         if one is None:
-            one = self._waiting[pod.uid] = Waiting(pod, self._deletions, _response(pod, None))
-            self._deadlines[pod.uid] = self._scheduler.handle.now() + self._patience
+            now = self._scheduler.handle.now()
+            one = Waiting(pod, now, self._deletions, self._bindings, _response(pod, None))
+            self._waiting[pod.uid] = one
+            self._deadlines[pod.uid] = now + self._patience
         else:
             one.response, one.info = _response(pod, one), pod
         if self.watching:
@@ -285,11 +306,14 @@ class Shadow:
         return True
 
     def _chosen(self, one: Waiting, response: Side) -> Choice:
-        """Decide a pod as of before its response; deletions in between are ignored."""
+        """Decide a pod as of before its response; deletions and bindings after it are undone."""
         choice = self._choose(one)
-        if self._deletions == one.since or self._judged(response, choice)[1] is Result.AGREE:
+        moved = self._deletions != one.since or self._bindings != one.after
+        if not moved or self._judged(response, choice)[1] is Result.AGREE:
             return choice
-        return self._with_deleted_pods(one, response) or self._choose(one)
+        undone = (self._with_deleted_pods, self._without_bound_pods)
+        earlier = (undo(one, response) for undo in undone)
+        return next(filter(None, earlier), None) or self._choose(one)
 
     def _with_deleted_pods(self, one: Waiting, response: Side) -> Choice | None:
         """Return a decision with deleted pods back on their nodes, if it agrees."""
@@ -312,24 +336,54 @@ class Shadow:
                 cache.forget(uid)
         return None
 
+    def _without_bound_pods(self, one: Waiting, response: Side) -> Choice | None:
+        """Return a decision without the pods that were bound while it waited, if it agrees."""
+        cache = self._scheduler.handle.cache
+        oldest = self._scheduler.handle.now() - SETTLING
+        gone: list[PodInfo] = []
+        try:
+            for number, time, uid in reversed(self._last_bound):
+                if number <= one.after or time < oldest:
+                    return None
+                pod = cache.pod(uid)
+                if pod is None or cache.is_assumed(uid):
+                    continue
+                cache.remove_pod(pod)
+                gone.append(pod)
+                choice = self._choose(one)
+                if self._judged(response, choice)[1] is Result.AGREE:
+                    return choice.keep(self._rows_by_name())
+        finally:
+            for pod in reversed(gone):
+                cache.add_pod(pod)
+        return None
+
     def _choose(self, one: Waiting) -> Choice:
         """Decide a pod with the other scheduler's nominations so far."""
         return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
 
     def _judged(self, response: Side | None, choice: Choice) -> tuple[Side, Result]:
         """Return the response with the evaluation of its node, and the result of the comparison."""
-        theirs = response or Side()
+        theirs, ours = response or Side(), choice.side
+        eviction, victims = None, ours.victims
         if theirs.node is not None:
             view = choice.of_node(theirs.node, self._scheduler.handle.nodes)
+            if theirs.preempts and theirs.node != ours.node:
+                eviction = choice.eviction(theirs.node)
+                victims = names_of(eviction.victims) if eviction else ()
             theirs = Side(
                 theirs.node,
                 theirs.message,
                 theirs.preempts,
+                victims=victims if theirs.preempts else (),
                 score=view.score,
                 rejected_by=view.rejected_by,
                 reasons=view.reasons,
             )
-        return theirs, Result.ERROR if choice.broken else _result(response, theirs, choice.side)
+        if choice.broken:
+            return theirs, Result.ERROR
+        tie = eviction is not None and eviction.as_good
+        return theirs, _result(response, theirs, ours, tie=tie)
 
     def _compare(self, one: Waiting, response: Side | None, choice: Choice) -> None:
         """Report a comparison, unless the same was reported for the pod before."""
@@ -356,6 +410,7 @@ class Shadow:
                 theirs=theirs,
                 ours=ours,
                 difference=difference,
+                cause="" if result is Result.AGREE else self._cause(one),
                 feasible_nodes=choice.feasible,
                 evaluated_nodes=choice.nodes,
                 beforehand=choice.kept is not None,
@@ -364,6 +419,17 @@ class Shadow:
                 content_hash=pipeline.content_hash,
             )
         )
+
+    def _cause(self, one: Waiting) -> str:
+        """Return why the shadow may know another cluster than the other scheduler; "" if not."""
+        found = self.changes.cause(one.info)
+        since = self._scheduler.handle.now() - SKEW
+        for other in () if found else self._waiting.values():
+            if since <= other.arrived < one.arrived and other.response is None:
+                return f"pod {other.info.key} came before and is not bound yet; bindings overtake"
+        if not found and self._deleted and self._deleted[-1][1] >= since:
+            return f"pod {self._deleted[-1][2].key} left its node at the time"
+        return found
 
     # State between events.
 
@@ -482,6 +548,9 @@ def _response(pod: PodInfo, before: Waiting | None) -> Side | None:
             return before.response
         return Side(node)
     in_vain = PREEMPTION_IN_VAIN in condition.message
+    last = None if before is None else before.response
+    if in_vain and last is not None and last.preempts and last.node == node:
+        return last  # it was tried again while its victims end
     return Side(node) if in_vain else Side(node, condition.message, preempts=True)
 
 
@@ -490,14 +559,14 @@ def _is_binding(response: Side) -> bool:
     return response.node is not None and not response.preempts
 
 
-def _result(response: Side | None, theirs: Side, ours: Side) -> Result:
+def _result(response: Side | None, theirs: Side, ours: Side, *, tie: bool) -> Result:
     if response is None:
         return Result.UNDECIDED
     # A decision that needs evictions ranks below one that does not.
     their_rank, our_rank = _rank(theirs), _rank(ours)
     if their_rank != our_rank:
         return Result.UNSCHEDULABLE if our_rank < their_rank else Result.SCHEDULABLE
-    if theirs.node == ours.node:
+    if theirs.node == ours.node or tie:
         return Result.AGREE
     as_good = theirs.score is not None and ours.score is not None and theirs.score >= ours.score
     return Result.AGREE if as_good else Result.DIFFER

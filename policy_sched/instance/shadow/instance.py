@@ -176,7 +176,8 @@ class ShadowInstance(ClusterInstance):
             else:
                 self._pod_seen(info)
             return
-        handle_change(self.scheduler, change)
+        if handle_change(self.scheduler, change):
+            self.shadow.changes.note(thing.kind, thing.metadata.name)
         if isinstance(thing, PersistentVolumeClaim) and change.old is None:
             self.shadow.claim_seen(thing)
         if isinstance(thing, Node):
@@ -212,6 +213,8 @@ class ShadowInstance(ClusterInstance):
                 "theirs": found.theirs.node,
                 "ours": found.ours.node,
                 "why": why(found),
+                **_victims(found),
+                **({"cause": found.cause} if found.cause else {}),
                 "generation": found.generation,
                 "contentHash": found.content_hash,
             }
@@ -253,6 +256,12 @@ def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
     return int(table.lookup(column).values[row])
 
 
+def _victims(found: Comparison) -> dict[str, object]:
+    """Return the pods that each side evicts, if any."""
+    sides = {"theirVictims": found.theirs.victims, "ourVictims": found.ours.victims}
+    return {name: list(victims) for name, victims in sides.items() if victims}
+
+
 def why(found: Comparison) -> str:
     """Return the reason of a difference in one sentence."""
     ours, theirs = found.ours, found.theirs
@@ -266,6 +275,10 @@ def why(found: Comparison) -> str:
         return f"the other scheduler: {theirs.message}"
     if theirs.rejected_by:
         return f"{theirs.rejected_by} rejects {theirs.node}: {', '.join(theirs.reasons)}"
+    if theirs.preempts and ours.preempts:
+        if not theirs.victims:
+            return f"no eviction on {theirs.node} would make room"
+        return f"{', '.join(ours.victims)} on {ours.node} are rather evicted"
     if theirs.score is None or ours.score is None:
         return ours.message or f"{theirs.node} was not among the evaluated nodes"
     points = sorted(found.difference.items(), key=lambda item: (-abs(item[1]), item[0]))

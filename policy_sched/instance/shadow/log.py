@@ -45,7 +45,8 @@ class Result(StrEnum):
 class Side(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """The decision of one scheduler: ``node``, or None and the reason in ``message``.
 
-    ``victims`` are evicted from the node first. ``score`` is the node's total by the shadow's
+    ``victims`` are evicted from the node first; on the other scheduler's node they are those that
+    the shadow's policies choose. ``score`` is the node's total by the shadow's
     policies. If the shadow's filters reject the node, ``rejected_by`` is the plugin and ``reasons``
     are its messages.
     """
@@ -66,6 +67,7 @@ class Comparison(
 
     ``difference``: each plugin's score of the shadow's node minus that of the other node, where it
     is not 0. ``beforehand``: the shadow decided when the pod arrived, not at its binding.
+    ``cause``: why the shadow may know another cluster than the other scheduler did.
     ``time`` is in seconds since 1970.
     """
 
@@ -78,6 +80,7 @@ class Comparison(
     theirs: Side
     ours: Side
     difference: dict[str, int] = field(default_factory=dict)
+    cause: str = ""
     feasible_nodes: int = 0
     evaluated_nodes: int = 0
     beforehand: bool = False

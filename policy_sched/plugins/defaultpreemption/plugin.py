@@ -9,6 +9,7 @@ evicts them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -21,6 +22,7 @@ from policy_sched.framework import (
     CycleState,
     Diagnosis,
     Handle,
+    NodeEviction,
     PodGroupCycle,
     PostFilterResult,
     Status,
@@ -147,12 +149,21 @@ class Preemption:
             return PostFilterResult(_status(found.code, found.message()))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]
-            return PostFilterResult(SUCCESS, node, found.victims)
+            elsewhere = partial(self._elsewhere, found)
+            return PostFilterResult(SUCCESS, node, found.victims, elsewhere=elsewhere)
         others = diagnosis.node_count - sum(found.values())
         rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
         reasons = histogram({**found, rest: others} if others else found)
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
         return PostFilterResult(_status(Code.UNSCHEDULABLE, text), nominated_node="")
+
+    def _elsewhere(self, chosen: Eviction, node: str) -> NodeEviction | None:
+        """Return what evicting on another node would be."""
+        row = self._handle.nodes.row_of.get(node)
+        if row is None or chosen.elsewhere is None:
+            return None
+        found = chosen.elsewhere(row)
+        return None if found is None else NodeEviction(*found)
 
     def _find_node(
         self, attempt: PreemptionAttempt, statuses: Mapping[int, Status]

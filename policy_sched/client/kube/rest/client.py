@@ -26,7 +26,7 @@ from yarl import URL
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.auth import Access, AccessError, Grant
-from policy_sched.client.kube.rest.connections import Connections, Response
+from policy_sched.client.kube.rest.connections import TOGETHER, Connections, Response
 from policy_sched.client.kube.rest.errors import (
     UNAUTHORIZED,
     Malformed,
@@ -68,6 +68,8 @@ REFUSED: Final = 300
 """The lowest status that is no success; redirects are not followed."""
 ASIDE: Final = 4
 """Connections of what goes ``aside``: events, which nobody waits for."""
+TOGETHER_ASIDE: Final = ASIDE * TOGETHER
+"""Requests that are under way ``aside`` at once."""
 ERROR_BYTES: Final = 1 << 20
 """Bytes of a refusal that are read."""
 QUESTIONS: Final = frozenset(
@@ -126,7 +128,7 @@ class Api:
         self.environment = environment
         self.settings = settings or Settings()
         self.recovery = recovery or Recovery(environment.clocks.monotonic)
-        self._limits = self._own_limits(), self._own_limits()
+        self._limits = tuple(map(self._own_limits, (self.settings.connections, TOGETHER_ASIDE)))
         self._tls = TlsContexts(access.trust, environment.clocks.monotonic)
         self.observe: Observe | None = None
         self.traffic: Traffic | None = None
@@ -400,11 +402,11 @@ class Api:
     def _prefix(self) -> str:
         return self._server.raw_path.rstrip("/")
 
-    def _own_limits(self) -> _Limits:
+    def _own_limits(self, requests: int) -> _Limits:
         bucket = TokenBucket(
             self.environment.clocks.monotonic, self.settings.qps, self.settings.burst
         )
-        return _Limits(bucket, Room(self.settings.requests))
+        return _Limits(bucket, Room(requests))
 
     def _throttle(self, bucket: TokenBucket, method: str) -> float:
         """Take a token of the client's limit; return the seconds until it is available."""

@@ -1,11 +1,11 @@
-"""Connections of requests that write: few of them, and one write for the requests of one turn.
+"""Connections of requests that write: few of them, and one write for the events of one turn.
 
 Theory of operation. A scheduler sends two small requests for each pod, and a general HTTP client
 spends more processor time on each than the decision takes. Here responses are parsed by httptools,
-and what goes to one connection in a turn of the event loop is one write. A request has a connection
-of its own, so that a slow response holds up nothing else; where no more may be opened, it joins the
-one with the fewest under way (pipelining of HTTP/1.1: the server responds in order). Events, which
-nobody waits for, have connections apart, and those of one turn share them from the beginning.
+and a request has a connection of its own: a slow response holds up nothing else, and requests reach
+the server in their order. Events, which nobody waits for, have few connections of their own: those
+of one turn of the event loop are one write (pipelining of HTTP/1.1: the server responds in order),
+and where no more connections may be opened, they join the one with the fewest under way.
 
 An unused connection is kept for a while, and used again by the next request if it has the same TLS
 settings; the one that was used last is used first. What goes wrong is raised as aiohttp raises it.

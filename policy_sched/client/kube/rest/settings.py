@@ -20,10 +20,10 @@ Observe = Callable[[str, str, str, float], None]
 class Settings:
     """How a client behaves; times in seconds.
 
-    ``timeout`` is for a whole response, ``connect`` for reaching the server. ``connections`` are
-    open for writes at most; ``requests`` are under way at once at most; ``qps``, ``burst`` and that
-    hold once for events and once for all else, as kube-scheduler has a client of its own for
-    events. A response has at most ``longest_response`` bytes.
+    ``timeout`` is for a whole response, ``connect`` for reaching the server. So many requests are
+    under way at once as there are ``connections``, watches not counted; ``qps`` and ``burst`` hold
+    once for events and once for all else, as kube-scheduler has a client of its own for events. A
+    response has at most ``longest_response`` bytes.
     ``read_only``: requests that write fail here, and nothing is sent.
     """
 
@@ -31,8 +31,7 @@ class Settings:
     burst: int = BURST
     timeout: float = 30.0
     connect: float = 10.0
-    connections: int = 16
-    requests: int = 64
+    connections: int = 32
     longest_response: int = 512 << 20
     read_only: bool = False
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)

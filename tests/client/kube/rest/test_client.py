@@ -135,15 +135,23 @@ def test_the_deadline_holds_despite_retry_after() -> None:
 
 
 def test_a_slow_answer_is_unreachable() -> None:
-    """A server that takes its time beyond the limit is left."""
+    """A server that takes its time beyond the limit is left; the connection is there before."""
 
     async def script(asked: Asked, wire: Wire) -> None:
+        if asked.path == "/first":
+            await wire.respond(200, {})
+            return
         await wire.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
         await asyncio.Event().wait()
 
-    error, _ = asked_once(script, "POST", body={}, timeout=0.05)
-    assert isinstance(error, Unreachable)
-    assert error.sent
+    async def play() -> None:
+        async with stage(script) as here, here.api() as api:
+            await api.request("POST", "/first", {})
+            with pytest.raises(Unreachable) as caught:
+                await api.request("POST", "/x", {}, timeout=0.05)
+            assert caught.value.sent
+
+    acted(play())
 
 
 def test_an_answer_without_end_is_not_held() -> None:
