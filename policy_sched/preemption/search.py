@@ -61,13 +61,11 @@ class Found(msgspec.Struct, frozen=True):
 class Eviction(msgspec.Struct, frozen=True):
     """The best way to make room: a row of the node table, and the pods that leave it.
 
-    The most important victim comes first. ``elsewhere``: from another row to the victims there, and
-    whether it is as good; None if the pod would not fit.
+    The most important victim comes first.
     """
 
     row: int
     victims: tuple[PodInfo, ...]
-    elsewhere: Callable[[int], tuple[tuple[PodInfo, ...], bool] | None] | None = None
 
 
 class PreemptionSearch:
@@ -118,16 +116,18 @@ class PreemptionSearch:
             if named is not candidates:
                 return self._best_of(pod, named)
         best = self._best(found, partial(run.key, pod))
-        elsewhere = partial(self._compared, run, attempt, best)
-        return Eviction(best, run.victims_of(pod, best), elsewhere)
+        return Eviction(best, run.victims_of(pod, best))
 
-    def _compared(
-        self, run: DryRun, attempt: PreemptionAttempt, best: int, row: int
+    def elsewhere(
+        self, attempt: PreemptionAttempt, best: int, row: int
     ) -> tuple[tuple[PodInfo, ...], bool] | None:
-        """Return the victims on another row than the best, and whether it is as good."""
+        """Return the victims on another row than the best, and whether it is as good.
+
+        None if the pod would not fit there. Nothing may have changed since the search.
+        """
+        pod, run = attempt.pod, self._runs.of(attempt)
         other = np.array([row], np.intp)
         run.look(attempt, other)
-        pod = attempt.pod
         if not run.candidates(pod, other).rows.size:
             return None
         both = np.array([best, row], np.intp)

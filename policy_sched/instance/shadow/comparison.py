@@ -38,7 +38,7 @@ for the pod alone are decided as if they were not allocated.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -138,6 +138,8 @@ class Shadow:
         # The number of pods that left their nodes, and the last of them with number and time.
         self._deletions = 0
         self._deleted: deque[tuple[int, int, PodInfo]] = deque(maxlen=MOST_DELETED)
+        # When the last pod was deleted, and its name.
+        self._left = (-SETTLING, "")
         # The number of pods that were bound, and the last of them with number and time.
         self._bindings = 0
         self._last_bound: deque[tuple[int, int, str]] = deque(maxlen=MOST_BOUND)
@@ -219,7 +221,11 @@ class Shadow:
             self._deletions += 1
             there = counted.on(handle.cache.node_of(uid))
             self._deleted.append((self._deletions, handle.now(), there))
-        if self._take(uid) is not None:
+        one = self._take(uid)
+        gone = counted if one is None else one.info
+        if gone is not None:
+            self._left = handle.now(), gone.key
+        if one is not None:
             self._scheduler.handle.groups.gone(uid)
             self._release(uid)
 
@@ -410,7 +416,7 @@ class Shadow:
                 theirs=theirs,
                 ours=ours,
                 difference=difference,
-                cause="" if result is Result.AGREE else self._cause(one),
+                cause="" if result is Result.AGREE else self._cause(one, (theirs, ours)),
                 feasible_nodes=choice.feasible,
                 evaluated_nodes=choice.nodes,
                 beforehand=choice.kept is not None,
@@ -420,16 +426,21 @@ class Shadow:
             )
         )
 
-    def _cause(self, one: Waiting) -> str:
+    def _cause(self, one: Waiting, sides: Sequence[Side]) -> str:
         """Return why the shadow may know another cluster than the other scheduler; "" if not."""
         found = self.changes.cause(one.info)
         since = self._scheduler.handle.now() - SKEW
-        for other in () if found else self._waiting.values():
-            if since <= other.arrived < one.arrived and other.response is None:
+        if found:
+            return found
+        nodes = {side.node for side in sides}
+        for other in self._waiting.values():
+            node = other.response.node if other.response is not None else None
+            if other.response is None and since <= other.arrived < one.arrived:
                 return f"pod {other.info.key} came before and is not bound yet; bindings overtake"
-        if not found and self._deleted and self._deleted[-1][1] >= since:
-            return f"pod {self._deleted[-1][2].key} left its node at the time"
-        return found
+            if node in nodes and node is not None and other is not one:
+                return f"pod {other.info.key} is nominated to {node}, and may have been turned away"
+        time, key = self._left
+        return f"pod {key} was deleted at the time" if time >= since else ""
 
     # State between events.
 

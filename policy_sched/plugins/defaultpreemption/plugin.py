@@ -149,7 +149,7 @@ class Preemption:
             return PostFilterResult(_status(found.code, found.message()))
         if isinstance(found, Eviction):
             node = self._handle.nodes.names[found.row]
-            elsewhere = partial(self._elsewhere, found)
+            elsewhere = partial(self._elsewhere, attempt, found.row)
             return PostFilterResult(SUCCESS, node, found.victims, elsewhere=elsewhere)
         others = diagnosis.node_count - sum(found.values())
         rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
@@ -157,12 +157,12 @@ class Preemption:
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
         return PostFilterResult(_status(Code.UNSCHEDULABLE, text), nominated_node="")
 
-    def _elsewhere(self, chosen: Eviction, node: str) -> NodeEviction | None:
+    def _elsewhere(self, attempt: PreemptionAttempt, best: int, node: str) -> NodeEviction | None:
         """Return what evicting on another node would be."""
         row = self._handle.nodes.row_of.get(node)
-        if row is None or chosen.elsewhere is None:
+        if row is None:
             return None
-        found = chosen.elsewhere(row)
+        found = self._search.elsewhere(attempt, best, row)
         return None if found is None else NodeEviction(*found)
 
     def _find_node(
