@@ -101,24 +101,24 @@ class VolumeZone:
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
         """Collect the labels of the pod's volumes; skip if they have none."""
-        if pod.volumes is None:
-            return _SKIP
-        found: list[Topology] = []
-        for use in pod.volumes.claims:
-            if use.ephemeral:
-                continue
-            why = self._collect(pod.volumes.namespace, use.name, found)
-            if why:
-                return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)))
+        found = self._topologies(pod)
+        if isinstance(found, Status):
+            return PreFilterResult(found)
         if not found:
             return _SKIP
-        state.write(Topologies(found))
+        state.write(found)
         return _ASK
 
     @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Reject nodes in another zone or region than a volume."""
         topologies = state.read(Topologies)
+        if topologies is None:  # PreFilter is disabled: upstream's filter looks then
+            found = self._topologies(pod)
+            if isinstance(found, Status):
+                size = self._table.n if rows is None else rows.size
+                return FilterResult.of(np.ones(size, np.int16), found)
+            topologies = found
         if not topologies:
             return PASSES
         labels = self._labels
@@ -134,6 +134,18 @@ class VolumeZone:
             near &= labels.has_value(codes, values)
         far = (somewhere & ~near).astype(np.int16)
         return FilterResult.of(far if rows is None else far[rows], _CONFLICT)
+
+    def _topologies(self, pod: PodInfo) -> Topologies | Status:
+        """Return the topologies of the pod's volumes, or why no node is feasible."""
+        found: list[Topology] = []
+        for use in pod.volumes.claims if pod.volumes is not None else ():
+            if use.ephemeral:
+                continue
+            assert pod.volumes is not None, "it has claims"
+            why = self._collect(pod.volumes.namespace, use.name, found)
+            if why:
+                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,))
+        return Topologies(found)
 
     def _collect(self, namespace: str, name: str, found: list[Topology]) -> str:
         """Add the topologies of a claim's volume; return why no node is feasible, or ""."""

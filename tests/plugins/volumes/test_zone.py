@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.meta import ApiObject
 from policy_sched.plugins.volumes.zone import VolumeZone, topologies_of
@@ -35,7 +36,7 @@ def answer(*labels: dict[str, str], volume: dict[str, str]) -> list[tuple[str, .
     plugin = VolumeZone({}, World(*objects, nodes=nodes).handle)
     result, state = ask(plugin, POD)
     assert rejection(result).ok
-    return reasons(plugin.filter(state, None), len(nodes))
+    return reasons(plugin.filter(state, POD, None), len(nodes))
 
 
 def test_zone_and_region_must_both_agree() -> None:
@@ -116,4 +117,15 @@ def test_only_the_given_rows_are_evaluated() -> None:
     objects = (make_claim("data", volume="v"), make_volume("v", labels={ZONE: "b"}))
     plugin = VolumeZone({}, World(*objects).handle)
     _, state = ask(plugin, POD)
-    assert reasons(plugin.filter(state, np.array([2, 0])), 2) == [(), CONFLICT]
+    assert reasons(plugin.filter(state, POD, np.array([2, 0])), 2) == [(), CONFLICT]
+
+
+def test_without_pre_filter_the_filter_looks_itself() -> None:
+    """A profile that disables PreFilter placed pods far from their volumes."""
+    objects = (make_claim("data", volume="v"), make_volume("v", labels={ZONE: "b"}))
+    plugin = VolumeZone({}, World(*objects).handle)
+    assert reasons(plugin.filter(CycleState(), POD, None)) == [CONFLICT, CONFLICT, ()]
+    assert reasons(plugin.filter(CycleState(), pod_with(), None)) == [(), (), ()]
+    missing = ('persistentvolumeclaim "gone" not found',)
+    found = plugin.filter(CycleState(), pod_with(uses("gone")), np.array([0, 2]))
+    assert reasons(found, 2) == [missing, missing]
