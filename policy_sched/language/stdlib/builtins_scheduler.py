@@ -61,6 +61,11 @@ def _ignored(name: str, names: Collection[str], groups: Collection[str]) -> bool
     return name in names or name.split("/", 1)[0] in groups
 
 
+def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
+    """Return whether two pods cannot hold both on one node; a method cannot be kept by its name."""
+    return wanted.conflicts(used)
+
+
 def resource_names(amounts: Collection[str]) -> list[str]:
     """Return names in the order of kube-scheduler's reasons: its own three, then the others."""
     return [n for n in _FIRST if n in amounts] + sorted(n for n in amounts if n not in _FIRST)
@@ -148,7 +153,7 @@ def required_names(affinity: NodeAffinity | None) -> Some | None:
 
 TOTAL: Final[dict[str, Callable[..., Any]]] = {
     "taint_string_string_string": make_taint,
-    "conflicts_hostport_hostport": HostPort.conflicts,
+    "conflicts_hostport_hostport": ports_conflict,
     "fitsIn_resources_resources": fits,
     "fitsIn_resources_resources_list": lambda a, b, names: fits(without(a, names), b),
     "fitsIn_resources_resources_list_list": lambda a, b, names, groups: fits(
