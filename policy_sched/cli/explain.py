@@ -143,7 +143,7 @@ def _find(name: str, pods: Sequence[Pod]) -> Pod:
     if key in keys:
         return keys[key]
     if not keys:
-        raise PolicySchedError(f'there is no pod "{key}": the manifests have no pods')
+        raise PolicySchedError(f'there is no pod "{key}": the cluster has no pods')
     elsewhere = [k for k in keys if k.partition("/")[2] == name.rpartition("/")[2]]
     close = elsewhere[0] if elsewhere else nearest(key, keys)
     raise PolicySchedError(

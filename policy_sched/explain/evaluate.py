@@ -231,7 +231,9 @@ def _require(reads: object, pod: PodInfo | None, *, by_row: bool, nodes: int) ->
     if reads and pod is None:
         raise PolicySchedError("the expression reads the pod: name a file with one by --pod")
     if by_row and not nodes:
-        raise PolicySchedError("the expression reads nodes: give some by --node or --cluster")
+        raise PolicySchedError(
+            "the expression reads nodes: give some by --node, --cluster or --kubeconfig"
+        )
 
 
 def _rows(cache: Cache, *, by_row: bool) -> Sequence[int]:

@@ -162,7 +162,10 @@ def test_a_section_expects_its_type(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "words"),
     [
         (["pod.priority"], "the expression reads the pod: name a file with one by --pod"),
-        (["node.podCount"], "the expression reads nodes: give some by --node or --cluster"),
+        (
+            ["node.podCount"],
+            "the expression reads nodes: give some by --node, --cluster or --kubeconfig",
+        ),
         (["1", "--section", "filtre"], "there is no section \"filtre\"; did you mean 'filter'?"),
         (["1", "--pod", NODES], "there is no pod"),
         (["score + 1"], "score has a value only while a decision is made"),

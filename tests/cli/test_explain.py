@@ -117,7 +117,7 @@ def test_a_cluster_without_pods(tmp_path: Path, capsys: pytest.CaptureFixture[st
     """The pod's own manifest is easily forgotten."""
     (tmp_path / "nodes.yaml").write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
     assert run(["explain", "web-1", "--cluster", str(tmp_path)]) == 2
-    message = 'there is no pod "default/web-1": the manifests have no pods'
+    message = 'there is no pod "default/web-1": the cluster has no pods'
     assert message in capsys.readouterr().err
 
 
