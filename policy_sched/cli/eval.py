@@ -94,9 +94,10 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     _require_section(section)
     seen = time.time_ns() if now is None else moment(now)
     cache = Cache()
-    load_cluster(cache, _objects([*node, *cluster], seen, kubeconfig))
+    objects = _objects([*node, *cluster], seen, kubeconfig)
+    load_cluster(cache, objects)
     source = None if policy is None else _source(policy, max_cost_limit)
-    info = None if pod is None else _pod(pod, seen)
+    info = None if pod is None else _pod(pod, seen, objects)
     write_report(evaluated(expression, section, source, cache, info, seen), output)
     return OK
 
@@ -119,22 +120,30 @@ def _require_section(section: str) -> None:
         raise PolicySchedError(f'there is no section "{section}"{hint}')
 
 
-def _objects(paths: Sequence[str], now: int, kubeconfig: str | None = None) -> list[ApiObject]:
-    """Return the objects of manifests, and those of a live cluster."""
+def _objects(
+    paths: Sequence[str],
+    now: int,
+    kubeconfig: str | None = None,
+    cluster: Sequence[ApiObject] = (),
+) -> list[ApiObject]:
+    """Return the objects of manifests, and those of a live cluster.
+
+    ``cluster``: the objects whose classes apply to pods, beside their own.
+    """
     live = [] if kubeconfig is None else read_files((), kubeconfig=kubeconfig).objects
-    manifests = load(list(paths), sys.stdin)
+    manifests = load(list(paths), sys.stdin, cluster=[*live, *cluster])
     write_hints(manifests.hints)
     if exit_code(manifests.diagnostics) != OK:
         raise PolicyError(manifests.diagnostics)
     write_diagnostics(manifests.diagnostics, sys.stderr)
-    objects = [*expanded(manifests.objects, paths), *live]
+    objects = [*expanded(manifests.objects, paths, cluster), *live]
     set_creation_times(objects, now)
     return objects
 
 
-def _pod(path: str, now: int) -> PodInfo:
+def _pod(path: str, now: int, cluster: Sequence[ApiObject]) -> PodInfo:
     """Return the first pod of a file, as if it had no node yet."""
-    for one in _objects([path], now):
+    for one in _objects([path], now, cluster=cluster):
         if isinstance(one, Pod):
             info = PodInfo.of(one)
             info.node_name = ""

@@ -196,3 +196,17 @@ def test_a_pod_has_just_come_into_the_queue(
     ):
         assert run(["eval", rule, *at]) == 0
         assert capsys.readouterr().out.splitlines()[-1].split() == ["value", value]
+
+
+def test_the_pod_is_admitted_with_the_classes_of_the_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`eval --pod` refused a pod whose PriorityClass is in the cluster, which simulate takes."""
+    (tmp_path / "cluster.yaml").write_text(
+        "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 7}"
+    )
+    (tmp_path / "pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {priorityClassName: high}}"
+    )
+    given = ["--pod", str(tmp_path / "pod.yaml"), "--cluster", str(tmp_path / "cluster.yaml")]
+    assert "value  7" in told(capsys, "pod.priority", *given)

@@ -66,9 +66,14 @@ def read_files(
     return ClusterFiles(expanded(found, paths), problems, manifests.places)
 
 
-def expanded(objects: Sequence[ApiObject], paths: Sequence[str]) -> list[ApiObject]:
-    """Return objects with what their workloads make. Raises PolicyError if that is too much."""
+def expanded(
+    objects: Sequence[ApiObject], paths: Sequence[str], cluster: Sequence[ApiObject] = ()
+) -> list[ApiObject]:
+    """Return objects with what their workloads make; ``cluster`` has classes for their pods.
+
+    Raises PolicyError if that is too much.
+    """
     try:
-        return with_claims(expand(objects))
+        return with_claims(expand(objects, cluster))
     except ExpansionError as error:
         raise PolicyError([Diagnostic(paths[0], 1, 1, BAD_VALUE, str(error))]) from None
