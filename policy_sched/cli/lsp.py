@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 
 from policy_sched.cli.output.diagnostics import FAILED, OK
@@ -23,5 +24,5 @@ def serve() -> int:
         raise PolicySchedError("lsp needs pygls: pip install 'pygls>=2.0'") from None
     # The server closes its streams at the end; sys.stdout stays open.
     with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
-        server.start_io(stdin, stdout)
+        server.serve(stdin, stdout, lambda text: print(f"policy-sched: {text}", file=sys.stderr))
     return FAILED if server.left_early else OK

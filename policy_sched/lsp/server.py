@@ -6,25 +6,31 @@ count characters. pygls converts.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from threading import Lock
+from typing import BinaryIO, Final, cast
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 from pygls.workspace.position_codec import ServerTextPosition, ServerTextRange
 
 from policy_sched import __version__
-from policy_sched.errors import Diagnostic, Severity
+from policy_sched.errors import Diagnostic, Severity, one_line
 from policy_sched.experiments import open_experiment_problems
 from policy_sched.language import Entry
+from policy_sched.lsp.frames import Frames
 from policy_sched.lsp.place import definition
 from policy_sched.lsp.suggestion import Kind
 from policy_sched.lsp.suggestions import Fix, fixes, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.format import format_file
 
+_LOG: Final = logging.getLogger("policy_sched.lsp")
 _SEVERITIES: Final = {
     Severity.ERROR: lsp.DiagnosticSeverity.Error,
     Severity.WARNING: lsp.DiagnosticSeverity.Warning,
@@ -49,6 +55,8 @@ class Server(LanguageServer):
         self.left_early = False
         """Whether an ``exit`` came without a ``shutdown`` before it."""
         self._shut_down = False
+        # What it logs is a traceback for each odd message; mistakes of ours are reported below.
+        logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
 
         @self.feature(lsp.SHUTDOWN)
         def shut_down(_params: None) -> None:
@@ -58,9 +66,31 @@ class Server(LanguageServer):
         def exited(_params: None) -> None:
             self.left_early = not self._shut_down
 
+    def serve(self, stdin: BinaryIO, stdout: BinaryIO, say: Callable[[str], object]) -> None:
+        """Serve one client; ``say`` tells the user why it ended early."""
+        lock = Lock()
+
+        def send(data: bytes) -> None:
+            with lock:
+                stdout.write(data)
+                stdout.flush()
+
+        self.start_io(cast("BinaryIO", Frames(stdin, self.protocol, send, say)), stdout)
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Log a mistake of ours in a line; what a client did wrong it is told."""
+        del source
+        if isinstance(error, JsonRpcInternalError) or not isinstance(error, JsonRpcException):
+            _LOG.error("Failed to serve the editor: %s", one_line(str(error)))
+
+    def document(self, uri: str) -> TextDocument:
+        """Return a document that is open; another one is empty, and no file of it is read."""
+        found = self.workspace.text_documents.get(uri)
+        return TextDocument(uri, "") if found is None else found
+
 
 def make_server() -> Server:
-    """Return a server with its features; `start_io` serves one client over stdio."""
+    """Return a server with its features; `Server.serve` serves one client over stdio."""
     server = Server()
     _register_diagnostics(server)
     _register_lookups(server)
@@ -68,7 +98,7 @@ def make_server() -> Server:
     return server
 
 
-def _register_diagnostics(server: LanguageServer) -> None:
+def _register_diagnostics(server: Server) -> None:
     """Register the publication of problems when a document is opened or changed."""
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
@@ -85,14 +115,14 @@ def _register_diagnostics(server: LanguageServer) -> None:
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
 
-def _register_lookups(server: LanguageServer) -> None:
+def _register_lookups(server: Server) -> None:
     """Register completion, hover and definition."""
 
     @server.feature(
         lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", '"'])
     )
     def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        document = server.workspace.get_text_document(params.text_document.uri)
+        document = server.document(params.text_document.uri)
         at = document.position_from_client_units(params.position)
         found = suggestions(_name(document), document.source, at.line, at.character)
         return [
@@ -108,14 +138,14 @@ def _register_lookups(server: LanguageServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hover(params: lsp.HoverParams) -> lsp.Hover | None:
-        document = server.workspace.get_text_document(params.text_document.uri)
+        document = server.document(params.text_document.uri)
         at = document.position_from_client_units(params.position)
         entry = meaning(_name(document), document.source, at.line, at.character)
         return None if entry is None else lsp.Hover(_markdown(entry))
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
-        document = server.workspace.get_text_document(params.text_document.uri)
+        document = server.document(params.text_document.uri)
         at = document.position_from_client_units(params.position)
         found = definition(_name(document), document.source, at.line, at.character)
         if found is None:
@@ -125,7 +155,7 @@ def _register_lookups(server: LanguageServer) -> None:
         return lsp.Location(params.text_document.uri, place)
 
 
-def _register_edits(server: LanguageServer) -> None:
+def _register_edits(server: Server) -> None:
     """Register quick fixes and formatting."""
 
     @server.feature(
@@ -133,7 +163,7 @@ def _register_edits(server: LanguageServer) -> None:
         lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
     )
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        document = server.workspace.get_text_document(params.text_document.uri)
+        document = server.document(params.text_document.uri)
         lines = params.range.start.line, params.range.end.line
         check = partial(
             check_open,
@@ -146,7 +176,7 @@ def _register_edits(server: LanguageServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
-        document = server.workspace.get_text_document(params.text_document.uri)
+        document = server.document(params.text_document.uri)
         text, problems = format_file(_name(document), document.source)
         if problems or text == document.source:
             return None
@@ -154,9 +184,9 @@ def _register_edits(server: LanguageServer) -> None:
         return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), text)]
 
 
-def _publish(server: LanguageServer, uri: str) -> None:
+def _publish(server: Server, uri: str) -> None:
     """Publish all problems of a document's current text."""
-    document = server.workspace.get_text_document(uri)
+    document = server.document(uri)
     name = _name(document)
     problems = check_open(name, document.source, _beside(document), open_experiment_problems)
     found = [_diagnostic(document, one) for one in problems]

@@ -27,7 +27,7 @@ from typing import Final, TextIO
 
 from tests.fuzz.inputs import KINDS, text
 from tests.fuzz.requests import persisted
-from tests.fuzz.sessions import CONSOLES, console_request
+from tests.fuzz.sessions import CONSOLES, LSP, console_request, frames, language_server
 from tests.fuzz.targets import TARGETS
 
 BATCH: Final = 100
@@ -53,6 +53,9 @@ def input_of(kind: str, seed: int) -> Callable[[Path], None]:
     if kind == CONSOLE:
         request = console_request(random)
         return lambda _folder: CONSOLES.send(request)
+    if kind == LSP:
+        sent = frames(random)
+        return lambda _folder: language_server(sent)
     made = text(kind, random)
     return lambda folder: TARGETS[kind](made, folder)
 
@@ -182,6 +185,6 @@ def main(examples: int, first: int, kinds: list[str]) -> int:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    wanted = words[2:] or [*KINDS, REQUESTS, CONSOLE]
+    wanted = words[2:] or [*KINDS, REQUESTS, CONSOLE, LSP]
     total = int(words[0]) if words else 20_000
     sys.exit(1 if main(total, int(words[1]) if len(words) > 1 else 1, wanted) else 0)

@@ -1,4 +1,4 @@
-"""What talks with a server that goes on: requests to a console.
+"""What talks with a server that goes on: requests to a console, a session of a language server.
 
 One console is served for all inputs of a process, so what one of them breaks the next ones find.
 """
@@ -6,12 +6,14 @@ One console is served for all inputs of a process, so what one of them breaks th
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, redirect_stderr
 from random import Random
 from typing import Any, Final
 
 from policy_sched.console import Server, serving
+from policy_sched.lsp.server import make_server
 from tests.console.browsing import of_files
 from tests.fuzz.corpus import POLICIES
 from tests.fuzz.inputs import text
@@ -146,3 +148,96 @@ class _Collects(logging.Handler):
 
 
 CONSOLES: Final = Consoles()
+
+
+# Frames of the language server.
+
+LSP: Final = "lsp"
+URI: Final = "file:///nowhere/policy.yaml"
+METHODS_OF_LSP: Final = (
+    "initialize", "initialized", "shutdown", "exit", "textDocument/didOpen",
+    "textDocument/didChange", "textDocument/didClose", "textDocument/completion",
+    "textDocument/hover", "textDocument/definition", "textDocument/codeAction",
+    "textDocument/formatting", "$/cancelRequest", "$/setTrace", "workspace/executeCommand",
+    "workspace/didChangeWorkspaceFolders", "notebookDocument/didOpen", "none", "",
+    "textDocument/didSave", "workspace/symbol", "window/workDoneProgress/cancel",
+)  # fmt: skip
+
+
+def frames(random: Random) -> bytes:
+    """Return what a client sends: frames in some order, a few of them odd, and perhaps a cut."""
+    start = {"capabilities": {}, "processId": None, "rootUri": None}
+    sent = [_frame(_message("initialize", start, 0), random)] if random.random() < 0.9 else []
+    opened = {"uri": URI, "languageId": "yaml", "version": 1, "text": _source(random)}
+    sent.append(_frame(_message("textDocument/didOpen", {"textDocument": opened}), random))
+    for number in range(random.randint(1, 6)):
+        method = random.choice(METHODS_OF_LSP)
+        message = _message(method, _params(random), number if random.random() < 0.7 else None)
+        if random.random() < 0.3:
+            message = mutated(message, random, 2)
+        sent.append(_frame(message, random))
+    whole = b"".join(sent)
+    return whole[: random.randrange(len(whole))] if random.random() < 0.1 else whole
+
+
+def _source(random: Random) -> str:
+    made = text(random.choice(("policy", "policy", "test", "experiment")), random)
+    return made[:20_000].encode("utf-8", "replace").decode()
+
+
+def _message(method: str, params: Any, number: int | None = None) -> dict[str, Any]:
+    asked = {} if number is None else {"id": number}
+    return {"jsonrpc": "2.0", **asked, "method": method, "params": params}
+
+
+def _params(random: Random) -> Any:
+    pick = random.choice
+    numbers = (0, 1, 3, 7, 80, 2**31 - 1, 2**31, 2**64, -1)
+    at = {"line": pick(numbers), "character": pick(numbers)}
+    uri = pick((URI, URI, URI, "file:///dev/zero", "untitled:x", "", "http://[", "file://%ff"))
+    place = {"start": at, "end": {"line": pick(numbers), "character": pick(numbers)}}
+    document = {"uri": uri, "version": 2}
+    return {
+        "textDocument": document,
+        "position": at,
+        "range": place,
+        "contentChanges": [{"range": place, "text": pick(("", "x: [", "\n"))}, {"text": "a: b"}][
+            : pick((1, 2))
+        ],
+        "context": {"diagnostics": []},
+        "options": {"tabSize": 2, "insertSpaces": True},
+        "id": pick((1, "x", None)),
+        "value": pick(("off", "verbose", "x")),
+        "query": "x",
+    }  # fmt: skip
+
+
+def _frame(message: Any, random: Random) -> bytes:
+    body = text_of(message).encode("utf-8", "surrogatepass")
+    odd = random.random()
+    if odd < 0.05:
+        body = random.randbytes(random.randrange(50))
+    length = random.choice((-1, "x", 10**12, "9" * 5000, 0, "")) if odd > 0.97 else len(body)
+    head = f"Content-Length: {length}\r\n"
+    if 0.05 < odd < 0.1:
+        head = random.choice(("", "X: y\r\n", "x" * 9000, "\r\n", "\x00\r\n")) + head
+    return head.encode() + b"\r\n" + body
+
+
+def language_server(sent: bytes) -> None:
+    """Serve a client. Raises BrokenRunError for an answer that is a mistake of ours."""
+    answers = io.BytesIO()
+    answers.close = lambda: None  # type: ignore[method-assign]  # pygls closes what it is given
+    logged: list[str] = []
+    handler = _Collects(logged)
+    logging.getLogger("policy_sched.lsp").addHandler(handler)
+    out = io.StringIO()
+    try:
+        with redirect_stderr(out):
+            make_server().serve(io.BytesIO(sent), answers, str)
+    finally:
+        logging.getLogger("policy_sched.lsp").removeHandler(handler)
+    shown = f"for {sent[:3000]!r}"
+    answer = answers.getvalue()
+    if logged or b'"code": -32603' in answer or b"Traceback" in answer or out.getvalue():
+        raise BrokenRunError(f"{logged} {out.getvalue()[-3000:]} {answer[-3000:]!r} {shown}")

@@ -129,16 +129,20 @@ def expression(text: str, folder: Path) -> None:
 def devices(text: str, folder: Path) -> None:
     """Decide pods with claims, and explain the first one."""
     path = _write(folder / "cluster.jsonl", text)
-    command("simulate", path, "-o", _one_of(("table", "json", "wide"), text))
-    command("explain", "p0", "--cluster", path, "-o", _one_of(("text", "json"), text))
+    if len(text) % 3:
+        command("simulate", path, "-o", _one_of(("table", "json", "wide"), text))
+    else:
+        command("explain", "p0", "--cluster", path, "-o", _one_of(("text", "json"), text))
 
 
 def group(text: str, folder: Path) -> None:
     """Decide pods of groups, with the feature gates of groups and without."""
     path = _write(folder / "cluster.jsonl", text)
-    gates = _one_of(GATES, text)
-    command("simulate", path, "--feature-gates", gates, "-o", _one_of(("table", "json"), text))
-    command("simulate", path, "--timeline", "--until", "1h")
+    gates = ["--feature-gates", _one_of(GATES, text)]
+    if len(text) % 4:
+        command("simulate", path, *gates, "-o", _one_of(("table", "json"), text))
+    else:
+        command("simulate", path, *gates, "--timeline", "--until", "1h")
 
 
 def experiment(text: str, folder: Path) -> None:

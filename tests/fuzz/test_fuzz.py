@@ -19,7 +19,7 @@ from tests.examples import scaled
 from tests.fuzz.corpus import BOMBS, RAW
 from tests.fuzz.inputs import text
 from tests.fuzz.requests import persisted
-from tests.fuzz.sessions import CONSOLES, console_request
+from tests.fuzz.sessions import CONSOLES, console_request, frames, language_server
 from tests.fuzz.targets import TARGETS
 
 
@@ -69,6 +69,14 @@ def test_counters_beyond_all_numbers_are_diagnosed(kind: str, tmp_path: Path) ->
 def test_no_request_to_a_console_is_a_mistake_of_ours(seed: int) -> None:
     """Odd methods, headers, bodies and parameters are refused, or answered with a page."""
     CONSOLES.send(console_request(Random(seed)))
+
+
+@settings(max_examples=scaled(40))
+@given(seed=SEEDS)
+@example(seed=0)
+def test_no_frame_is_answered_by_a_mistake_of_ours(seed: int) -> None:
+    """A frame without JSON, of no length or out of turn was a traceback of the language server."""
+    language_server(frames(Random(seed)))
 
 
 @settings(max_examples=scaled(40))
