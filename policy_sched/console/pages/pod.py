@@ -16,8 +16,9 @@ from policy_sched.web import Badge, Column, Fact, Facts, Prose, Section, Table, 
 TOP: Final = 5
 """Nodes whose scores are shown, unless the address says another number."""
 MOST: Final = 50
-AHEAD: Final = 1_000
-"""Pods that wait at most where a pod is explained after those ahead of it without being asked."""
+QUICK: Final = 1_000_000
+"""Pods that wait times nodes, at most, where a pod is explained after those ahead of it without
+being asked: half a second."""
 DECISIONS: Final = 20
 """Decisions of a pod that are shown."""
 ALLOCATED: Final = 20
@@ -45,7 +46,7 @@ def view(source: Source, query: Query, results: Results) -> View:
         lead = f"It has a node, {node}, and was placed with its group {info.pod_group}."
         return {**values, "lead": lead, "remarks": (), "tone": "good"}
     explained = now = source.explained(pod, top=top, after_queue=asked == "queue")
-    if not asked and explained.best and _in_vain(source, waiting):
+    if not asked and explained.ahead and _in_vain(source, waiting):
         explained = source.explained(pod, top=top, after_queue=True)
         values["after"] = True
     page = explanation_page(explained)
@@ -73,11 +74,14 @@ def _in_vain(source: Source, waiting: Waiting | None) -> bool:
     """Return whether a pod has no node after those ahead of it, and that is quickly explained."""
     if waiting is None or waiting.node or not waiting.message:
         return False
-    return waiting.place == "active" and len(source.waiting()) <= AHEAD
+    nodes = source.scheduler.cache.nodes.live_count
+    return waiting.place == "active" and len(source.waiting()) * nodes <= QUICK
 
 
 def _before_its_turn(source: Source, waiting: Waiting, now: Explanation) -> list[str]:
     """Return where a pod would go on the cluster as it is, and which pods come first there."""
+    if not now.best:
+        return ["On the cluster as it is, it has no node either."]
     best = "one of " * (len(now.best) > 1) + some(now.best)
     every = source.waiting().values()
     ahead = itertools.takewhile(lambda one: one.uid != waiting.uid, every)
