@@ -323,15 +323,14 @@ class _Checker:
         return CheckedDevices(rules, score, devices.score_on_error)
 
     def requeue(self, requeue: RequeueSource) -> CheckedRequeue:
-        section = "requeue.hint"
         events = None
         if requeue.events is not None:
             events = tuple(
-                CheckedEvent(one.kind, one.actions, self.optional(one.hint, section))
+                CheckedEvent(one.kind, one.actions, self.optional(one.hint, "requeue.events.hint"))
                 for one in requeue.events[:MAX_RULES]
             )
         return CheckedRequeue(
-            self.optional(requeue.hint, section),
+            self.optional(requeue.hint, "requeue.hint"),
             self.optional(requeue.every, "requeue.every"),
             events,
         )
