@@ -66,7 +66,7 @@ def test_the_dump_has_kube_schedulers_fields() -> None:
     assert pod == {"name": "p", "namespace": "default", "uid": "default/p", "phase": ""}
     assert second["pods"] == []
     assert queue["msg"] == "Dump of scheduling queue"
-    assert queue["summary"] == "activeQ:0; backoffQ:0; unschedulablePods:1"
+    assert queue["summary"] == "activeQ:0; backoffQ:1; unschedulablePods:0"
     assert [pod["name"] for pod in queue["pods"]] == ["q"]
 
 
