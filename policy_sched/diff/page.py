@@ -225,9 +225,9 @@ def _seeds_sections(found: SeedsDiff) -> Iterator[Section]:
             [one.pod, nodes_text(one.old), nodes_text(one.new), f"{one.by_policy:,}"]
             for one in always[:ROWS]
         ]
-        columns = [Column("Pod"), Column("OLD"), Column("NEW"), Column("By a policy", True)]
+        columns = [Column("Pod"), Column("OLD"), Column("NEW"), Column("By a policy (seeds)", True)]
         more = _more(len(always))
-        caption = f"{always_text(found, always)}. By a policy: with how many seeds"
+        caption = always_text(found, always)
         yield Section("Moves", [Table(caption, columns, pods, more, sortable=True)])
     run, seed = found.runs[0], f", with seed {found.seeds[0]}"
     for name, side in (("OLD", run.old), ("NEW", run.new)):

@@ -7,6 +7,7 @@ import pytest
 from yarl import URL
 
 from policy_sched.console.security import CONTENT_SECURITY_POLICY, HEADERS, Security
+from policy_sched.console.server import SHARED
 from tests.console.browsing import Browser, browsing, of_files
 
 PATHS = ("/", "/pods", "/nodes", "/events", "/assets/style.css", "/no-such-page", "/policies")
@@ -74,6 +75,18 @@ def test_the_cookie_reaches_no_other_program() -> None:
     addresses = {browsing(of_files(), act).split(":")[1] for _ in range(3)}
     assert len(addresses) == 3
     assert all(one.startswith("//127.") and not one.startswith("//127.0.") for one in addresses)
+
+
+def test_a_machine_with_one_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where 127.0.0.0/8 is not there as a whole, the console is at 127.0.0.1, and says so."""
+    monkeypatch.setattr("policy_sched.console.server.own_address", lambda: "192.0.2.1")
+
+    async def act(browser: Browser) -> None:
+        assert browser.server.security.host == "127.0.0.1"
+        assert browser.server.warning == SHARED
+        await browser.opened()
+
+    browsing(of_files(), act)
 
 
 def test_a_link_on_another_site_opens_the_console() -> None:
