@@ -134,29 +134,29 @@ class Admission:
 
     def __init__(self, objects: Iterable[ApiObject]) -> None:
         given = list(objects)
-        self._priorities = Priorities(one for one in given if isinstance(one, PriorityClass))
-        self._runtimes = {one.metadata.name: one for one in given if isinstance(one, RuntimeClass)}
+        self._priorities = Priorities(obj for obj in given if isinstance(obj, PriorityClass))
+        self._runtimes = {o.metadata.name: o for o in given if isinstance(o, RuntimeClass)}
 
-    def admit(self, one: ApiObject, report: Report) -> None:
+    def admit(self, obj: ApiObject, report: Report) -> None:
         """Complete an object in place; what the API server refuses is reported with its path."""
-        match one:
+        match obj:
             case Pod():
                 try:
-                    self.complete(one)
+                    self.complete(obj)
                 except RejectedError as error:
                     report(("spec", "runtimeClassName"), BAD_VALUE, str(error), "")
-                if one.spec.priority is None:
-                    self._check_class(one.spec.priority_class_name, ("spec",), report)
+                if obj.spec.priority is None:
+                    self._check_class(obj.spec.priority_class_name, ("spec",), report)
             case PodGroup():
-                self._complete_group(one)
-                if one.spec.priority is None:
-                    self._check_class(one.spec.priority_class_name, ("spec",), report)
+                self._complete_group(obj)
+                if obj.spec.priority is None:
+                    self._check_class(obj.spec.priority_class_name, ("spec",), report)
             case ResourceClaim():
-                one.spec = _filled(one.spec)
+                obj.spec = _filled(obj.spec)
             case ResourceClaimTemplate():
-                one.spec = replace(one.spec, spec=_filled(one.spec.spec))
-            case _ if isinstance(one, Workload) and one.spec.template is not None:
-                spec = one.spec.template.spec
+                obj.spec = replace(obj.spec, spec=_filled(obj.spec.spec))
+            case _ if isinstance(obj, Workload) and obj.spec.template is not None:
+                spec = obj.spec.template.spec
                 if spec.priority is None:
                     path = ("spec", "template", "spec")
                     self._check_class(spec.priority_class_name, path, report)
@@ -168,9 +168,9 @@ class Admission:
         """
         fill_in(pod)
         self._priorities.admit(pod)
-        found = self._runtimes.get(pod.spec.runtime_class_name)
-        if found is not None:
-            admit(pod.spec, found)
+        runtime = self._runtimes.get(pod.spec.runtime_class_name)
+        if runtime is not None:
+            admit(pod.spec, runtime)
 
     def _complete_group(self, group: PodGroup) -> None:
         """Set the priority of a group from its class, as that of a pod."""
@@ -182,9 +182,9 @@ class Admission:
             group.spec.priority = pod.spec.priority
 
     def _check_class(self, name: str, path: Path, report: Report) -> None:
-        known = self._priorities.names
-        if name and name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+        names = self._priorities.names
+        if name and name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else ""
             report(
                 (*path, "priorityClassName"), NO_CLASS, f"there is no PriorityClass {name!r}", hint

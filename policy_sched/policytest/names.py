@@ -55,8 +55,8 @@ def mentions(stated: Plain, at: FieldPath) -> Iterator[Mention]:
             yield Mention("plugin", plugin, (*path, "plugins", plugin), key=True)
     yield from _texts("pod", stated.get("victims"), (*at, "victims"))
     evictions = stated.get("preemption")
-    for i, one in enumerate(evictions if isinstance(evictions, list) else ()):
-        eviction, path = dict(_items(one)), (*at, "preemption", i)
+    for i, value in enumerate(evictions if isinstance(evictions, list) else ()):
+        eviction, path = dict(_items(value)), (*at, "preemption", i)
         yield from _texts("node", eviction.get("node"), (*path, "node"))
         yield from _texts("pod", eviction.get("victims"), (*path, "victims"))
     group = dict(_items(stated.get("group")))
@@ -72,14 +72,14 @@ def _of_status(value: object, at: FieldPath) -> Iterator[Mention]:
 
 def _items(value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
-        yield from ((key, one) for key, one in value.items() if isinstance(key, str))
+        yield from ((key, entry) for key, entry in value.items() if isinstance(key, str))
 
 
 def _texts(kind: Kind, value: object, at: FieldPath) -> Iterator[Mention]:
     """Yield the texts of a value: itself, or those of a list or of lists in it."""
     if isinstance(value, list):
-        for i, one in enumerate(value):
-            yield from _texts(kind, one, (*at, i))
+        for i, item in enumerate(value):
+            yield from _texts(kind, item, (*at, i))
     elif isinstance(value, str) and value:
         yield Mention(kind, full_name(value) if kind == "pod" else value, at)
 
@@ -95,11 +95,11 @@ class PlanMention:
 
 def unknown_names(stated: Sequence[PlanMention], plans: Sequence[CompiledPlan]) -> list[Diagnostic]:
     """Return a problem for each plugin that no profile enables, and each rule of no policy."""
-    plugins = {name for one in plans for name in one.plan.plugins}
+    plugins = {name for profile in plans for name in profile.plan.plugins}
     filters = {
         f"{policy.name}.filter[{i}]"
-        for one in plans
-        for policy in one.plan.policies.values()
+        for profile in plans
+        for policy in profile.plan.policies.values()
         for i in range(len(policy.filter))
     }
     rules = filters | {name.partition(".")[2] for name in filters}
@@ -107,25 +107,25 @@ def unknown_names(stated: Sequence[PlanMention], plans: Sequence[CompiledPlan]) 
         name for plugin in plugins for name in (f"{plugin} (preFilter)", f"{plugin}.filter[0]")
     }
     problems = []
-    for i, one in enumerate(stated):
-        known, shown = (plugins, plugins) if one.kind == "plugin" else (rules, filters)
-        if one.name not in known:
-            problems.append(no_such(one, shown, one.blank, suggest=i < MAX_SUGGESTIONS))
+    for i, mention in enumerate(stated):
+        names, shown = (plugins, plugins) if mention.kind == "plugin" else (rules, filters)
+        if mention.name not in names:
+            problems.append(no_such(mention, shown, mention.blank, suggest=i < MAX_SUGGESTIONS))
     return problems
 
 
 def no_such(
-    one: Mention | PlanMention, known: Collection[str], blank: Diagnostic, *, suggest: bool
+    mention: Mention | PlanMention, existing: Collection[str], blank: Diagnostic, *, suggest: bool
 ) -> Diagnostic:
     """Return the problem of a name that nothing has; ``blank`` is where it stands.
 
     ``suggest``: the name that was meant is looked for.
     """
-    where = " that a profile enables" if one.kind == "plugin" else ""
-    message = f"there is no {one.kind} {shortened(one.name, quote=False)}{where}"
-    names = sorted(name.removeprefix("default/") for name in known)
-    close = did_you_mean(one.name.removeprefix("default/"), names) if suggest else ""
+    where = " that a profile enables" if mention.kind == "plugin" else ""
+    message = f"there is no {mention.kind} {shortened(mention.name, quote=False)}{where}"
+    names = sorted(name.removeprefix("default/") for name in existing)
+    close = did_you_mean(mention.name.removeprefix("default/"), names) if suggest else ""
     listed = ", ".join(names[:_SHOWN]) or "none"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    hint = close or f"{one.kind}s: {listed}{more}"
+    hint = close or f"{mention.kind}s: {listed}{more}"
     return replace(blank, code=WRONG_VALUE, message=message, hint=hint)

@@ -48,20 +48,20 @@ def read_objects(reader: Reader, fields: Plain, *, admitted: bool) -> TestObject
     short, read = ShortDevices(), TestObjects()
     stated = list(_objects(reader, fields, "objects", short, read.unread))
     waiting = list(_pods(reader, fields, short, read.unread))
-    stated += _of_devices(reader, [one for one, _ in stated], short)
-    admission = Admission(one for one, _ in stated)
-    for one, report in (*stated, *waiting):
-        if not admitted or isinstance(one, ResourceClaim | ResourceClaimTemplate):
-            admission.admit(one, report)
-    objects: list[ApiObject] = [one for one, _ in stated]
-    pending: list[ApiObject] = [one for one, _ in waiting]
+    stated += _of_devices(reader, [obj for obj, _ in stated], short)
+    admission = Admission(obj for obj, _ in stated)
+    for obj, report in (*stated, *waiting):
+        if not admitted or isinstance(obj, ResourceClaim | ResourceClaimTemplate):
+            admission.admit(obj, report)
+    objects: list[ApiObject] = [obj for obj, _ in stated]
+    pending: list[ApiObject] = [obj for obj, _ in waiting]
     if not admitted:
         objects = with_claims(objects)
-        templates = [one for one in objects if isinstance(one, ResourceClaimTemplate)]
+        templates = [obj for obj in objects if isinstance(obj, ResourceClaimTemplate)]
         pending = with_claims([*templates, *pending])
-        objects += (one for one in pending if isinstance(one, ResourceClaim))
+        objects += (obj for obj in pending if isinstance(obj, ResourceClaim))
     read.objects = tuple(objects)
-    read.pending = tuple(one for one in pending if isinstance(one, Pod))
+    read.pending = tuple(obj for obj in pending if isinstance(obj, Pod))
     return read
 
 
@@ -69,8 +69,8 @@ def _of_devices(
     reader: Reader, stated: Sequence[ApiObject], short: ShortDevices
 ) -> Iterator[_Read]:
     """Yield the slices, claims and classes that short forms of nodes and pods stand for."""
-    known = [one.metadata.name for one in stated if isinstance(one, DeviceClass)]
-    classes = ((at, one) for at, one in short.device_classes(known))
+    names = [obj.metadata.name for obj in stated if isinstance(obj, DeviceClass)]
+    classes = short.device_classes(names)
     for at, manifest in (*short.manifests, *classes):
         report = _reporter(reader, at, {})
         decoded = decode_object(manifest, report)
@@ -121,18 +121,18 @@ def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
     short = written if isinstance(written, dict) and "kind" not in written else None
 
     def report(path: FieldPath, code: str, message: str, hint: str) -> None:
-        place = path
+        inside = path
         if short is not None and path:
-            place = path[-1:] if path[-1] in short else path if path[0] in short else ()
-        reader.problem((*at, *place), code, message, hint=hint)
+            inside = path[-1:] if path[-1] in short else path if path[0] in short else ()
+        reader.problem((*at, *inside), code, message, hint=hint)
 
     return report
 
 
 def _pods(reader: Reader, fields: Plain, short: ShortDevices, unread: set[str]) -> Iterator[_Read]:
-    for one, report in _objects(reader, fields, "pending", short, unread):
-        if isinstance(one, Pod):
-            yield one, report
+    for obj, report in _objects(reader, fields, "pending", short, unread):
+        if isinstance(obj, Pod):
+            yield obj, report
         else:
             report((), WRONG_VALUE, "only pods can be pending", "")
 

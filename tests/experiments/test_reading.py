@@ -389,3 +389,24 @@ def test_the_same_tables_have_the_same_keys_wherever_they_are(
     assert keys({"order": "order.csv"}) != keys({})
     assert keys({"order": "there/order.csv"}) == keys({})
     assert keys({"order": "order.csv"}) == keys({"order": str(tmp_path / "order.csv")})
+
+
+def test_pods_are_admitted_with_the_classes_of_the_cluster(tmp_path: Path) -> None:
+    """Pods of rows with a priority class of the cluster's files had priority 0."""
+    (tmp_path / "classes.yaml").write_text(
+        "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 7}",
+        encoding="utf-8",
+    )
+    limits = {"limits": {"cpu": "${row.cpu}"}}
+    spec = {"priorityClassName": "high", "containers": [{"name": "c", "resources": limits}]}
+    changes = {
+        "cluster.files": ["classes.yaml"],
+        "workload.rows.pod": {"metadata": {"name": "${row.name}"}, "spec": spec},
+    }
+    sweep, found = read_sweep(tiny(tmp_path, changes))
+    assert sweep is not None, found
+    pods = sweep.inputs.pods
+    assert {pod.spec.priority for pod in pods} == {7}
+    assert pods[1].spec.containers[0].resources.requests == {"cpu": "2"}
+    spec["priorityClassName"] = "hihg"
+    assert "there is no PriorityClass 'hihg'" in problems(tmp_path, changes)[0].message
