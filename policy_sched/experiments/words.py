@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from policy_sched.experiments.statistics import (
     ENOUGH,
@@ -45,6 +47,13 @@ def verdict_text(found: Paired, measure: Measure, pairs: int) -> str:
             return "better" if higher == (measure.better == "Higher") else "worse"
 
 
+_KINDS: Final = {
+    Significance.DIFFERENT: "more than noise",
+    Significance.NOISE: "noise",
+    Significance.EQUAL: "0 in every pair",
+}
+
+
 def told(baseline: str, compared: Sequence[tuple[int, Paired]]) -> str:
     """Return how many differences are more than noise, or that there are too few seeds to tell.
 
@@ -66,7 +75,15 @@ def told(baseline: str, compared: Sequence[tuple[int, Paired]]) -> str:
         needed += "; 2 are enough if seeds change nothing"
     are_few = f"{counted(max(few), 'seed')} {'is' if max(few) == 1 else 'are'} too few to tell"
     if len(few) < total:
-        return f"{text}. {are_few} the other {len(few):,}, whatever they are: {needed}."
+        counts = Counter(one.verdict for _, one in compared)
+        parts = [
+            f"{counts[verdict]} {'is' if counts[verdict] == 1 else 'are'} {words}"
+            for verdict, words in _KINDS.items()
+            if counts[verdict]
+        ]
+        others = f"the other {len(few):,}" if len(few) > 1 else "the other one"
+        rest = f"{are_few} {others}, whatever was measured: {needed}."
+        return f"Of {total:,} differences from {baseline}, {' and '.join(parts)}. {rest}"
     which = f"any of {total:,} differences" if total > 1 else "the difference"
     return f"{are_few} {which} from {baseline}, whatever was measured: {needed}."
 

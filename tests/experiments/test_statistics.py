@@ -67,8 +67,12 @@ def test_too_few_seeds_are_told() -> None:
     assert one.startswith("1 seed is too few to tell the difference")
     assert one.endswith("6 can; 2 are enough if seeds change nothing.")
     assert told("a", [(5, same), (5, few)]) == (
-        "1 of 2 differences from a is more than noise. 5 seeds are too few to tell the other 1,"
-        " whatever they are: 6 can tell one, and 7 all 2 at once."
+        "Of 2 differences from a, 1 is more than noise. 5 seeds are too few to tell the other one,"
+        " whatever was measured: 6 can tell one, and 7 all 2 at once."
+    )
+    nothing = paired([0.0] * 5, [0.0] * 5)
+    assert told("a", [(5, nothing)] * 22 + [(5, few)] * 2).startswith(
+        "Of 24 differences from a, 22 are 0 in every pair. 5 seeds are too few to tell the other 2,"
     )
     assert told("a", [(6, more)] * 3) == "3 of 3 differences from a are more than noise."
     assert told("a", [(6, more)] * 24).endswith("; chance alone makes about 1 look so.")
