@@ -26,6 +26,7 @@ from policy_sched.model import ResourceClaim
 from policy_sched.policytest.comparison import Difference
 from policy_sched.policytest.reader import WRONG_VALUE
 from policy_sched.policytest.sequence import decoded_lines
+from policy_sched.profiles.models import gates_of
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,11 +150,23 @@ def load_lives(path: str) -> list[tuple[int, Life]] | None:
         return None
     problems: list[Diagnostic] = []
     for number, life in found:
+        blank = Diagnostic(path, number, 1, WRONG_VALUE, "")
+        problems += (replace(blank, message=text) for text in _faults(life))
         for place, manifest in _manifests(life):
-            decoded(manifest, Diagnostic(path, number, 1, WRONG_VALUE, place), problems)
+            decoded(manifest, replace(blank, message=place), problems)
     if problems:
         raise PolicyError(problems)
     return found
+
+
+def _faults(life: Life) -> Iterator[str]:
+    """Yield what is wrong with a life besides its objects."""
+    try:
+        gates_of(life.gates)
+    except ValueError as error:
+        yield f"gates: {error}"
+    if not life.expect:
+        yield f'the test "{life.name}" expects nothing'
 
 
 def _manifests(life: Life) -> Iterator[tuple[str, object]]:

@@ -86,6 +86,17 @@ def test_all_that_is_wrong_in_a_file_of_lives_is_told(tmp_path: Path) -> None:
     assert told == [(1, "objects[1].status.allocatable.cpu"), (2, "events[0].put")]
 
 
+def test_gates_that_are_none_and_lives_that_expect_nothing_are_told(tmp_path: Path) -> None:
+    """The gates ended in a traceback, and a life without steps was green."""
+    path = tmp_path / "life.jsonl"
+    path.write_text(json.dumps(recorded() | {"gates": "Nope=maybe", "expect": []}))
+    with pytest.raises(PolicyError) as caught:
+        run_file(str(path))
+    told = [one.message for one in caught.value.diagnostics]
+    assert told[0].startswith("gates: invalid value of Nope=maybe")
+    assert told[1] == 'the test "life-retries" expects nothing'
+
+
 def test_a_patch_that_breaks_an_object_is_told(tmp_path: Path) -> None:
     """It is applied when it is due; the life and the event are named."""
     life = recorded()
