@@ -51,6 +51,11 @@ class EventLoopLatency:
         self.longest_busy = max(self.longest_busy, busy)
         self._lately = max(self._lately[0], seconds), max(self._lately[1], busy)
 
+    @property
+    def busiest(self) -> float:
+        """The processor time beyond which a turn is the busiest, of all or of late."""
+        return min(self.longest_busy, self._lately[1])
+
     def recent(self) -> tuple[float, float]:
         """Return the longest turn and the most processor time since the previous call."""
         found, self._lately = self._lately, (0.0, 0.0)
@@ -83,8 +88,10 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events: one turn has ended, and the next begins with the events."""
-        busy = time.process_time() - self._busy
-        self._turns.record(time.perf_counter() - self._began, busy)
+        seconds = time.perf_counter() - self._began
+        # Processor time is a system call; a turn that took less can not have used the most.
+        longer = seconds > self._turns.busiest
+        self._turns.record(seconds, time.process_time() - self._busy if longer else 0.0)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
         self._began = time.perf_counter()
         self._busy = time.process_time()

@@ -1,4 +1,4 @@
-"""Events: equal ones become a series, and all of them are written in the background.
+"""Events: equal ones become a series; all are written in the background, some at a time.
 
 An event that cannot be written in time is dropped. A series is written again every half hour, and
 for the last time six minutes after its last event.
@@ -217,6 +217,8 @@ QUEUE: Final = 5000
 """Events that wait; what comes beyond is lost (client-go: 1000, and a goroutine for each)."""
 TOGETHER: Final = 64
 """Events that are written at the same time."""
+GATHERING: Final = 0.1
+"""Seconds in which events are gathered, which then go to the server in few writes."""
 TRIES: Final = 12
 PAUSE: Final = 10.0
 """Seconds between two tries to write an event (client-go: 12 tries, 10 s)."""
@@ -242,7 +244,10 @@ class EventWriter:
         self._api = api
         self._lost = lost
         self._series = EventSeries()
-        self._lanes = KeyedExecutor(begin)
+        self._lanes = KeyedExecutor()
+        self._begin_in_loop = begin
+        self._gathered: list[tuple[Write, int]] = []
+        self._gathering: asyncio.Task[None] | None = None
         self._room = Room(TOGETHER)
         self.queue = WorkQueue("events", api.environment.clocks.monotonic)
 
@@ -259,11 +264,15 @@ class EventWriter:
             tasks.create_task(self._refresh())
 
     async def drained(self) -> None:
-        """Wait until nothing waits."""
+        """Write what is gathered, and wait until nothing waits."""
+        self._write_gathered()
         await self._lanes.drained()
 
     async def cancel(self) -> None:
         """Drop the queued events."""
+        self._gathered.clear()
+        if self._gathering is not None:
+            self._gathering.cancel()
         await self._lanes.cancel()
         self.waiting = 0
         self.queue.given_up()
@@ -285,15 +294,31 @@ class EventWriter:
                 self._queue(write)
 
     def _queue(self, write: Write) -> None:
-        """Write an event after what is under way for the same one, if there is room to wait."""
+        """Write an event soon, if there is room to wait."""
         if self.waiting >= QUEUE:
             self.lost += 1
             return
         self.waiting += 1
-        added = self.queue.added()
-        key = f"{write.namespace}/{write.name}"
-        start = None if write.series is not None else partial(self._begin, write, added)
-        self._lanes.add(key, partial(self._take, write, added), start)
+        self._begin_in_loop(partial(self._gather, write, self.queue.added()))
+
+    def _gather(self, write: Write, added: int) -> None:
+        self._gathered.append((write, added))
+        if self._gathering is None:
+            loop = asyncio.get_running_loop()
+            self._gathering = loop.create_task(self._write_later())
+
+    async def _write_later(self) -> None:
+        await self._api.environment.sleep(GATHERING)
+        self._gathering = None
+        self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        """Write each event after what is under way for the same one."""
+        gathered, self._gathered = self._gathered, []
+        for write, added in gathered:
+            key = f"{write.namespace}/{write.name}"
+            start = None if write.series is not None else partial(self._begin, write, added)
+            self._lanes.add(key, partial(self._take, write, added), start)
 
     def _begin(self, write: Write, added: int, ended: Ended) -> bool:
         """Send a new event without waiting, if that is possible now."""
