@@ -150,12 +150,12 @@ def _normalized(fits: Sequence[GroupResult], attempts: Sequence[Attempt]) -> lis
 def _rejectors(plugins: frozenset[str], tried: Sequence[GroupResult]) -> Rejectors:
     """Return the plugins that rejected pods of the group in any placement."""
     rejected, pending = set(plugins), set[str]()
-    for one in tried:
-        for member in one.members:
-            if isinstance(member.decision, Reject):
-                more = rejectors_of(member.decision)
-                rejected |= more[0]
-                pending |= more[1]
+    decisions = {id(member.decision): member.decision for one in tried for member in one.members}
+    for decision in decisions.values():  # pods that are alike share theirs
+        if isinstance(decision, Reject):
+            more = rejectors_of(decision)
+            rejected |= more[0]
+            pending |= more[1]
     return frozenset(rejected), frozenset(pending)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ from policy_sched.framework import (
     PodGroupCycle,
     Status,
 )
-from policy_sched.framework.evaluate import Domain
+from policy_sched.framework.evaluate import Domain, Evaluation
 from policy_sched.model import PodInfo
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 from policy_sched.scheduler.pod_group_snapshot import AssumedMembers
@@ -122,15 +122,20 @@ class GroupResult(msgspec.Struct, frozen=True):
         return sum(self.scores.values())
 
 
+Rejections: TypeAlias = dict[tuple[int, int], tuple[Evaluation, Reject]]
+"""By identity of an evaluation and version of the cluster, the evaluation and its rejection."""
+
+
 def schedule_members(
     attempts: Sequence[Attempt], nodes: Nodes, trial: Trial, assumed: AssumedMembers
 ) -> GroupResult:
     """Decide the pods of a group; those that found a node are assumed there."""
     members: list[Member] = []
+    rejections: Rejections = {}
     status, preempting = NONE_FITS, False
     for attempt in attempts:
         assumed.look(attempt.queued.info)
-        member = _hold(attempt, _decide(attempt, nodes, trial), assumed)
+        member = _hold(attempt, _decide(attempt, nodes, trial, rejections), assumed)
         members.append(member)
         decision = member.decision
         if isinstance(decision, Reject):
@@ -148,8 +153,11 @@ def schedule_members(
     )
 
 
-def _decide(attempt: Attempt, nodes: Nodes, trial: Trial) -> Decision:
-    """Return to which of the nodes a pod goes, what makes room there, or why to none."""
+def _decide(attempt: Attempt, nodes: Nodes, trial: Trial, rejections: Rejections) -> Decision:
+    """Return to which of the nodes a pod goes, what makes room there, or why to none.
+
+    Pods that share an evaluation share its rejection, as long as nothing is assumed in between.
+    """
     pod, profile, table = attempt.queued.info, attempt.profile, trial.handle.nodes
     if table.live_count == 0:
         return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
@@ -168,7 +176,11 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: Trial) -> Decision:
             evaluation.filtering.statuses()  # computed now: the cluster may differ later
             return Bind(table.names[row], row, evaluation)
         if not trial.post_filter:
-            return rejected(diagnosed(evaluation, nodes.rows.size), nominated=False)
+            key = id(evaluation), table.journal.version
+            if key not in rejections:
+                rejection = rejected(diagnosed(evaluation, nodes.rows.size), nominated=False)
+                rejections[key] = evaluation, rejection
+            return rejections[key][1]
         return no_node_fits(attempt, evaluation, nodes.rows.size)
     except PluginError as error:
         return broken(str(error))
