@@ -32,7 +32,7 @@ from policy_sched.model.pod_group import (
 )
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
-from policy_sched.scheduler.attempt import Bind
+from policy_sched.scheduler.attempt import Bind, Reject
 from policy_sched.scheduler.pod_group_cycle import dry_run_group
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import assemble, read
@@ -513,3 +513,25 @@ def test_all_or_nothing_in_one_rack(racks: list[list[int]], pods: list[int], nee
     run.assert_nothing_held()
     if not bound and len(pods) >= needed and needed == 1:
         assert all(min(pods) > cpu for cpus in racks for cpu in cpus)
+
+
+def test_pods_that_are_alike_share_their_rejection() -> None:
+    """A gang of 10,000 pods took 3.4 s: the same reasons were counted for each pod in each rack."""
+    run = Run(group("ring", 3), a=[1, 1], b=[1])
+    run.add(
+        *(member(name, cpu=cpu) for name, cpu in (("p", "2"), ("q", "2"), ("r", "1"), ("s", "2")))
+    )
+    queued = run.scheduler.queue.get("default/p")
+    assert queued is not None
+    plan = dry_run_group(
+        queued.info, run.scheduler.profiles["default-scheduler"], run.scheduler.handle
+    )
+    assert plan is not None
+    for one in plan.tried:
+        first, second, bound, last = (member.decision for member in one.members)
+        assert first is second
+        assert not isinstance(bound, Reject)
+        assert isinstance(first, Reject)
+        assert isinstance(last, Reject)
+        assert last is not first, "a pod was assumed in between"
+        assert last.message == first.message
