@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,30 @@ a0: &a0 [x, x, x]
 def test_the_page_has_the_numbers_of_the_code(claim: str) -> None:
     """Bounds that are told are those that hold."""
     assert claim in PAGE
+
+
+LIMITS = re.findall(
+    r"^\| (.+) \| ([\d,]+)( [^|]+)? \| `([\w.]+)\.([A-Z_]+)` \| `(\S+)::(\w+)` \|$",
+    PAGE,
+    re.MULTILINE,
+)
+SCALES = {" KiB": 1 << 10, " MiB": 1 << 20, " s of virtual time": 10**9}
+
+
+@pytest.mark.parametrize(("limit"), LIMITS, ids=[f"{one[3]}.{one[4]}" for one in LIMITS])
+def test_each_limit_is_that_of_the_code_and_has_a_test(limit: tuple[str, ...]) -> None:
+    """The table of limits could say anything: its numbers and the names of its tests are true."""
+    _, number, unit, module, name, file, test = limit
+    value = getattr(import_module(f"policy_sched.{module}"), name)
+    assert int(number.replace(",", "")) * SCALES.get(unit, 1) == value
+    text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+    assert re.search(rf"^ *(async )?def {test}\(", text, re.MULTILINE)
+
+
+def test_every_row_of_the_limits_is_read() -> None:
+    """A row of another form would not be compared."""
+    table = PAGE.partition("## Limits")[2].partition("\n## ")[0]
+    assert len(LIMITS) == sum(line.startswith("| ") for line in table.splitlines()) - 1
 
 
 def test_a_bomb_of_aliases_is_refused_before_it_goes_off(

@@ -363,7 +363,11 @@ def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object
         plugin = profile["pluginConfig"][int(argument[2])]["name"]
         at = _place_of_argument(loaded, changes, plugin, argument[3])
     else:
-        named = [key for key in changes.places if re.search(rf"\b{re.escape(key[1])}\b", text)]
+        named = [
+            key
+            for key in changes.places
+            if key[1] in text and re.search(rf"\b{re.escape(key[1])}\b", text)
+        ]
         if named:
             plugin = max(named, key=lambda key: len(key[1]))
             at = changes.places[plugin]

@@ -22,6 +22,10 @@ MAX_LINE: Final = 8 << 10
 MAX_LINES: Final = 32
 MAX_BODY: Final = 64 << 20
 """Bytes of a message."""
+MAX_KEYS: Final = 10_000
+"""Objects and keys of a message."""
+MAX_OBJECT: Final = 500
+"""Keys of an object."""
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
@@ -33,6 +37,24 @@ _LEFT: Final = object()
 
 class BrokenFrameError(Exception):
     """The stream has no frame where one should begin."""
+
+
+class TooManyValuesError(Exception):
+    """A message has too many keys: pygls makes a class of an object that it does not know."""
+
+
+class _Objects:
+    """Makes the objects of one message, and counts their keys."""
+
+    def __init__(self) -> None:
+        self._left = MAX_KEYS
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return an object. Raises TooManyValuesError."""
+        self._left -= 1 + len(pairs)
+        if self._left < 0 or len(pairs) > MAX_OBJECT:
+            raise TooManyValuesError
+        return dict(pairs)
 
 
 class Frames:
@@ -116,7 +138,9 @@ class Frames:
         With the id `_LEFT` there is no answer: to notifications, and to answers.
         """
         try:
-            message = json.loads(body)
+            message = json.loads(body, object_pairs_hook=_Objects())
+        except TooManyValuesError:
+            return None, INVALID_REQUEST, f"the message has more than {MAX_KEYS:,} keys"
         except (ValueError, RecursionError):
             return None, PARSE_ERROR, "the message is not JSON"
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":

@@ -196,3 +196,12 @@ def test_results_are_regular_files_of_limited_size(
     monkeypatch.setattr("policy_sched.experiments.stored.MAX_BYTES", len(kept[0]) - 1)
     whys = {why for _, why in stored_report(results).failures}
     assert whys == {"the results before it have more than 512 MiB"}
+
+
+def test_thousands_of_unknown_parameters_are_told(tmp_path: Path) -> None:
+    """Each problem was looked for in the name of each parameter, with a pattern of its own: 2,000
+    parameters took minutes."""
+    unknown = {f"k{number}": {"a": number} for number in range(2_000)}
+    found = read_sweep(tiny(tmp_path, {"base": {"params": unknown}}))[1]
+    assert len(found) >= 100
+    assert all("k" in one.message for one in found)
