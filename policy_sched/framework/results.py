@@ -406,3 +406,5 @@ class Signature(msgspec.Struct, frozen=True):
     not run. Without it PreEnqueue runs for every pod."""
     gate_fields: frozenset[tuple[str, ...]] = frozenset()
     """What ``gates`` reads: it is called once for pods with equal fields."""
+    gates_groups: bool = False
+    """PreEnqueue returns the same for all pods of a group that it rejects."""

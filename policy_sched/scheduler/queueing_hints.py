@@ -8,7 +8,7 @@ woken by every one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, cast
 
 from msgspec.structs import replace
@@ -105,6 +105,35 @@ def objection(profiles: Mapping[str, Profile], pod: PodInfo, first: str = "") ->
     if profile is None:
         return Status(Code.UNSCHEDULABLE, (no_profile(pod),), NO_PROFILE)
     return first_objection(profile.runner, pod, first)
+
+
+def worth_judging(
+    uids: Iterable[str], queue: SchedulingQueue, profiles: Mapping[str, Profile]
+) -> Iterator[str]:
+    """Yield the pods of a group that another pod of it may help.
+
+    A plugin that gates pods for what their group lacks is asked for one of them: a gang of many
+    pods would ask for all of them whenever one comes.
+    """
+    still: dict[tuple[str, str], bool] = {}
+    for uid in uids:
+        queued = queue.get(uid)
+        if queued is None:
+            continue
+        name, plugin = queued.info.scheduler_name, queued.gated_by
+        if plugin and name in profiles:
+            stays = still.get((name, plugin))
+            if stays is None:
+                runner = profiles[name].runner
+                signature = runner.pipeline.signatures.get(plugin)
+                stays = still[name, plugin] = (
+                    signature is not None
+                    and signature.gates_groups
+                    and first_objection(runner, queued.info, plugin).plugin == plugin
+                )
+            if stays:
+                continue
+        yield uid
 
 
 def no_profile(pod: PodInfo) -> str:

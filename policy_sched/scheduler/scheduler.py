@@ -65,7 +65,7 @@ from policy_sched.scheduler.pod_group_cycle import (
     update_group_condition,
 )
 from policy_sched.scheduler.pod_group_outcomes import MemberDecision
-from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection
+from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection, worth_judging
 from policy_sched.scheduler.scheduling_cycle import decide
 
 Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
@@ -521,7 +521,8 @@ class Scheduler:
         """Pods came since the last time: once for each group, however many they were."""
         siblings = self.handle.groups.siblings
         for pod in self._new_members.values():
-            self.queue.move_among(siblings(pod), UNSCHEDULED_POD_ADD, pod)
+            uids = worth_judging(siblings(pod), self.queue, self.profiles)
+            self.queue.move_among(uids, UNSCHEDULED_POD_ADD, pod)
         self._new_members.clear()
 
 

@@ -56,7 +56,9 @@ class GangScheduling:
         """Only pods of a group can be gated."""
         fields = frozenset({("pod_group",)})
         gates = attrgetter("pod_group")
-        return Signature(frozenset(), Scope.STATIC, gates=gates, gate_fields=fields)
+        return Signature(
+            frozenset(), Scope.STATIC, gates=gates, gate_fields=fields, gates_groups=True
+        )
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

@@ -69,6 +69,8 @@ from policy_sched.plugins.rules.placement_hooks import placement_hooks
 
 #: Reads that are no fields of the pod; a policy with one of them is evaluated at every attempt.
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
+_OF_THE_GROUP: Final = frozenset({("podGroup",), ("pod_group",), ("namespace",)})
+"""What all pods of a group have in common."""
 _SKIPPED: Final = PreFilterResult(SKIP)
 _EVERYWHERE: Final = PreFilterResult()
 T = TypeVar("T")
@@ -180,6 +182,7 @@ class _Rules:
             filter_reads=self._filter_reads if by_node else None,
             gates=gates,
             gate_fields=self._policy.gate_reads.pod if gates else frozenset(),
+            gates_groups=self._policy.gate_reads.pod <= _OF_THE_GROUP,
         )
 
     def _fusable(self) -> FusableRules:
