@@ -271,8 +271,7 @@ class EventWriter:
     async def cancel(self) -> None:
         """Drop the queued events."""
         self._gathered.clear()
-        if self._gathering is not None:
-            self._gathering.cancel()
+        self._write_gathered()
         await self._lanes.cancel()
         self.waiting = 0
         self.queue.given_up()
@@ -314,6 +313,9 @@ class EventWriter:
 
     def _write_gathered(self) -> None:
         """Write each event after what is under way for the same one."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         gathered, self._gathered = self._gathered, []
         for write, added in gathered:
             key = f"{write.namespace}/{write.name}"
