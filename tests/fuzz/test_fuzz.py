@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ from tests.fuzz.corpus import BOMBS, RAW
 from tests.fuzz.inputs import text
 from tests.fuzz.requests import persisted
 from tests.fuzz.sessions import CONSOLES, console_request, frames, language_server
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, command
+from tests.fuzz.worlds import world
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,6 +63,28 @@ def test_counters_beyond_all_numbers_are_diagnosed(kind: str, tmp_path: Path) ->
     made = text(kind, Random(1))
     one = '"sharedCounters": [{"name": "c", "counters": {"m": {"value": "1e2000"}}}], "pool"'
     TARGETS[kind](made.replace('"pool"', one), tmp_path)
+
+
+def test_a_request_for_billions_of_devices_is_explained(tmp_path: Path) -> None:
+    """`explain` tried every smaller count, one after the other: 2^31 - 1 of them."""
+    made = [one for one in world("claim", Random(1)) if one["kind"] in ("Node", "DeviceClass")]
+    device = {"name": "d", "attributes": {}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec: dict[str, object] = {"driver": "a.b", "pool": pool, "allNodes": True, "devices": [device]}
+    meta = {"name": "a", "namespace": "default"}
+    group = "resource.k8s.io/v1"
+    exactly = {"deviceClassName": "gpu", "count": 2**31 - 1}
+    requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    claims = [{"name": "v", "resourceClaimName": "a"}]
+    pod = {"containers": [{"name": "c"}], "resourceClaims": claims}
+    made += [
+        {"apiVersion": group, "kind": "ResourceSlice", "metadata": meta, "spec": spec},
+        {"apiVersion": group, "kind": "ResourceClaim", "metadata": meta, "spec": requests},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod},
+    ]
+    path = tmp_path / "cluster.jsonl"
+    path.write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
+    assert "2147483647" in command("explain", "a", "--cluster", str(path)).replace(",", "")
 
 
 @settings(max_examples=scaled(40))

@@ -18,7 +18,7 @@ from msgspec.structs import replace as replaced
 
 from policy_sched.framework import AttemptBudget, DeadlineExceeded, Handle
 from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Taint, Toleration
-from policy_sched.plugins.dynamicresources.allocator import Allocator
+from policy_sched.plugins.dynamicresources.allocator import MAX_RESULTS, Allocator
 from policy_sched.plugins.dynamicresources.device_rules import Allocations, Ranking
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceView,
@@ -430,7 +430,7 @@ def _variants(
             name = f"{taint.key}:{taint.effect}"
             yield _change("toleration", wanted, name), _changed(plans, wanted, tolerant)
     for wanted in requests:
-        for count in range(wanted.count - 1, 0, -1):
+        for count in range(min(wanted.count - 1, MAX_RESULTS), 0, -1):
 
             def fewer(request: Request, count: int = count) -> Request:
                 return replace(request, count=count)
