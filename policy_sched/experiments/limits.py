@@ -15,6 +15,8 @@ from policy_sched.simulate import known_span, require_span
 MAX_TEXT: Final = 1 << 20
 """Characters of all texts of a document into which parameters were put: those of a policy file."""
 MAX_VARIANTS: Final = 1_000
+MAX_CHANGED: Final = 200
+"""Plugins of which a variant sets params or weights."""
 MAX_RUNS: Final = 100_000
 MAX_PODS: Final = 500_000
 """Pods that arrive in a run, and rows of a table of them."""
@@ -29,6 +31,12 @@ HOUR: Final = 3600 * 1_000_000_000
 def check_size(loaded: Loaded) -> None:
     """Check how many variants and runs there are; no list of them is made."""
     spec = loaded.spec
+    for i, one in enumerate((spec.base, *spec.variants)):
+        place: Path = ("spec", "base") if i == 0 else ("spec", "variants", i - 1)
+        changed = len(one.params) + len(one.weights)
+        if changed > MAX_CHANGED:
+            message = f"params and weights of {changed:,} plugins are more than {MAX_CHANGED}"
+            loaded.problem(place, BAD_VALUE, message, "write a configuration", on_key=True)
     combinations = math.prod(len(axis.values) for axis in spec.matrix)
     variants = max(1, len(spec.variants)) * combinations
     seeds = spec.seeds
