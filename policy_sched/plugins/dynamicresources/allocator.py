@@ -18,7 +18,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.framework import AttemptBudget
 from policy_sched.model import Quantity
 from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.constraints import Constraint, MatchAttribute
@@ -76,10 +75,10 @@ Step: TypeAlias = Generator["Step", bool, bool]
 class Allocator:
     """Allocates on one node.
 
-    ``budget`` is what the search is paid from, None: it is free. ``stop`` says why it is to end
-    now, "" as long as it is not. ``offered`` returns the devices that are worth trying for a
-    request, which it selects; None where it does not know. ``ranking`` is what rules make of them.
-    ``results`` are those of selectors.
+    ``spend`` takes the units that the search costs, nothing unless given. ``stop`` says why it is
+    to end now, "" as long as it is not. ``offered`` returns the devices that are worth trying for
+    a request, which it selects; None where it does not know. ``ranking`` is what rules make of
+    them. ``results`` are those of selectors.
     """
 
     node: NodeView
@@ -88,7 +87,7 @@ class Allocator:
     stop: Callable[[], str] = lambda: ""
     offered: Offered | None = None
     ranking: Ranking | None = None
-    budget: AttemptBudget | None = None
+    spend: Callable[[int], None] = lambda _units: None
     results: SelectorResults = field(default_factory=SelectorResults)
     _claims: list[PreparedClaim] = field(default_factory=list)
     _results: list[list[Taken]] = field(default_factory=list)
@@ -109,7 +108,7 @@ class Allocator:
         Raises AllocationError, NodeError where only this node is concerned, and DeadlineExceeded.
         """
         self._end_if_stopped()
-        self._spend(_NODE * len(plans) + self._all_of(plans))
+        self.spend(_NODE * len(plans) + self._all_of(plans))
         allows = None if self.ranking is None else self.ranking.allows
         self._claims = [
             plan.on_node(self.node, self.pools, self.capacity_left, self.results, allows)
@@ -162,7 +161,7 @@ class Allocator:
         enough.
         """
         self._look(0)
-        self._spend(len(devices))
+        self.spend(len(devices))
         names = [
             one.name
             for one in self._claims[0].constraints
@@ -292,7 +291,7 @@ class Allocator:
         for at in range(start, len(devices)):
             device, pool = devices[at]
             if failed and self._equal is not None and self._equal(devices[at]) in failed:
-                self._spend(1)
+                self.spend(1)
                 continue
             if not self._take(index, request, device, pool):
                 continue
@@ -380,15 +379,11 @@ class Allocator:
         except AllocationError:
             return True
 
-    def _spend(self, units: int) -> None:
-        if self.budget is not None:
-            self.budget.spend(units)
-
     # One candidate.
 
     def _take(self, index: int, request: Request, device: DeviceView, pool: Pool) -> bool:
         """Take a device if it can be had; what a refusal leaves behind is upstream's, too."""
-        self._spend(self._units[index])
+        self.spend(self._units[index])
         if self._in_use(index, request, device):
             return False
         chosen = id(request) in self._selected
@@ -471,7 +466,7 @@ class Allocator:
         available = self._available.get(name)
         if available is None:
             available = self._available[name] = pool.counters_left(self.state)
-        self._spend(len(available) // _COUNTERS)
+        self.spend(len(available) // _COUNTERS)
         charged = self._charged.setdefault(name, {})
         for counters, counter, amount in device.consumed_counters:
             charged[counters, counter] = charged.get((counters, counter), 0) + amount

@@ -145,7 +145,7 @@ class _Cluster(msgspec.Struct, frozen=True):
         """Return what allocates on a node where these devices are in use."""
         pools, ranking = self.pools(node), self.ranking(node)
         return Allocator(
-            node, pools, state, ranking=ranking, budget=self.budget, results=self.results
+            node, pools, state, ranking=ranking, spend=self.budget.spend, results=self.results
         )
 
 

@@ -80,6 +80,7 @@ class NodeSearch:
         self.filter_timeout = filter_timeout
         self.binding_timeout = binding_timeout
         self.budget = handle.budget
+        self._row_of = handle.nodes.row_of
         self.requests = RequestColumns(
             claims.devices, claims.state, claims.selectors, handle.budget
         )
@@ -89,7 +90,7 @@ class NodeSearch:
 
     def enter(self) -> None:
         """Begin work that the attempt pays for."""
-        self.budget.enter(self.handle.nodes.live_count, self.filter_timeout)
+        self.budget.enter(len(self._row_of), self.filter_timeout)
 
     def first(self, plan: ClaimPlan, column: RequestColumn, row: int) -> Found | None:
         """Return the first devices for the only request of a claim; None if there are too few."""
@@ -197,7 +198,7 @@ class PodSearch:
         pools, offered = self._pools(row, view)
         ranking = None if self._search.rules is None else self.ranking(row)
         search = self._search
-        paid = search.budget, search.claims.selectors
+        paid = search.budget.spend, search.claims.selectors
 
         def allocate(plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
             return Allocator(
