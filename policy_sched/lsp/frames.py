@@ -173,7 +173,11 @@ class Frames:
             self._protocol.structure_message(message)
         except (JsonRpcException, RecursionError):
             return number, INVALID_PARAMS, f"params are not those of {method[:80]}"
-        if not self._is_open(method, message.get("params")):
+        params = message.get("params")
+        cancelled = params.get("id") if isinstance(params, dict) else None
+        if method == "$/cancelRequest" and not isinstance(cancelled, str | int):
+            return number, INVALID_PARAMS, "params.id is a text or an integer"
+        if not self._is_open(method, params):
             return number, INVALID_PARAMS, "params.textDocument.uri is that of no open document"
         if number is not _LEFT:
             self._state = {"initialize": "open", "shutdown": "shut down"}.get(method, self._state)

@@ -56,6 +56,10 @@ def errors(messages: list[dict[str, Any]]) -> list[tuple[object, int]]:
         ({"jsonrpc": "2.0", "id": 1, "method": "textDocument/hover"}, (1, -32602)),
         ({"jsonrpc": "2.0", "id": 1, "method": "textDocument/hover", "params": [1]}, (1, -32602)),
         ({**START, "id": 7}, (7, -32600)),
+        (
+            {"jsonrpc": "2.0", "id": 1, "method": "$/cancelRequest", "params": {"id": [1]}},
+            (1, -32602),
+        ),
         ({"jsonrpc": "2.0", "id": 1, "params": [{}] * 10_001}, (None, -32600)),
         ({"jsonrpc": "2.0", "id": 1, "params": dict.fromkeys(range(501))}, (None, -32600)),
     ],
