@@ -101,7 +101,7 @@ def test_a_terminal_shows_what_is_done(seeds: str) -> None:
     """Comparing showed nothing for as long as it took; its processes are copied before the bar."""
     code = (
         "import sys; from policy_sched.cli.output import progress; progress.DELAY = 0.0;"
-        "progress.progress.__wrapped__.__defaults__ = (None, None, 0.0);"
+        "progress.progress.__wrapped__.__defaults__ = (None, None, 0.0, 60.0);"
         "from policy_sched.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
     words = ["diff", "default", "gpu-bin-packing", "--cluster", CLUSTER, "--seeds", seeds]

@@ -303,8 +303,13 @@ class Connections:
 
     @property
     def ready(self) -> bool:
-        """Whether a request may begin, as no earlier one waits for a connection."""
-        return not self._connecting and not self._waiting
+        """Whether there is a connection to begin on, and no earlier request waits for one."""
+        if self._connecting or self._waiting:
+            return False
+        if self._idle or not self._together:
+            return bool(self._idle)
+        joinable = self._shared is not None and self._shared.joinable
+        return joinable or len(self._busy) >= self._most
 
     async def exchange(
         self,
