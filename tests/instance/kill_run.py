@@ -132,8 +132,10 @@ def run(folder: Path, kills: int, seed: int) -> Tally:
         check(data, tally)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        while tally.bound < tally.pods:
-            tally.note(process.stdout.readline())
+        running = False
+        # All pods may be bound already, and a signal before it runs ends any process.
+        while not running or tally.bound < tally.pods:
+            running |= tally.note(process.stdout.readline()) == "Running"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert check(data, tally) == tally.pods
