@@ -70,7 +70,7 @@ Done = Callable[[Response | Exception], None]
 class _Connection(asyncio.Protocol):
     """One connection, and the callbacks of its parser.
 
-    ``freed`` is called when nothing is under way any more.
+    ``freed`` is called when nothing is under way any more. ``together``: whether requests share it.
     """
 
     def __init__(
@@ -78,8 +78,11 @@ class _Connection(asyncio.Protocol):
         context: ssl.SSLContext | None,
         longest: int,
         freed: Callable[[_Connection], None],
+        *,
+        together: bool,
     ) -> None:
         self.context = context
+        self._together = together
         self.closed = False
         self.reusable = False
         self.begun = False
@@ -114,11 +117,18 @@ class _Connection(asyncio.Protocol):
         return min(until for until, _ in self._under_way)
 
     def exchange(self, request: bytes, until: float, done: Done) -> None:
-        """Send a request at the end of the turn; the caller calls `expire` at ``until``."""
+        """Send a request, with others at the end of the turn where it may share a connection.
+
+        The caller calls `expire` at ``until``.
+        """
         if not self._under_way:
             self._response = Response()
             self.begun = self.reusable = False
         self._under_way.append((until, done))
+        if not self._together:
+            assert self._transport is not None
+            self._transport.write(request)
+            return
         if not self._unsent:
             self._loop.call_soon(self._send)
         self._unsent.append(request)
@@ -398,7 +408,9 @@ class Connections:
                 try:
                     keep_alive(sock)
                     _, connection = await loop.create_connection(
-                        lambda: _Connection(context, self._longest, self._give_back),
+                        lambda: _Connection(
+                            context, self._longest, self._give_back, together=self._together
+                        ),
                         sock=sock,
                         **options,
                     )
