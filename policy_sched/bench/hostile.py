@@ -225,7 +225,7 @@ class HostilePods:
         self._made = 0
 
     def cases(self) -> Iterator[tuple[str, Callable[[], Objects]]]:
-        """Yield who comes beside ordinary pods, in this order."""
+        """Yield the pods that come beside ordinary ones, in this order."""
         count = self._count
         yield "nothing else", list
         yield f"{count} claims of 17 devices, of which 16 match", partial(self._claims, [_MATCH])

@@ -168,7 +168,7 @@ def on_dask(work: Work, orders: Sequence[Order], engine: str, note: Note) -> Ite
     if scheme == DASK_TLS:
         options |= {"address": f"tls://{address}", "security": _certificates(distributed, engine)}
     elif not address_of(address).loopback:
-        note(f"{engine}: whoever is on the way can run code on both sides; use {DASK_TLS}://")
+        note(f"{engine}: a machine on the way can run code on both sides; use {DASK_TLS}://")
     try:
         with distributed.Client(**options) as client:
             for _ in range(_ROUNDS):
@@ -219,7 +219,7 @@ def _for_dask(data: bytes, order: Order) -> RunResult | Failure:
 
 
 DASK_TLS: Final = "dask+tls"
-"""The scheme of a Dask cluster that proves who it is, and asks the same of its clients."""
+"""The scheme of a Dask cluster that proves its identity, and asks the same of its clients."""
 Engine = Callable[[Work, Sequence[Order]], Iterator[Ended]]
 """Does orders, and yields their results as they come."""
 

@@ -3,7 +3,7 @@
 Theory of operation. `Frames` stands between standard input and pygls, which reads lines and bodies
 from it as from a stream. A message that is no JSON, no JSON-RPC, of wrong types or out of turn is
 answered as the protocol says, and pygls never sees it. A frame whose length cannot be told ends the
-stream, since nobody knows where the next one begins.
+stream, since it is not known where the next one begins.
 """
 
 from __future__ import annotations

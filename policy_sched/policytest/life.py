@@ -6,9 +6,9 @@ that are over and pods that waited too long are flushed, pods are scheduled unti
 change is delivered, and pods are scheduled again. A step states every attempt, and the queue and
 the claims afterwards.
 
-Two things are compared. The fates: who is bound where, evicted and nominated, and which devices
-claims have. And everything (exact): also who was tried when, with which scores and messages, and
-where in the queue each pod waits.
+Two things are compared. The fates: pods bound where, evicted and nominated, and which devices
+claims have. And everything (exact): also which pod was tried when, with which scores and messages,
+and where in the queue each pod waits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Writes files of the user: each is a new file in its folder, which then takes the name.
 
 A repository may come from a stranger, with symbolic links in it. So nothing is ever written into a
-file that is there already: the new one has a name that nobody can guess, is created by us and by
-nobody else, and replaces what has the name, be it a link. A folder that a link takes out of the
-repository in which the link lies is refused; who means it names that folder itself. What is
-written stands on the disk before it gets its name: nobody ever reads half of it.
+file that is there already: the new one has a name that cannot be guessed, is created by us
+alone, and replaces what has the name, be it a link. A folder that a link takes out of the
+repository in which the link lies is refused; to write there, name that folder itself. What is
+written stands on the disk before it gets its name: half of it is never read.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ IDENTITY: Final = {"Accept-Encoding": "identity"}
 REFUSED: Final = 300
 """The lowest status that is no success; redirects are not followed."""
 ASIDE: Final = 4
-"""Connections of what goes ``aside``: events, which nobody waits for."""
+"""Connections of what goes ``aside``: events, for which nothing waits."""
 TOGETHER_ASIDE: Final = ASIDE * TOGETHER
 """Requests that are under way ``aside`` at once."""
 ERROR_BYTES: Final = 1 << 20

@@ -3,7 +3,7 @@
 Theory of operation. A scheduler sends two small requests for each pod, and a general HTTP client
 spends more processor time on each than the decision takes. Here responses are parsed by httptools,
 and a request has a connection of its own: a slow response holds up nothing else, and requests reach
-the server in their order. Events, which nobody waits for, have few connections of their own: those
+the server in their order. Events, for which nothing waits, have few connections of their own: those
 of one turn of the event loop are one write (pipelining of HTTP/1.1: the server responds in order),
 and where no more connections may be opened, they join the one with the fewest under way.
 
@@ -93,7 +93,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._under_way: deque[tuple[float, Done]] = deque()
-        """When each request is given up, by the event loop's time, and who is told."""
+        """When each request is given up, by the event loop's time, and its callback."""
         self._unsent: list[bytes] = []
         self._responses: list[Response] = []
         self._response = Response()
@@ -263,7 +263,7 @@ class _Connection(asyncio.Protocol):
     def _end(
         self, failure: Callable[[float], Exception], told: Sequence[tuple[Done, Response]] = ()
     ) -> None:
-        """Tell who has a response, and then all others, by their time, what went wrong."""
+        """Call back with responses, then all others, by their time, with what went wrong."""
         ended, self._under_way = self._under_way, deque()
         self._freed(self)
         for done, response in told:

@@ -394,7 +394,7 @@ def component_error(component: Plain) -> str:
 
 
 def api_service(service: Plain) -> str:
-    """Return who serves a version of a group."""
+    """Return what serves a version of a group."""
     other = _spec(service).get("service")
     return f"{other.get('namespace')}/{other.get('name')}" if other else "Local"
 
