@@ -194,16 +194,6 @@ MUTANTS: Final = (
         "return all(one.among(first) for one in self.extremes)",
         "return True",
     ),
-    Mutant(
-        f"{EVALUATE}/caches.py",
-        "            self._kept.clear()\n            self._rows = None\n",
-        "            self._rows = None\n",
-    ),
-    Mutant(
-        f"{EVALUATE}/caches.py",
-        "            self._kept.clear()\n            self._rows = None\n",
-        "            self._kept.clear()\n",
-    ),
     Mutant(f"{EVALUATE}/sampling.py", "if self._version != version:", "if self._version < 0:"),
     Mutant(
         f"{EVALUATE}/results.py",

@@ -20,7 +20,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | more than REPLAY_LIMIT rows and half of all | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
 | a plugin breaks | the result is dropped |
-| the pipeline is replaced | fresh; static results of unchanged plugins are taken over |
+| the pipeline is replaced | fresh evaluation |
 
 A pod that passes on the node that it is nominated to goes there, as upstream: where only pods
 changed, that row is filtered alone, and the kept result is brought up to date another time.
@@ -124,10 +124,6 @@ class Evaluator:
             signature = None
         self._key = key_getter(signature) if signature is not None else None
         self._kept: EvaluationCache[Entry] = EvaluationCache()
-
-    def take_over(self, before: Evaluator) -> None:
-        """Keep the static results of plugins that have not changed since `before`."""
-        self._passes.take_over(before._passes)
 
     @property
     def extended(self) -> bool:

@@ -26,7 +26,6 @@ from policy_sched.framework import (
     Rows,
     Scores,
 )
-from policy_sched.framework.evaluate.caches import StaticResultCache
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
 from policy_sched.framework.evaluate.fused_plugins import FusedPlugins
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
@@ -35,6 +34,7 @@ from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
     FEASIBLE,
+    NO_NODE,
     OUTSIDE,
     Evaluation,
     PluginScores,
@@ -60,16 +60,11 @@ class Passes:
     def __init__(self, runner: Runner, table: NodeTable, *, cached: bool, fuse_after: int) -> None:
         self.runner = runner
         self._table = table
-        self._static_results = StaticResultCache(runner, table, kept=cached)
         self._sets = PluginSets(runner)
         scorers = self._sets.scorers(NONE)
         self._fused = FusedPlugins(runner, scorers, fuse_after) if cached else None
         self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
-
-    def take_over(self, before: Passes) -> None:
-        """Keep the static results of plugins that have not changed since `before`."""
-        self._static_results.take_over(before._static_results)
 
     # All rows.
 
@@ -136,7 +131,8 @@ class Passes:
 
     def _fixed(self, named: Rows, *, rejected: bool) -> Codes:
         """Return which rows no filter looks at; ``named``: all that it does, None for all."""
-        fixed = self._static_results.rows().copy()
+        table = self._table
+        fixed: Codes = table.live.values[: table.n].astype(np.int16) + np.int16(NO_NODE)
         if rejected:
             fixed[fixed == FEASIBLE] = OUTSIDE
         elif named is not None:
@@ -184,11 +180,7 @@ class Passes:
 
     def ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Return a filter's result for some rows, or all (None). PluginError if it breaks."""
-        verdict: FilterResult = (
-            self._static_results.call("filter", hook, state, pod, self._table)
-            if rows is None
-            else self.runner.call("filter", hook, state, pod, rows, self._table)
-        )
+        verdict: FilterResult = self.runner.call("filter", hook, state, pod, rows, self._table)
         if verdict.error is not None:
             raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
         return verdict
@@ -363,7 +355,7 @@ class Passes:
         """Write a plugin's raw scores of some rows, or of all (None)."""
         plugin.known_flat = None
         if rows is None:
-            plugin.raw = self._static_results.call("score", plugin.hook, state, pod)
+            plugin.raw = self.runner.call("score", plugin.hook, state, pod, None)
             plugin.shared = plugin.whole = True
             return
         fresh: RawScores = self.runner.call("score", plugin.hook, state, pod, rows)

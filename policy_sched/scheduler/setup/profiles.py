@@ -109,8 +109,6 @@ class Assembly:
             extenders=extenders,
             fuse_after=self._fuse_after,
         )
-        if known is not None:
-            evaluator.take_over(known.evaluator)
         return Profile(pipeline, runner, evaluator, extenders)
 
     def _sample(self, pipeline: Pipeline, extenders: Sequence[Extender]) -> Sample | None:

@@ -1,0 +1,24 @@
+"""Evaluations by signature."""
+
+from __future__ import annotations
+
+from policy_sched.framework.evaluate.caches import MISSES, EvaluationCache
+
+
+class Sized:
+    """An evaluation of one byte."""
+
+    nbytes = 1
+
+
+def test_evaluations_of_pods_that_are_all_different_are_not_kept() -> None:
+    """A signature that comes again is kept, and so are new ones after it."""
+    cache: EvaluationCache[Sized] = EvaluationCache()
+    kept = [cache.put((number,), Sized()) for number in range(2 * MISSES)]
+    assert all(kept[:MISSES])
+    assert not any(kept[MISSES:])
+    again = (kept.index(False),)
+    assert cache.get(again) is None
+    assert cache.put(again, Sized())
+    assert cache.get(again) is not None
+    assert cache.put(("new",), Sized())
